@@ -6,6 +6,8 @@ import { api } from '../../contract/api.ts'
 import type { BodyOf } from '../../contract/endpoint.ts'
 import { openTestAccount, startIdentityTest, type IdentityTest } from '../../../test/harness/identity.ts'
 import { accountHandlers } from './account.ts'
+import { apiKeyHandlers } from './api-key.ts'
+import { sshKeyHandlers } from './ssh-key.ts'
 
 let fixture: IdentityTest
 beforeAll(async () => {
@@ -29,7 +31,7 @@ function valueOf<T>(result: Result<T>, schema: { parse(value: unknown): unknown 
   return result.value
 }
 const createKey = (actor: Actor, body: BodyOf<typeof api.createApiKey>, idempotencyKey?: string) =>
-  accountHandlers.createApiKey(fixture.app, { ...rest, operation: 'createApiKey', actor, body, idempotencyKey })
+  apiKeyHandlers.createApiKey(fixture.app, { ...rest, operation: 'createApiKey', actor, body, idempotencyKey })
 
 describe('account handlers', () => {
   test('getMe, members and keys match the contract', async () => {
@@ -85,12 +87,12 @@ describe('account handlers', () => {
     expect(await createKey(actor, { ...body, name: 'Other' }, 'once')).toMatchObject({
       reason: 'idempotency_key_reused',
     })
-    const listed = await accountHandlers.listApiKeys(fixture.app, { ...rest, operation: 'listApiKeys', actor })
+    const listed = await apiKeyHandlers.listApiKeys(fixture.app, { ...rest, operation: 'listApiKeys', actor })
     const { apiKeys } = valueOf(listed, api.listApiKeys.response)
     expect(apiKeys.map((key) => key.name).sort()).toEqual(['CI', 'First key'])
     expect(JSON.stringify(apiKeys)).not.toContain(first.key)
     const params = { id: first.publicId }
-    const revoked = await accountHandlers.revokeApiKey(fixture.app, {
+    const revoked = await apiKeyHandlers.revokeApiKey(fixture.app, {
       ...rest,
       operation: 'revokeApiKey',
       actor,
@@ -109,13 +111,13 @@ describe('account handlers', () => {
     ]).toString('base64')}`
     const body = { name: 'laptop', publicKey }
     const add = () =>
-      accountHandlers.addSshKey(fixture.app, { ...rest, operation: 'addSshKey', actor, body, idempotencyKey: 'k' })
+      sshKeyHandlers.addSshKey(fixture.app, { ...rest, operation: 'addSshKey', actor, body, idempotencyKey: 'k' })
     const added = valueOf(await add(), api.addSshKey.response)
     expect(await add()).toEqual({ ok: true, value: added })
-    const listed = await accountHandlers.listSshKeys(fixture.app, { ...rest, operation: 'listSshKeys', actor })
+    const listed = await sshKeyHandlers.listSshKeys(fixture.app, { ...rest, operation: 'listSshKeys', actor })
     expect(valueOf(listed, api.listSshKeys.response)).toEqual({ sshKeys: [added] })
     const params = { id: added.id }
-    const deleted = await accountHandlers.deleteSshKey(fixture.app, {
+    const deleted = await sshKeyHandlers.deleteSshKey(fixture.app, {
       ...rest,
       operation: 'deleteSshKey',
       actor,

@@ -5,6 +5,8 @@ import type { Actor } from '../../app/app.ts'
 import { api } from '../../contract/api.ts'
 import { buy, openAccount, openTestLedger, settle, startRental, type TestLedger } from '../../../test/harness/ledger.ts'
 import { billingHandlers } from './billing.ts'
+import { invoiceHandlers } from './invoice.ts'
+import { statementHandlers } from './statement.ts'
 import { forgetRequests, writeRequest } from '../../../test/harness/ended-request.ts'
 
 let ledger: TestLedger
@@ -22,7 +24,9 @@ beforeAll(async () => {
 })
 afterAll(() => ledger.close())
 
-type Name = keyof typeof billingHandlers
+const handlers = { ...billingHandlers, ...invoiceHandlers, ...statementHandlers }
+
+type Name = keyof typeof handlers
 
 /** Billing over HTTP, with requests and responses checked against the contract. */
 async function call(operation: Name, input: { query?: unknown; params?: unknown; body?: unknown } = {}) {
@@ -36,10 +40,10 @@ async function call(operation: Name, input: { query?: unknown; params?: unknown;
     requestId: 'req_test',
     idempotencyKey: undefined,
   }
-  const handler = billingHandlers[operation] as (
+  const handler = handlers[operation] as (
     app: TestLedger['app'],
     request: unknown,
-  ) => ReturnType<(typeof billingHandlers)[Name]>
+  ) => ReturnType<(typeof handlers)[Name]>
   const result = await handler(ledger.app, request)
   if (result.ok) response.parse(result.value)
   return result

@@ -1,14 +1,11 @@
-/** Costs, usage, balance, statement and invoices over HTTP. Amounts become strings only here. */
-import { formatInstant, formatInstantOrNull, formatInstantWithOffset, instantOf } from '../../base/instant.ts'
+/** Costs, usage and balance over HTTP. Amounts become strings only here. */
+import { formatInstantOrNull, formatInstantWithOffset } from '../../base/instant.ts'
 import { centsRoundedDown, formatUsd, nanoUsdToNumber } from '../../base/money.ts'
 import { ok, type Result } from '../../contract/result.ts'
-import { readBalance, readCostsOfRequests, readPurchases, readStatement, readUsage } from '../../app/money/billing.ts'
-import { listInvoices, readInvoice, type Invoice, type InvoiceLine } from '../../app/money/invoice.ts'
+import { readBalance, readCostsOfRequests, readPurchases, readUsage } from '../../app/money/billing.ts'
 import { verifyLedger } from '../../app/money/ledger-verify.ts'
 import { nameRentals } from '../../store/rental/rental.ts'
 import type { Handlers } from '../http/handler.ts'
-import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../http/cursor.ts'
-import { renderInvoice, type InvoiceRecord } from './invoice-page.ts'
 
 export const billingHandlers = {
   getRequestCost: async (app, { actor, body }) => {
@@ -55,41 +52,6 @@ export const billingHandlers = {
       earningsUsd: formatUsd(value.earnings),
     })),
 
-  getStatement: async (app, { actor, query }) => {
-    const before = query.cursor === undefined ? undefined : statementPlace(query.cursor)
-    if (query.cursor !== undefined && before === undefined) return badCursor()
-    const found = await readStatement(app, actor, {
-      limit: rowsToAsk(query.limit),
-      ...(before === undefined ? {} : { before }),
-    })
-    const ids = found.ok ? found.value.flatMap(({ rentalId }) => rentalId ?? []) : []
-    const names = await nameRentals(app.database.db, actor.accountId, [...new Set(ids)])
-    return mapOk(found, (lines) => {
-      const page = pageOf(lines, query.limit, (line) => `${line.at}.${line.id}`)
-      return {
-        lines: page.rows.map(({ amount, balanceAfter, ...line }) => ({
-          ...line,
-          id: line.id.toString(),
-          at: formatInstant(line.at),
-          rental: (line.rentalId === null ? undefined : names.get(line.rentalId)) ?? null,
-          amountUsd: formatUsd(amount),
-          balanceAfterUsd: formatUsd(balanceAfter),
-        })),
-        nextCursor: page.nextCursor,
-      }
-    })
-  },
-
-  listInvoices: async (app, { actor }) =>
-    mapOk(await listInvoices(app, actor), (invoices) => ({
-      invoices: invoices.map(({ charges, ...invoice }) => ({ ...invoice, chargesUsd: formatUsd(charges) })),
-    })),
-
-  getInvoice: async (app, { actor, params }) => mapOk(await readInvoice(app, actor, params), invoiceRecordOf),
-
-  getInvoicePage: async (app, { actor, params }) =>
-    mapOk(await readInvoice(app, actor, params), (invoice) => renderInvoice(invoiceRecordOf(invoice))),
-
   getCurrentBalance: async (app, { actor }) =>
     mapOk(await readBalance(app, actor), (value) => ({
       credits: centsRoundedDown(value.balance),
@@ -115,38 +77,6 @@ export const billingHandlers = {
     })),
 } satisfies Partial<Handlers>
 
-function mapOk<From, To>(result: Result<From>, map: (value: From) => To): Result<To> {
+export function mapOk<From, To>(result: Result<From>, map: (value: From) => To): Result<To> {
   return result.ok ? ok(map(result.value)) : result
-}
-
-/** A statement is ordered by time, then posting; its cursor holds both. */
-function statementPlace(cursor: string) {
-  const match = /^(\d{1,15})\.(\d{1,18})$/.exec(decodeCursor(cursor) ?? '')
-  const [, ms, id] = match ?? []
-  return ms === undefined || id === undefined ? undefined : { at: instantOf(Number.parseInt(ms, 10)), id: BigInt(id) }
-}
-
-function invoiceRecordOf(invoice: Invoice): InvoiceRecord {
-  return {
-    number: invoice.number,
-    month: invoice.month,
-    status: invoice.status,
-    account: invoice.account,
-    issuedAt: formatInstant(invoice.issuedAt),
-    openingBalanceUsd: formatUsd(invoice.opening),
-    lines: invoice.lines.map(invoiceLineOf),
-    chargesUsd: formatUsd(invoice.charges),
-    payments: invoice.payments.map(invoiceLineOf),
-    paymentsUsd: formatUsd(invoice.paid),
-    closingBalanceUsd: formatUsd(invoice.closing),
-  }
-}
-
-function invoiceLineOf({ description, quantity, unitPrice, amount }: InvoiceLine) {
-  return {
-    description,
-    quantity,
-    unitPriceUsd: unitPrice === null ? null : formatUsd(unitPrice),
-    amountUsd: formatUsd(amount),
-  }
 }

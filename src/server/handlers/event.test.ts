@@ -11,8 +11,11 @@ import { api, type Api } from '../../contract/api.ts'
 import type { BodyInputOf, QueryInputOf, ResponseOf } from '../../contract/endpoint.ts'
 import type { HandlerRequest } from '../http/handler.ts'
 import { eventHandlers } from './event.ts'
+import { webhookHandlers } from './webhook.ts'
 
-type Op = keyof typeof eventHandlers
+const handlers = { ...eventHandlers, ...webhookHandlers }
+
+type Op = keyof typeof handlers
 
 let house: WebhookTest
 let actor: Actor
@@ -43,7 +46,7 @@ async function call<O extends Op>(operation: O, input: Input<O> = {}): Promise<R
     requestId: 'req_1',
     idempotencyKey: input.idempotencyKey,
   } as unknown as HandlerRequest<O>
-  const handler = eventHandlers[operation] as unknown as (
+  const handler = handlers[operation] as unknown as (
     app: typeof house.app,
     request: HandlerRequest<O>,
   ) => Promise<Result<ResponseOf<Api[O]>>>

@@ -4,35 +4,54 @@ import { describeApi } from '../../contract/openapi/openapi.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Handlers } from '../http/handler.ts'
 import { accountHandlers } from './account.ts'
+import { apiKeyHandlers } from './api-key.ts'
+import { auditHandlers } from './audit.ts'
+import { baseImageHandlers } from './base-image.ts'
 import { billingHandlers } from './billing.ts'
 import { budgetHandlers } from './budget.ts'
 import { clusterHandlers } from './cluster.ts'
 import { costHandlers } from './cost.ts'
+import { economicsHandlers } from './economics.ts'
+import { engineAuditHandlers } from './engine-audit.ts'
 import { eventHandlers } from './event.ts'
 import { hostHandlers } from './host.ts'
-import { marketplaceHandlers } from './marketplace.ts'
+import { invoiceHandlers } from './invoice.ts'
+import { joinTokenHandlers } from './join-token.ts'
+import { managedDeploymentHandlers } from './managed-deployment.ts'
+import { marginHandlers } from './margin.ts'
+import { marketplaceOrderHandlers } from './marketplace-order.ts'
 import { marketplaceSearchHandlers } from './marketplace-search.ts'
+import { marketplaceHandlers } from './marketplace.ts'
 import { modelHandlers } from './model.ts'
 import { notificationHandlers } from './notification.ts'
 import { operatorAccountHandlers } from './operator-account.ts'
 import { operatorFleetHandlers } from './operator-fleet.ts'
+import { operatorMoneyHandlers } from './operator-money.ts'
+import { operatorRentalHandlers } from './operator-rental.ts'
+import { operatorSummaryHandlers } from './operator-summary.ts'
+import { operatorVolumeHandlers } from './operator-volume.ts'
+import { placementReportHandlers } from './placement-report.ts'
 import { portHandlers } from './port.ts'
+import { priceBookHandlers } from './price-book.ts'
 import { providerBillHandlers } from './provider-bill.ts'
 import { providerHandlers } from './provider.ts'
-import { rentalPowerHandlers } from './rental-power.ts'
-import { rentalHandlers } from './rental.ts'
 import { rentalMetricsHandlers } from './rental-metrics.ts'
+import { rentalOptionHandlers } from './rental-option.ts'
+import { rentalPowerHandlers } from './rental-power.ts'
 import { rentalVolumeHandlers } from './rental-volume.ts'
+import { rentalHandlers } from './rental.ts'
 import { requestLogHandlers } from './request-log.ts'
-import { servedModelHandlers } from './served-model.ts'
+import { resealHandlers } from './reseal.ts'
 import { secretHandlers } from './secret.ts'
+import { servedModelHandlers } from './served-model.ts'
+import { sshKeyHandlers } from './ssh-key.ts'
+import { statementHandlers } from './statement.ts'
+import { storageOptionHandlers } from './storage-option.ts'
 import { supplyHandlers } from './supply.ts'
-import { economicsHandlers } from './economics.ts'
-import { managedDeploymentHandlers } from './managed-deployment.ts'
 import { templateHandlers } from './template.ts'
-import { operatorSummaryHandlers } from './operator-summary.ts'
 import { trafficHandlers } from './traffic.ts'
 import { volumeHandlers } from './volume.ts'
+import { webhookHandlers } from './webhook.ts'
 
 let v2: Record<string, unknown> | undefined
 
@@ -40,33 +59,52 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog' | 'whenKnown'>): H
   return {
     getOpenApi: async () => ok((v2 ??= describeApi('v2'))),
     ...rentalHandlers,
+    ...rentalOptionHandlers,
     ...portHandlers,
     ...rentalMetricsHandlers,
     ...rentalPowerHandlers,
     ...volumeHandlers,
+    ...storageOptionHandlers,
     ...rentalVolumeHandlers,
     ...billingHandlers,
+    ...statementHandlers,
+    ...invoiceHandlers,
     ...costHandlers,
     ...budgetHandlers,
     ...requestLogHandlers,
     ...marketplaceHandlers,
+    ...marketplaceOrderHandlers,
     ...marketplaceSearchHandlers,
     ...accountHandlers,
+    ...sshKeyHandlers,
+    ...apiKeyHandlers,
     ...secretHandlers,
     ...managedDeploymentHandlers,
     ...economicsHandlers,
     ...templateHandlers,
     ...eventHandlers,
+    ...webhookHandlers,
     ...notificationHandlers,
     ...supplyHandlers,
     ...operatorAccountHandlers,
+    ...auditHandlers,
+    ...operatorMoneyHandlers,
     ...operatorFleetHandlers,
+    ...engineAuditHandlers,
+    ...resealHandlers,
+    ...operatorVolumeHandlers,
+    ...operatorRentalHandlers,
+    ...priceBookHandlers,
     ...modelHandlers,
     ...operatorSummaryHandlers,
     ...trafficHandlers,
     ...hostHandlers,
+    ...placementReportHandlers,
+    ...baseImageHandlers,
+    ...joinTokenHandlers,
     ...clusterHandlers,
     ...providerHandlers,
+    ...marginHandlers,
     ...providerBillHandlers,
     ...servedModelHandlers(gateway),
   }

@@ -1,69 +1,19 @@
-/** Hosts over HTTP: joining, owners, the operator, images and placement. */
-import { installCommand } from '../../base/install-command.ts'
+/** Hosts over HTTP, for their owners and for operators. */
 import { formatInstant, formatInstantOrNull, type Instant } from '../../base/instant.ts'
 import { ok } from '../../contract/result.ts'
 import type { App } from '../../app/app.ts'
-import { addBaseImage, MAX_BASE_IMAGES, removeBaseImage } from '../../app/supply/base-image.ts'
-import {
-  addMetalHost,
-  changeHost,
-  changeSuppliedHost,
-  createJoinToken,
-  joinHost,
-  revokeJoinToken,
-  supplierOf,
-} from '../../app/supply/host.ts'
+import { addMetalHost, changeHost, changeSuppliedHost, supplierOf } from '../../app/supply/host.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { explainPlacement } from '../../app/order/placement-report.ts'
-import type { OfferHistory } from '../../domain/offer-history.ts'
-import { whyLater, type PlacementMachine } from '../../domain/placement.ts'
-import { formatUsd } from '../../base/money.ts'
-import type { Api } from '../../contract/api.ts'
-import type { ResponseOf } from '../../contract/endpoint.ts'
 import { isSilent } from '../../domain/host.ts'
-import { listBaseImages, type BaseImage } from '../../store/host/base-image.ts'
 import { transact } from '../../store/platform/database.ts'
 import { readAccountNames } from '../../store/account/account.ts'
 import { listHostRecords, type HostRecord } from '../../store/host/host-admin.ts'
-import { listJoinTokens, type JoinToken } from '../../store/host/join-token.ts'
 import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../http/cursor.ts'
 import type { Handlers } from '../http/handler.ts'
 import { readMetalEntry } from '../hosts/metal-inventory.ts'
 import { sealMetal } from '../hosts/metal-world.ts'
 
 export const hostHandlers = {
-  joinHost: async (app, { body }) => {
-    const joined = await transact(app.database, (tx) => joinHost(tx, body))
-    return joined.ok ? ok({ hostId: joined.value, installation: app.installationId }) : joined
-  },
-
-  listJoinTokens: async (app, { actor, query }) => {
-    const after = query.cursor === undefined ? undefined : decodeCursor(query.cursor)
-    if (query.cursor !== undefined && after === undefined) return badCursor()
-    const found = await listJoinTokens(app.database.db, {
-      accountId: actor.accountId,
-      ...(after === undefined ? {} : { after }),
-      limit: rowsToAsk(query.limit),
-    })
-    const page = pageOf(found, query.limit, (token) => token.id)
-    return ok({ tokens: page.rows.map(tokenRecord), nextCursor: page.nextCursor })
-  },
-
-  createJoinToken: (app, { actor, body, operation, idempotencyKey, baseUrl }) =>
-    createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
-      const made = await createJoinToken(tx, actor, body)
-      if (!made.ok) return made
-      const { token, text } = made.value
-      const command =
-        baseUrl === undefined ? `berth agent join --token ${text}` : installCommand(baseUrl, { token: text })
-      return ok({ ...tokenRecord(token), token: text, command })
-    }),
-
-  revokeJoinToken: async (app, { actor, params }) => {
-    const revoked = await transact(app.database, (tx) => revokeJoinToken(tx, actor, params.id))
-    return revoked.ok ? ok({ message: 'Join token revoked' }) : revoked
-  },
-
   listSuppliedHosts: async (app, { actor, query }) => {
     const page = await readHosts(app, { supplierId: supplierOf(actor) }, query)
     if (page === undefined) return badCursor()
@@ -111,64 +61,7 @@ export const hostHandlers = {
     const changed = await transact(app.database, (tx) => changeHost(tx, actor, params.id, body))
     return changed.ok ? ok(operatedHost(changed.value, app.clock.now())) : changed
   },
-
-  listBaseImages: async (app) =>
-    ok({ images: (await listBaseImages(app.database.db, MAX_BASE_IMAGES)).map(imageRecord) }),
-
-  addBaseImage: (app, { actor, body, operation, idempotencyKey }) =>
-    createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
-      const { loginUser: login_user, isDefault: is_default, ...image } = body
-      const added = await addBaseImage(tx, actor, { ...image, login_user, is_default })
-      return added.ok ? ok(imageRecord(added.value)) : added
-    }),
-
-  deleteBaseImage: async (app, { actor, params }) => {
-    const removed = await transact(app.database, (tx) => removeBaseImage(tx, actor, params.id))
-    return removed.ok ? ok({ message: 'Image removed; new machines no longer use it' }) : removed
-  },
-
-  explainPlacement: async (app, { body }) => {
-    const { candidates, rejected, ...report } = await explainPlacement(app, body)
-    return ok({
-      ...report,
-      candidates: candidates.map((machine, at) => candidateOnWire(machine, at === 0 ? undefined : candidates[0])),
-      rejected: rejected.map(({ machine, reason, detail }) => ({
-        machineId: machine.machineId,
-        driver: machine.driver,
-        reason,
-        detail,
-      })),
-    })
-  },
 } satisfies Partial<Handlers>
-
-type Candidate = ResponseOf<Api['explainPlacement']>['candidates'][number]
-
-function candidateOnWire(machine: PlacementMachine, first: PlacementMachine | undefined): Candidate {
-  const { machineId, driver, clusterName, gpusFree, gpusTotal, cost, preference, history } = machine
-  return {
-    machineId,
-    driver,
-    clusterName,
-    gpusFree,
-    gpusTotal,
-    order: first === undefined ? 'first' : whyLater(first, machine),
-    costPerGpuHourUsd: cost === null ? null : formatUsd(cost),
-    preference,
-    history: history === null ? null : historyOnWire(history),
-  }
-}
-
-function historyOnWire({ made, noCapacity, failed, startMs, lowest, highest }: OfferHistory): Candidate['history'] {
-  return {
-    made,
-    noCapacity,
-    failed,
-    startSeconds: startMs === null ? null : Math.round(startMs / 1_000),
-    lowest,
-    highest,
-  }
-}
 
 /** undefined: not a cursor of this list. */
 async function readHosts(
@@ -184,16 +77,6 @@ async function readHosts(
     limit: rowsToAsk(query.limit),
   })
   return pageOf(found, query.limit, (host) => host.id)
-}
-
-function tokenRecord(token: JoinToken) {
-  return {
-    id: token.id,
-    createdAt: formatInstant(token.created_at),
-    expiresAt: formatInstant(token.expires_at),
-    usesLeft: token.uses_left,
-    supplierId: token.supplier_id,
-  }
 }
 
 export function suppliedHost(host: HostRecord, now: Instant) {
@@ -233,16 +116,4 @@ export function suppliedHost(host: HostRecord, now: Instant) {
 
 function operatedHost(host: HostRecord, now: Instant) {
   return { ...suppliedHost(host, now), supplierId: host.supplier_id, address: host.address }
-}
-
-function imageRecord(image: BaseImage) {
-  return {
-    name: image.name,
-    arch: image.arch,
-    source: image.source,
-    sha256: image.sha256,
-    loginUser: image.login_user,
-    isDefault: image.is_default,
-    createdAt: formatInstant(image.created_at),
-  }
 }

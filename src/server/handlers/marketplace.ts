@@ -2,23 +2,14 @@
 import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { limits, MAX_INT32 } from '../../base/limits.ts'
 import { floorDivide, nanoUsdOf, type NanoUsd } from '../../base/money.ts'
-import { failField, ok, type Failure } from '../../contract/result.ts'
+import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import type { ListedHardware } from '../../contract/marketplace.ts'
 import type { App } from '../../app/app.ts'
-import { createOnce } from '../../app/idempotency.ts'
-import {
-  changeInstance,
-  createCheapestInstance,
-  createInstance,
-  findInstance,
-  terminateInstance,
-} from '../../app/order/marketplace.ts'
+import { changeInstance, findInstance, terminateInstance } from '../../app/order/marketplace.ts'
 import { readGuardChange } from '../../app/order/order.ts'
 import { rentalTag } from '../../app/rental/rental.ts'
-import type { InstanceOrder } from '../../domain/order.ts'
-import { parseSshPublicKey } from '../../domain/ssh-key.ts'
 import { instanceStatus } from '../../domain/rental.ts'
 import { transact } from '../../store/platform/database.ts'
 import { listMarketplace } from '../../store/machine/listed-machine.ts'
@@ -46,42 +37,6 @@ export const marketplaceHandlers = {
     const page = pageOf(found, limit, (machine) => machine.id)
     return ok(writtenJson<ResponseOf<Api['listMachines']>>(listingJson(page)))
   },
-
-  createInstance: async (app, { actor, body, operation, idempotencyKey }) => {
-    const once = { key: idempotencyKey, operation, request: body }
-    const order: InstanceOrder = {
-      clusterName: body.cluster_name,
-      nodeName: body.node_name,
-      ...body,
-      gpuCount: typeof body.gpu_count === 'number' ? body.gpu_count : Number.parseInt(body.gpu_count, 10),
-      image: body.image ?? null,
-      metadata: body.metadata ?? body.userMetadata,
-      autoTerminateAt: body.auto_terminate_at,
-      spendingLimitUsd: body.spending_limit_usd,
-      maxCostPerHourUsd: body.max_cost_per_hour_usd,
-    }
-    const placed = await app.orderBatches?.place(actor, once, order, createdOnWire)
-    if (placed !== undefined) return placed.ok ? ok(createdOnWire(placed.value)) : inWireNames(placed)
-    return createOnce(app, actor, once, async (tx) => {
-      const rental = await createInstance(app, tx, actor, order)
-      return rental.ok ? ok(createdOnWire(rental.value)) : inWireNames(rental)
-    })
-  },
-
-  createCheapestInstance: (app, { actor, body, operation, idempotencyKey }) =>
-    createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
-      const { publicKey, auth: _, ...order } = body
-      const sshKey = publicKey === undefined ? undefined : parseSshPublicKey(publicKey)
-      if (publicKey !== undefined && sshKey === undefined) return failField(['publicKey'], 'bad_ssh_key')
-      const rental = await createCheapestInstance(app, tx, actor, {
-        ...order,
-        gpuCount: Number(body.gpuCount),
-        image: body.image ?? null,
-        metadata: body.metadata ?? body.userMetadata,
-        sshKey: sshKey?.text,
-      })
-      return rental.ok ? ok({ ...createdOnWire(rental.value), instanceName: rental.value.name }) : rental
-    }),
 
   listInstances: (app, { actor, query }) => listInstances(app, actor.accountId, query),
   listInstancesByPost: (app, { actor, query }) => listInstances(app, actor.accountId, query),
@@ -126,10 +81,6 @@ export const marketplaceHandlers = {
   },
 } satisfies Partial<Handlers>
 
-function createdOnWire({ name }: Pick<Rental, 'name'>) {
-  return { status: 'success' as const, instance_name: name, instance_id: name }
-}
-
 async function readDetail(app: App, rental: Rental) {
   const { db } = app.database
   const [machines, terms, facts] = await Promise.all([
@@ -140,19 +91,6 @@ async function readDetail(app: App, rental: Rental) {
   const term = terms.get(rental.id)
   if (term === undefined) throw new Error(`rental ${rental.id} has no term`)
   return instanceDetail(app, rental, machineOf(rental, machines), term, facts)
-}
-
-const wireNames: Readonly<Record<string, string>> = {
-  autoTerminateAt: 'auto_terminate_at',
-  spendingLimitUsd: 'spending_limit_usd',
-  maxCostPerHourUsd: 'max_cost_per_hour_usd',
-}
-
-/** Translates field names of an order to those of the marketplace. */
-function inWireNames(failure: Failure): Failure {
-  if (failure.issues === undefined) return failure
-  const issues = failure.issues.map((issue) => ({ ...issue, path: issue.path.map((part) => wireNames[part] ?? part) }))
-  return { ...failure, issues }
 }
 
 interface PageQuery {

@@ -12,7 +12,11 @@ import { api } from '../../contract/api.ts'
 import { writeAudit } from '../../store/platform/audit.ts'
 import { transact } from '../../store/platform/database.ts'
 import { encodeCursor } from '../http/cursor.ts'
-import { operatorAccountHandlers as handlers } from './operator-account.ts'
+import { auditHandlers } from './audit.ts'
+import { operatorAccountHandlers } from './operator-account.ts'
+import { operatorMoneyHandlers } from './operator-money.ts'
+
+const handlers = { ...operatorAccountHandlers, ...operatorMoneyHandlers, ...auditHandlers }
 
 let fixture: IdentityTest
 let operator: TestAccount

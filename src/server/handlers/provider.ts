@@ -1,8 +1,8 @@
 /** Accounts at other clouds over HTTP, for operators. */
 import type { App } from '../../app/app.ts'
 import { addProvider, changeProvider, removeProvider, rotateProvider, usdOrNull } from '../../app/supply/provider.ts'
-import { addMs, DAY_MS, formatDay, formatInstant, formatInstantOrNull } from '../../base/instant.ts'
-import { formatUsd, nanoUsdOf, type NanoUsd } from '../../base/money.ts'
+import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
+import { formatUsd, type NanoUsd } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { fail, ok, type Result } from '../../contract/result.ts'
@@ -18,12 +18,9 @@ import {
   type ProviderRules,
 } from '../../store/provider/provider-account.ts'
 import { listOfferSales, type OfferSale } from '../../store/provider/provider-offer.ts'
-import { listMargins } from '../../store/provider/purchase.ts'
 import type { Handlers } from '../http/handler.ts'
 
 const CALL_MS = 60_000
-const DEFAULT_DAYS = 30
-const MAX_MARGINS = 1_000
 
 type Wire = ResponseOf<Api['addProvider']>
 type OffersOnWire = ResponseOf<Api['listProviderOffers']>['offers']
@@ -83,23 +80,6 @@ export const providerHandlers = {
   removeProvider: async (app, { actor, params }) => {
     const removed = await transact(app.database, (tx) => removeProvider(app, tx, actor, params.name))
     return removed.ok ? ok({ name: removed.value }) : removed
-  },
-
-  listMargins: async (app, { query }) => {
-    const now = app.clock.now()
-    const from = query.from ?? formatDay(addMs(now, -DEFAULT_DAYS * DAY_MS))
-    const to = query.to ?? formatDay(now)
-    const { by, name } = query
-    const wanted = { by, from, to, limit: MAX_MARGINS, ...(name === undefined ? {} : { account: name }) }
-    const margins = await listMargins(app.database.db, wanted)
-    return ok({
-      margins: margins.map(({ subject, revenue, cost }) => ({
-        subject,
-        revenueUsd: formatUsd(revenue),
-        costUsd: formatUsd(cost),
-        marginUsd: formatUsd(nanoUsdOf(revenue - cost)),
-      })),
-    })
   },
 } satisfies Partial<Handlers>
 

@@ -1,31 +1,20 @@
 /** v2 rentals over HTTP. */
 import { limits } from '../../base/limits.ts'
-import { formatUsd, usdToNumber } from '../../base/money.ts'
 import { ok, type Result } from '../../contract/result.ts'
-import type { Api } from '../../contract/api.ts'
-import type { ResponseOf } from '../../contract/endpoint.ts'
-import type { rentalQuoteQuery } from '../../contract/commitment.ts'
-import type { RentalType } from '../../contract/rental.ts'
-import type { Region } from '../../contract/region.ts'
 import type { Actor, App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { orderBareMetal, orderVirtualMachine, quoteOrder, readGuardChange } from '../../app/order/order.ts'
+import { orderBareMetal, orderVirtualMachine, readGuardChange } from '../../app/order/order.ts'
 import { changeOwnRental, ownRental, terminateOwnRental } from '../../app/rental/own-rental.ts'
 import { requestReservation } from '../../app/order/reservation.ts'
-import { listRentalOptions, type RentalOption } from '../../app/order/rental-option.ts'
 import { noRoomAsked, readVolumeRoom } from '../../app/order/storage-option.ts'
-import { quoteDisk } from '../../domain/term.ts'
 import { listPeople } from '../../store/account/account.ts'
 import { transact, type Db } from '../../store/platform/database.ts'
 import { readMachines } from '../../store/machine/machine.ts'
-import { listReserveOptions } from '../../store/machine/price.ts'
 import { findRental, listRentals, readTerms, type Rental } from '../../store/rental/rental.ts'
 import { listAttachments, readVolumes } from '../../store/volume/volume.ts'
 import type { Handlers } from '../http/handler.ts'
-import type { z } from 'zod'
-import { renderOnce } from '../http/json-answer.ts'
 import { readDetailFacts } from './rental-facts.ts'
-import { activeRental, earlyEndRatesOnWire, rentalDetail, rentalRecord, type RentalContext } from './rental-view.ts'
+import { activeRental, rentalDetail, rentalRecord, type RentalContext } from './rental-view.ts'
 
 export const rentalHandlers = {
   createBareMetalRental: async (app, request) => {
@@ -67,33 +56,6 @@ export const rentalHandlers = {
     const change = { label: body.label, convertOnExpiry: body.convertToOnDemandOnExpiry, ...guards.value }
     const changed = await transact(app.database, (tx) => changeOwnRental(app, tx, actor, params.id, change))
     return changed.ok ? ok(await readDetail(app, changed.value)) : changed
-  },
-
-  listRentalOptions: async (app) => {
-    return ok(showOptions(await readOptions(app)))
-  },
-
-  listReserveOptions: async (app, { actor }) => ok(await listReserveOptions(app.database.db, actor.accountId)),
-
-  quoteRental: async (app, { actor, query }) => {
-    const quote = await quoteOrder(app, actor, query)
-    if (!quote.ok) return quote
-    const { listPrice, perHour, hold, term } = quote.value
-    const option = findOption(await readOptions(app), query)
-    const disk =
-      option && quoteDisk({ ...option, shareGb: option.nodes[0]?.storageGb ?? 0 }, query.diskGb ?? null, perHour)
-    const stoppedPrice = term === null ? (disk?.stoppedPrice ?? null) : null
-    return ok({
-      costPerHourUsd: formatUsd(perHour),
-      originalCostPerHourUsd: formatUsd(listPrice),
-      termPeriodDays: term?.days ?? null,
-      discountPercentage: term?.percentage ?? 0,
-      totalUsd: term === null ? null : formatUsd(term.total),
-      holdUsd: formatUsd(hold),
-      diskGb: query.rentalType === 'virtual-machine' ? (disk?.gb ?? null) : null,
-      stoppedCostPerHourUsd: stoppedPrice === null ? null : formatUsd(stoppedPrice),
-      earlyEndRates: earlyEndRatesOnWire(term?.rates ?? []),
-    })
   },
 
   requestReservation: async (app, { actor, body }) => {
@@ -146,51 +108,6 @@ async function readDetail(app: App, rental: Rental) {
     readDetailFacts(app, rental),
   ])
   return rentalDetail(app, rental, around, facts)
-}
-
-async function readOptions(app: App): Promise<readonly RentalOption[]> {
-  return app.rentalOptions?.get() ?? listRentalOptions(app)
-}
-
-function findOption(
-  options: readonly RentalOption[],
-  {
-    rentalType,
-    region,
-    gpuType,
-    networkType,
-    gpuCount,
-  }: z.output<typeof rentalQuoteQuery> & { readonly rentalType: RentalType },
-): RentalOption | undefined {
-  return options.find(
-    (one) =>
-      one.machineType === rentalType &&
-      one.region === region &&
-      one.gpuType === gpuType &&
-      one.connectionType === networkType &&
-      one.gpuCount === gpuCount,
-  )
-}
-
-type ShownOptions = ResponseOf<Api['listRentalOptions']>
-
-/** Rendered once for each read: one read serves many requests. */
-const shown = new WeakMap<readonly RentalOption[], ShownOptions>()
-
-function showOptions(options: readonly RentalOption[]): ShownOptions {
-  const known = shown.get(options)
-  if (known !== undefined) return known
-  const made = renderOnce(
-    options.map(({ stoppedDiskPerGbMonth: diskPrice, ...option }) => ({
-      ...option,
-      region: option.region as Region,
-      costPerHour: usdToNumber(option.costPerHour),
-      stoppedDiskUsdPerGbMonth: diskPrice === null ? null : formatUsd(diskPrice),
-      ethernetVariant: option.ethernetVariant ?? undefined,
-    })),
-  )
-  shown.set(options, made)
-  return made
 }
 
 async function terminate(

@@ -1,42 +1,22 @@
 /** v2 storage volumes over HTTP. */
 import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
-import { formatUsd, usdToNumber } from '../../base/money.ts'
+import { usdToNumber } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
-import type { storageRegion } from '../../contract/region.ts'
-import { volumeSize } from '../../contract/volume.ts'
-import type { z } from 'zod'
 import type { App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { listStorageOptions, readRoomOfRental, readVolumeRoom } from '../../app/order/storage-option.ts'
+import { readRoomOfRental, readVolumeRoom } from '../../app/order/storage-option.ts'
 import { attachVolume, createVolume, detachVolume, terminateVolume } from '../../app/rental/volume.ts'
 import { tagOf } from '../../domain/rental.ts'
 import { volumeStatus } from '../../domain/volume.ts'
-import type { VolumeEngine } from '../../drivers/driver.ts'
 import { transact } from '../../store/platform/database.ts'
 import { findVolumeHosts } from '../../store/host/host-volume.ts'
 import { findMachine } from '../../store/machine/machine.ts'
 import { listAttachments, listVolumes, type AttachedVolume, type Volume } from '../../store/volume/volume.ts'
 import type { Handlers } from '../http/handler.ts'
-
-type StorageRegion = z.infer<typeof storageRegion>
+import { supportOf, type StorageRegion } from './storage-option.ts'
 
 export const volumeHandlers = {
-  listStorageOptions: async (app) => {
-    const options = await listStorageOptions(app)
-    return ok(
-      options.map(({ region, enabled, perGbHour, availableGb, engine }) => ({
-        region: region as StorageRegion,
-        enabled,
-        costPerGbHourUsd: formatUsd(perGbHour),
-        minSizeInGb: volumeSize.minGb,
-        maxSizeInGb: volumeSize.maxGb,
-        availableGb,
-        supports: engine === undefined ? null : supportOf(engine),
-      })),
-    )
-  },
-
   createVolume: async (app, { actor, body, operation, idempotencyKey }) => {
     const machine = body.nodeName === undefined ? undefined : await findMachine(app.database.db, body.nodeName)
     const room =
@@ -146,15 +126,5 @@ function volumeRecord(
     })),
     providerId: volume.driver,
     supports: supportOf(engine),
-  }
-}
-
-function supportOf(engine: VolumeEngine | undefined) {
-  return {
-    kinds: [...(engine?.serves ?? [])],
-    attach: [...(engine?.attaches ?? [])],
-    shared: engine?.isLocal === false,
-    grow: engine?.grow !== undefined,
-    clone: engine?.copies === true,
   }
 }

@@ -1,0 +1,67 @@
+/** API keys over HTTP. */
+import { createApiKey, revokeApiKey } from '../../app/account/api-key.ts'
+import { createOnce } from '../../app/idempotency.ts'
+import { formatInstant, formatInstantOrNull, parseInstant } from '../../base/instant.ts'
+import { formatUsd, parseUsd, type NanoUsd } from '../../base/money.ts'
+import { ok } from '../../contract/result.ts'
+import type { Api } from '../../contract/api.ts'
+import type { ResponseOf } from '../../contract/endpoint.ts'
+import { listApiKeys, type ApiKey } from '../../store/account/api-key.ts'
+import { transact } from '../../store/platform/database.ts'
+import type { Handlers } from '../http/handler.ts'
+
+export const apiKeyHandlers = {
+  listApiKeys: async (app, { actor }) => {
+    const keys = await listApiKeys(app.database.db, actor.accountId)
+    return ok({ apiKeys: keys.map(apiKeyOnWire) })
+  },
+
+  createApiKey: async (app, { operation, actor, body, idempotencyKey }) =>
+    createOnce(app, actor, { key: idempotencyKey, operation, request: { body } }, async (tx) => {
+      const made = await createApiKey(tx, actor, {
+        name: body.name,
+        memberId: body.memberId,
+        scopes: body.scopes,
+        expiresAt: body.expiresAt === undefined ? null : (parseInstant(body.expiresAt) ?? null),
+        allowedModels: body.allowedModels ?? null,
+        monthlyLimit: usdOrNull(body.monthlyLimitUsd),
+        totalLimit: usdOrNull(body.totalLimitUsd),
+        requestsPerMinute: body.requestsPerMinute ?? null,
+        tokensPerMinute: body.tokensPerMinute ?? null,
+      })
+      return made.ok ? ok({ ...apiKeyOnWire(made.value.key), key: made.value.text }) : made
+    }),
+
+  revokeApiKey: async (app, { actor, params }) => {
+    const revoked = await transact(app.database, (tx) => revokeApiKey(tx, actor, params.id))
+    return revoked.ok ? ok(apiKeyOnWire(revoked.value)) : revoked
+  },
+} satisfies Partial<Handlers>
+
+function apiKeyOnWire(key: ApiKey): ResponseOf<Api['revokeApiKey']> {
+  return {
+    publicId: key.public_id,
+    memberId: key.person_id,
+    name: key.name,
+    last4: key.last4,
+    scopes: key.scopes,
+    allowedModels: key.allowed_models,
+    monthlyLimitUsd: usdTextOrNull(key.monthly_limit_nano),
+    totalLimitUsd: usdTextOrNull(key.total_limit_nano),
+    requestsPerMinute: key.requests_per_min,
+    tokensPerMinute: key.tokens_per_min,
+    createdAt: formatInstant(key.created_at),
+    expiresAt: formatInstantOrNull(key.expires_at),
+    lastUsedAt: formatInstantOrNull(key.last_used_at),
+    revokedAt: formatInstantOrNull(key.revoked_at),
+  }
+}
+
+/** The contract has validated the text. */
+function usdOrNull(text: string | undefined): NanoUsd | null {
+  return text === undefined ? null : (parseUsd(text) ?? null)
+}
+
+function usdTextOrNull(amount: NanoUsd | null): string | null {
+  return amount === null ? null : formatUsd(amount)
+}

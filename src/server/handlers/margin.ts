@@ -1,0 +1,28 @@
+/** Revenue and cost of rentals at other clouds over HTTP, for operators. */
+import { addMs, DAY_MS, formatDay } from '../../base/instant.ts'
+import { formatUsd, nanoUsdOf } from '../../base/money.ts'
+import { ok } from '../../contract/result.ts'
+import { listMargins } from '../../store/provider/purchase.ts'
+import type { Handlers } from '../http/handler.ts'
+
+const DEFAULT_DAYS = 30
+const MAX_MARGINS = 1_000
+
+export const marginHandlers = {
+  listMargins: async (app, { query }) => {
+    const now = app.clock.now()
+    const from = query.from ?? formatDay(addMs(now, -DEFAULT_DAYS * DAY_MS))
+    const to = query.to ?? formatDay(now)
+    const { by, name } = query
+    const wanted = { by, from, to, limit: MAX_MARGINS, ...(name === undefined ? {} : { account: name }) }
+    const margins = await listMargins(app.database.db, wanted)
+    return ok({
+      margins: margins.map(({ subject, revenue, cost }) => ({
+        subject,
+        revenueUsd: formatUsd(revenue),
+        costUsd: formatUsd(cost),
+        marginUsd: formatUsd(nanoUsdOf(revenue - cost)),
+      })),
+    })
+  },
+} satisfies Partial<Handlers>

@@ -1,0 +1,52 @@
+/** The rentals of all accounts over HTTP, for operators. */
+import { formatInstant, formatInstantOrNull, type Instant } from '../../base/instant.ts'
+import { MAX_INT32 } from '../../base/limits.ts'
+import { ok } from '../../contract/result.ts'
+import { readAccountNames } from '../../store/account/account.ts'
+import { listAllRentals } from '../../store/rental/rental.ts'
+import { badCursor, decodeIdCursor, pageOf, rowsToAsk } from '../http/cursor.ts'
+import type { Handlers } from '../http/handler.ts'
+
+export const operatorRentalHandlers = {
+  listAllRentals: async (app, { query }) => {
+    const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
+    if (query.cursor !== undefined && (before === undefined || before > BigInt(MAX_INT32))) return badCursor()
+    const found = await listAllRentals(app.database.db, {
+      q: query.q,
+      ...(query.accountId === undefined ? {} : { accountId: query.accountId }),
+      ...(query.status === undefined ? {} : { status: query.status }),
+      ...(query.stuck === undefined ? {} : { stuck: query.stuck }),
+      ...(before === undefined ? {} : { before: Number.parseInt(before.toString(), 10) }),
+      limit: rowsToAsk(query.limit),
+    })
+    const page = pageOf(found, query.limit, (rental) => rental.id)
+    const nameOf = await readAccountNames(
+      app.database.db,
+      page.rows.map((rental) => rental.account_id),
+    )
+    return ok({
+      rentals: page.rows.map((rental) => ({
+        id: rental.id,
+        accountId: rental.account_id,
+        accountName: nameOf(rental.account_id),
+        kind: rental.kind,
+        name: rental.name,
+        driver: rental.driver,
+        region: rental.region,
+        gpuCount: rental.gpu_count,
+        status: rental.status,
+        statusReason: rental.status_reason,
+        statusSince: formatInstant(rental.status_since),
+        stuckSince: formatInstantOrNull(rental.stuck_at),
+        externalId: rental.external_id,
+        attempts: rental.attempts,
+        ...lastErrorOf(rental),
+      })),
+      nextCursor: page.nextCursor,
+    })
+  },
+} satisfies Partial<Handlers>
+
+export function lastErrorOf(row: { last_error: string | null; last_error_at: Instant | null }) {
+  return { lastError: row.last_error, lastErrorAt: formatInstantOrNull(row.last_error_at) }
+}

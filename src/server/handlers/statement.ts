@@ -1,0 +1,42 @@
+/** The statement of an account over HTTP. */
+import { formatInstant, instantOf } from '../../base/instant.ts'
+import { formatUsd } from '../../base/money.ts'
+import { readStatement } from '../../app/money/billing.ts'
+import { nameRentals } from '../../store/rental/rental.ts'
+import type { Handlers } from '../http/handler.ts'
+import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../http/cursor.ts'
+import { mapOk } from './billing.ts'
+
+export const statementHandlers = {
+  getStatement: async (app, { actor, query }) => {
+    const before = query.cursor === undefined ? undefined : statementPlace(query.cursor)
+    if (query.cursor !== undefined && before === undefined) return badCursor()
+    const found = await readStatement(app, actor, {
+      limit: rowsToAsk(query.limit),
+      ...(before === undefined ? {} : { before }),
+    })
+    const ids = found.ok ? found.value.flatMap(({ rentalId }) => rentalId ?? []) : []
+    const names = await nameRentals(app.database.db, actor.accountId, [...new Set(ids)])
+    return mapOk(found, (lines) => {
+      const page = pageOf(lines, query.limit, (line) => `${line.at}.${line.id}`)
+      return {
+        lines: page.rows.map(({ amount, balanceAfter, ...line }) => ({
+          ...line,
+          id: line.id.toString(),
+          at: formatInstant(line.at),
+          rental: (line.rentalId === null ? undefined : names.get(line.rentalId)) ?? null,
+          amountUsd: formatUsd(amount),
+          balanceAfterUsd: formatUsd(balanceAfter),
+        })),
+        nextCursor: page.nextCursor,
+      }
+    })
+  },
+} satisfies Partial<Handlers>
+
+/** A statement is ordered by time, then posting; its cursor holds both. */
+function statementPlace(cursor: string) {
+  const match = /^(\d{1,15})\.(\d{1,18})$/.exec(decodeCursor(cursor) ?? '')
+  const [, ms, id] = match ?? []
+  return ms === undefined || id === undefined ? undefined : { at: instantOf(Number.parseInt(ms, 10)), id: BigInt(id) }
+}
