@@ -40,6 +40,14 @@ interface NeedRow {
 const rows = {
   build: { project: 'process', what: 'the built programs', programs: [] },
   go: { project: 'process', what: 'Go modules', programs: [] },
+  python: {
+    project: 'process',
+    what: 'clients in Python',
+    programs: [
+      { command: 'python3', package: 'python3' },
+      { command: 'pip3', package: 'python3-pip' },
+    ],
+  },
   shells: {
     project: 'process',
     what: 'shells',
