@@ -127,6 +127,10 @@ export class Exchange {
     // Broken off by the workload: the client must not take it for the end.
     answer.once('error', () => target.destroy())
     answer.pipe(target)
+    if (this.incoming.upgraded === undefined) return
+    // Nobody else reads what the client still sends, and so nobody would notice its end.
+    closeAfterEnd(this.incoming.upgraded.socket)
+    this.incoming.upgraded.socket.resume()
   }
 
   #switch(
@@ -147,8 +151,7 @@ export class Exchange {
     socket.on('data', this.#touch)
     stream.on('data', this.#touch)
     stream.once('error', () => socket.destroy())
-    // Nobody closes one half of a WebSocket: the client is gone, and an application may not notice for long.
-    socket.once('end', () => setTimeout(() => socket.destroy(), LINGER_MS).unref())
+    closeAfterEnd(socket)
     socket.once('close', () => {
       // A socket that closed normally may still have bytes on their way to the host.
       if (!socket.readableEnded || !socket.writableFinished) stream.destroy()
@@ -175,6 +178,11 @@ export function responseOn(request: IncomingMessage, socket: Socket): ServerResp
     socket.resume()
   })
   return response
+}
+
+/** Nobody closes one half after an upgrade: the client is gone, and an application may not notice for long. */
+function closeAfterEnd(socket: Socket): void {
+  socket.once('end', () => setTimeout(() => socket.destroy(), LINGER_MS).unref())
 }
 
 /** An answer may come before the whole request is read. */
