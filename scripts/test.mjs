@@ -17,6 +17,7 @@ import { run, runTests } from './run-tests.mjs'
 const DATABASE_SUITES = [
   'src/store/platform/migrate.test.ts',
   'src/app/order/order-batch.test.ts',
+  'test/schema.test.ts',
   'test/upgrade.test.ts',
   'test/authorisation.test.ts',
   ...['budget', 'chat', 'commitment', 'interface', 'marketplace', 'money', 'virtual-machine', 'volume'].map(

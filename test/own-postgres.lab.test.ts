@@ -15,6 +15,7 @@ import { migrate } from '../src/store/platform/migrate.ts'
 import { debianPostgres, whyNoDebianPostgres } from './harness/debian-postgres.ts'
 import { succeed } from './harness/journey.ts'
 import { removeFolder } from './harness/leftover.ts'
+import { olderSchema } from './harness/older-schema.ts'
 import { startServerProcess } from './lab/process.ts'
 import { caller, testSshKey } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
@@ -120,22 +121,26 @@ describe.skipIf(why !== undefined)(`a PostgreSQL of Debian${why === undefined ? 
   test('loses the setting that only a superuser could give it, whoever migrated it before (issue 31, B)', async () => {
     await asSuperuser('create database older owner cloud', 'create role earlier login superuser')
     const name = '0055_order_batches.sql'
-    const earlier = (await readFile(path.join('schema', name), 'utf8'))
+    const older = await olderSchema('0056')
+    cleanUp.push(() => removeFolder(older))
+    const text = await readFile(path.join(older, name), 'utf8')
+    const earlier = text
       .replace(`set enable_seqscan = 'off' as`, `set enable_seqscan = 'off'\nset berth.counts_disks = 'itself' as`)
       .replaceAll(/  -- Here and not as a setting.*\n|  perform set_config\('berth.counts_disks'.*\n/g, '')
     expect(createHash('sha256').update(earlier).digest('hex')).toMatch(/^856d05bf/)
-    const released = await schemaWith({ [name]: earlier })
+    await writeFile(path.join(older, name), earlier)
     const settings = `select proconfig::text as config from pg_proc where proname = 'place_orders'`
     const superuser = poolOf('older', 'earlier')
-    await expect(migrate(poolOf('older'), released)).rejects.toThrow(/0055_order_batches.*counts_disks/)
-    expect(await migrate(superuser, released)).toContain(name)
+    await expect(migrate(poolOf('older'), older)).rejects.toThrow(/0055_order_batches.*counts_disks/)
+    expect(await migrate(superuser, older)).toContain(name)
     expect((await superuser.query<{ config: string }>(settings)).rows[0]?.config).toContain('berth.counts_disks')
     // The role that owns the database takes over from the superuser, as the error advises.
     await superuser.query('reassign owned by earlier to cloud')
     const owner = poolOf('older')
-    expect(await migrate(owner, 'schema')).toEqual([name])
+    await writeFile(path.join(older, name), text)
+    expect(await migrate(owner, older)).toEqual([name])
     expect((await owner.query<{ config: string }>(settings)).rows[0]?.config).not.toContain('berth.counts_disks')
-    expect(await migrate(owner, 'schema')).toEqual([])
+    expect(await migrate(owner, 'schema')).toContain('before-baseline/0056_due_drivers.sql')
   })
 
   test('names the migration that failed, the cause and the remedy (issue 31, B)', async () => {

@@ -3,9 +3,8 @@
  * stored can be read. `test/fixtures/upgrade/` has a dump for the last migration of each earlier version. To write that
  * of this version: BERTH_TEST_WRITE_DUMP=1 npx vitest run test/upgrade.test.ts
  */
-import { cp, mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { readdirSync } from 'node:fs'
-import os from 'node:os'
 import path from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import pg from 'pg'
@@ -16,6 +15,7 @@ import { emptyDatabase } from './harness/database.ts'
 import { serveModel } from './harness/inference.ts'
 import { succeed } from './harness/journey.ts'
 import { removeFolder } from './harness/leftover.ts'
+import { olderSchema } from './harness/older-schema.ts'
 import { testServer, type Call } from './harness/server.ts'
 import { dumpTables, loadTables } from './harness/table-dump.ts'
 import { waitFor } from './harness/wait.ts'
@@ -51,10 +51,8 @@ describe.each(versions)('a database at %s', (version) => {
     const pool = new pg.Pool({ connectionString: database.url, max: 2 })
     pool.on('error', () => {})
     cleanUp.push(() => pool.end())
-    const older = await mkdtemp(path.join(os.tmpdir(), 'berth-upgrade-'))
+    const older = await olderSchema(`${version}.sql~`)
     cleanUp.push(() => removeFolder(older))
-    for (const file of await readdir('schema'))
-      if (file <= `${version}.sql`) await cp(path.join('schema', file), path.join(older, file))
     await migrate(pool, older)
     await loadTables(pool, dump.join('\n'))
 
@@ -121,7 +119,8 @@ async function writeDump(): Promise<void> {
     return rows.length > 0
   })
   const facts: Facts = { key, operatorKey: server.operatorKey, at: systemClock.now(), ...(await factsOf(call)) }
-  const last = (await readdir('schema')).toSorted().at(-1)?.replace('.sql', '') ?? ''
+  const { rows } = await pool.query<{ last: string }>('select max(name) as last from migration')
+  const last = rows[0]?.last.replace('.sql', '') ?? ''
   await writeFile(
     path.join(DUMPS, `${last}.gz`),
     gzipSync([JSON.stringify(facts), await dumpTables(pool)].join('\n'), { level: 9 }),

@@ -247,7 +247,7 @@ export function sampleSpec(overrides: Partial<EngineSpec> = {}): EngineSpec {
   }
 }
 
-/** Violations of schema/0003_supply.sql and of the interface. */
+/** Violations of schema/baseline/06_machine.sql and of the interface. */
 export function violationsOf(machine: InventoryItem): string[] {
   const gpusSick = 'gpusSick' in machine ? machine.gpusSick : []
   const offer = 'available' in machine ? machine : undefined

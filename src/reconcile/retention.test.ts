@@ -1,6 +1,4 @@
 /** Old requests are deleted by partition; their costs stay in every sum, and nothing counts twice. */
-import { cp, mkdtemp, readdir, rm } from 'node:fs/promises'
-import os from 'node:os'
 import path from 'node:path'
 import { sql } from 'kysely'
 import { afterEach, expect, test } from 'vitest'
@@ -8,6 +6,7 @@ import { emptyDatabase } from '../../test/harness/database.ts'
 import { openAccount, openTestLedger, type TestLedger } from '../../test/harness/ledger.ts'
 import { inferenceRecord } from '../../test/harness/ended-request.ts'
 import { removeFolder } from '../../test/harness/leftover.ts'
+import { olderSchema } from '../../test/harness/older-schema.ts'
 import type { Actor } from '../app/app.ts'
 import { verifyLedger } from '../app/money/ledger-verify.ts'
 import { makeTreasury } from '../app/money/treasury.ts'
@@ -190,10 +189,8 @@ async function settleAtOnce(ledger: TestLedger, actor: Actor, records: readonly 
 }
 
 test('migrates a filled database, beside servers of the previous version, and each request counts once', async () => {
-  const schema = await mkdtemp(path.join(os.tmpdir(), 'berth-schema-'))
+  const schema = await olderSchema('0044')
   closing.push(() => removeFolder(schema))
-  await cp('schema', schema, { recursive: true })
-  for (const name of await readdir(schema)) if (name >= '0044') await rm(path.join(schema, name))
   const ledger = await openTestLedger(START, await emptyDatabase())
   closing.push(() => ledger.close())
   await migrate(ledger.database.pool, schema)

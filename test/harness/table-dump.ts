@@ -25,16 +25,29 @@ export async function loadTables(pool: pg.Pool, dump: string): Promise<void> {
     for (const line of dump.split('\n')) {
       const [name = '', value = ''] = line.split('\t')
       if (name.startsWith('sequence ')) await client.query('select setval($1, $2)', [name.slice(9), value])
-      else
+      else {
+        const columns = await columnsOf(client, name)
         await client.query(
-          `insert into ${name} overriding system value select * from json_populate_record(null::${name}, $1)`,
+          `insert into ${name} (${columns}) overriding system value
+           select ${columns} from json_populate_record(null::${name}, $1)`,
           [value],
         )
+      }
     }
     await client.query('commit')
   } finally {
     client.release(true)
   }
+}
+
+/** Those that can be written: PostgreSQL computes the others. */
+async function columnsOf(client: pg.PoolClient, table: string): Promise<string> {
+  const { rows } = await client.query<{ columns: string }>(
+    `select string_agg(quote_ident(attname), ', ') as columns from pg_attribute
+     where attrelid = $1::regclass and attnum > 0 and not attisdropped and attgenerated = ''`,
+    [table],
+  )
+  return rows[0]?.columns ?? ''
 }
 
 /** Partitions are part of their table, and the list of migrations is that of the files. */

@@ -1,9 +1,9 @@
 /** The models that a first start adds, and those that an upgrade adds to an older installation. */
-import { cp, mkdtemp, readdir, rm } from 'node:fs/promises'
-import os from 'node:os'
+import { rm } from 'node:fs/promises'
 import path from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { testDatabase } from '../../../test/harness/database.ts'
+import { olderSchema } from '../../../test/harness/older-schema.ts'
 import { systemClock } from '../../base/instant.ts'
 import { usd } from '../../base/money.ts'
 import { openDatabase, type Database } from '../../store/platform/database.ts'
@@ -25,17 +25,14 @@ async function fresh(work: (database: Database) => Promise<void>): Promise<void>
 
 /** A database with the migrations before image models; `setUp` prepares its data. */
 async function upgraded(setUp: string, work: (database: Database) => Promise<void>): Promise<void> {
-  const old = await mkdtemp(path.join(os.tmpdir(), 'berth-schema-'))
+  const old = await olderSchema('0011')
   onTestFinished(() => rm(old, { recursive: true, force: true }))
   await fresh(async (database) => {
     await database.pool.query('drop schema public, mock cascade')
     await database.pool.query('create schema public')
-    for (const name of (await readdir(schema)).filter((file) => file < '0011')) {
-      await cp(path.join(schema, name), path.join(old, name))
-    }
     await migrate(database.pool, old)
     await database.pool.query(setUp)
-    expect(await migrate(database.pool, schema)).toContain('0011_pictures.sql')
+    expect(await migrate(database.pool, schema)).toContain('before-baseline/0011_pictures.sql')
     await work(database)
   })
 }

@@ -1,7 +1,7 @@
 /**
  * Server-sent events of one account, or of all accounts for operators. The database is the only queue: a stream remembers
  * the last id it wrote and reads what comes after, on each wake-up and every few seconds, so a lost wake-up delays an
- * event but never loses one. Ids are in commit order per account (see schema/0006_events.sql), so a client that
+ * event but never loses one. Ids are in commit order per account (see schema/baseline/13_event.sql), so a client that
  * reconnects with its last id misses nothing and sees nothing twice. Across accounts they are not; store/notice/all-events.ts
  * reads them as if they were.
  *

@@ -36,7 +36,7 @@ export function openStore(
   })
 }
 
-/** Returns the names of the migrations that were missing. */
+/** Returns the files of schema/ that it has run. */
 export async function migrateAt(databaseUrl: string): Promise<string[]> {
   const database = openDatabase({ url: databaseUrl, clock: systemClock, poolSize: 1 })
   try {
@@ -49,7 +49,7 @@ export async function migrateAt(databaseUrl: string): Promise<string[]> {
 /** Beside the bundle in dist/, or beside src/ in development. */
 function schemaFolder(): string {
   let dir = path.dirname(fileURLToPath(import.meta.url))
-  while (!existsSync(path.join(dir, 'schema', '0001_identity.sql'))) {
+  while (!existsSync(path.join(dir, 'schema', 'baseline'))) {
     const parent = path.dirname(dir)
     if (parent === dir) throw new Error('the schema/ folder is missing')
     dir = parent

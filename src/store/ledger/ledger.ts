@@ -1,4 +1,4 @@
-/** Money moves through the SQL functions of schema/0002_ledger.sql and 0013_commitments.sql, called from here only. */
+/** Money moves through the SQL functions of schema/baseline/04_ledger.sql, called from here only. */
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../../base/instant.ts'

@@ -1,4 +1,4 @@
-/** Settlements that are written together: one call of `settle_segments` (schema/0052_settle_segments.sql) for all of them. */
+/** Settlements that are written together, by one call of `settle_segments` (schema/baseline/10_segment.sql). */
 import { sql } from 'kysely'
 import { formatInstant, toDate } from '../../base/instant.ts'
 import type { NanoUsd } from '../../base/money.ts'

@@ -93,7 +93,7 @@ export async function saveInventory(
         has_persistent_storage, hardware, simulation, offer_id, sold_whole,
         cost_nano_per_gpu_hour, preference, sells_below_cost, seen_at, created_at)
       select m.id, ${driver}, m.cluster_name, m.region, m.offering, m.supplier_id,
-        -- A host that is not ready yet must not be on sale for a moment (schema/0010_hosts.sql moves it later).
+        -- A host that is not ready yet must not be on sale for a moment (schema/baseline/14_host.sql moves it later).
         coalesce((select machine_status_of(h.state) from host h where h.id = m.id and h.driver = ${driver}), 'node_ready'),
         m.gpu_type, m.gpu_model,
         m.gpu_ram_mib, m.gpu_form_factor, m.network_type, m.ethernet_variant, m.gpus_total,

@@ -1,6 +1,6 @@
 /**
  * The registry of models and their deployments. Gateways read all of it in one query and so see one consistent state.
- * Triggers notify every server of a committed change (schema/0008_inference.sql).
+ * Triggers notify every server of a committed change (schema/baseline/15_model.sql).
  */
 import { sql, type Insertable, type Selectable, type Updateable } from 'kysely'
 import { parseInstant, toDate, toDateOrNull, type Instant } from '../../base/instant.ts'

@@ -1,6 +1,6 @@
 /**
  * The events of all accounts, in the order of their ids. Events of one account commit in that order; events of two
- * accounts may not (see schema/0006_events.sql), so a reader that only remembers the highest id would miss one that
+ * accounts may not (see schema/baseline/13_event.sql), so a reader that only remembers the highest id would miss one that
  * commits late.
  *
  * A writer takes an advisory lock before it gets ids, and holds it until its events are visible. So a gap in the ids

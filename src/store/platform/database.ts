@@ -1,6 +1,6 @@
 /**
  * Access to PostgreSQL. A transaction is a `Tx`: it collects the events and wake-ups of the work, writes the events last
- * (see schema/0006_events.sql) and sends the wake-ups after the commit. If the work returns a failure, the whole
+ * (see schema/baseline/13_event.sql) and sends the wake-ups after the commit. If the work returns a failure, the whole
  * transaction is rolled back.
  */
 import { Kysely, PostgresDialect, sql, type PostgresPool, type RawBuilder, type Transaction } from 'kysely'

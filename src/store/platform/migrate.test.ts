@@ -1,10 +1,11 @@
-import { cp, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import pg from 'pg'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { testDatabase, type TestDatabase } from '../../../test/harness/database.ts'
 import { removeFolder } from '../../../test/harness/leftover.ts'
+import { olderSchema } from '../../../test/harness/older-schema.ts'
 import { migrate } from './migrate.ts'
 
 let database: TestDatabase
@@ -47,14 +48,13 @@ it('renames the reason of earlier rental.stuck events', async () => {
   await pool.query(`insert into event (account_id, at, type, subject_kind, subject_id, data) values
     ('acme', now(), 'rental.stuck', 'rental', '1', '{"rentalId": 1, "reason": "engine_does_not_let_go"}')`)
   await pool.query(`delete from migration where name = '0020_teardown_stuck.sql'`)
-  expect(await migrate(pool, schema)).toEqual(['0020_teardown_stuck.sql'])
+  expect(await migrate(pool, schema)).toEqual(['before-baseline/0020_teardown_stuck.sql'])
   const { rows } = await pool.query<{ data: object }>('select data from event')
   expect(rows).toEqual([{ data: { rentalId: 1, reason: 'teardown_stuck' } }])
 })
 
 it('adds up the ledger of an older version by day', async () => {
-  const older = await mkdtemp(path.join(os.tmpdir(), 'berth-schema-'))
-  for (const file of await readdir(schema)) if (file < '0025') await cp(path.join(schema, file), path.join(older, file))
+  const older = await olderSchema('0025')
   await pool.query('drop schema public cascade; drop schema mock cascade; create schema public')
   await migrate(pool, older)
   await pool.query(`insert into account (id, name, created_at) values ('acme', 'Acme', now())`)
@@ -71,7 +71,7 @@ it('adds up the ledger of an older version by day', async () => {
   await pool.query(
     `select ledger_charge('d', 'hold', '2026-10-31T00:00:00Z', 40, 'x', null, 0, null, null, null, 'tiny')`,
   )
-  expect(await migrate(pool, schema)).toContain('0025_cost_and_notifications.sql')
+  expect(await migrate(pool, schema)).toContain('before-baseline/0025_cost_and_notifications.sql')
   await pool.query(
     `select ledger_charge('e', 'hold', '2026-10-31T01:00:00Z', 2, 'x', null, 0, null, null, null, 'tiny')`,
   )
@@ -102,8 +102,8 @@ it('refuses a database that a newer version has migrated, and changes nothing in
 })
 
 it('refuses a file that was changed after it was applied', async () => {
-  await writeFile(path.join(schema, '0001_identity.sql'), 'select 1')
-  await expect(migrate(pool, schema)).rejects.toThrow('schema/0001_identity.sql')
+  await writeFile(path.join(schema, 'before-baseline', '0001_identity.sql'), 'select 1')
+  await expect(migrate(pool, schema)).rejects.toThrow('schema/before-baseline/0001_identity.sql')
 })
 
 it('releases its lock after a refusal, so that the right version can start', async () => {

@@ -1,4 +1,8 @@
-/** Forward-only migrations: the numbered files of schema/, once each, under a lock, so that several servers may start at once. */
+/**
+ * Forward-only migrations: the numbered files of schema/, once each, under a lock, so that several servers may start at
+ * once. A new database gets the files of schema/baseline/ instead of the migrations in schema/before-baseline/, and then
+ * has the same schema and the same list of migrations as one that ran them.
+ */
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -19,6 +23,7 @@ const corrected: Readonly<Record<string, string>> = {
   '0055_order_batches.sql': '856d05bf34c11a90238bbfdea13217979b31cc0d32b4ff563fcc1678927d2582',
 }
 
+/** Returns the files that it has run. */
 export async function migrate(pool: pg.Pool, schemaDir: string): Promise<string[]> {
   const client = await pool.connect()
   try {
@@ -32,31 +37,13 @@ export async function migrate(pool: pg.Pool, schemaDir: string): Promise<string[
       .catch(async (error: unknown) => {
         throw await explain(client, 'Berth could not create its first table', error)
       })
-    const applied = new Map<string, string>()
-    for (const row of (await client.query<{ name: string; sha256: string }>('select name, sha256 from migration'))
-      .rows) {
-      applied.set(row.name, row.sha256)
-    }
-    const known = (await readdir(schemaDir)).filter((file) => file.endsWith('.sql')).sort()
-    refuseNewerSchema([...applied.keys()], known)
-    const missing: Migration[] = []
-    for (const name of known) {
-      const text = await readFile(path.join(schemaDir, name), 'utf8')
-      const digest = createHash('sha256').update(text).digest('hex')
-      const before = applied.get(name)
-      if (before === digest) continue
-      if (before !== undefined && before !== corrected[name])
-        throw new Error(`schema/${name} was changed after it was applied to this database`)
-      missing.push({ name, digest, text })
-    }
-    // A new database gets everything in one commit: 40 of them, each with its wait for the disk, would be a tenth of the
-    // first start. An upgrade keeps what it has finished.
-    const steps = applied.size === 0 && missing.length > 0 ? [missing] : missing.map((one) => [one])
+    const { rows } = await client.query<{ name: string; sha256: string }>('select name, sha256 from migration')
+    const steps = await planSteps(schemaDir, new Map(rows.map(({ name, sha256 }) => [name, sha256])))
     for (const step of steps) await apply(client, step)
     await client.query('reset statement_timeout')
     await client.query('select pg_advisory_unlock($1)', [LOCK])
     client.release()
-    return missing.map(({ name }) => name)
+    return steps.flatMap(({ files }) => files.map(({ file }) => file))
   } catch (error) {
     // Ends the session, and with it the lock and the settings.
     client.release(true)
@@ -64,21 +51,63 @@ export async function migrate(pool: pg.Pool, schemaDir: string): Promise<string[
   }
 }
 
-interface Migration {
+interface SchemaFile {
+  /** Path in schema/. */
+  readonly file: string
   readonly name: string
   readonly digest: string
   readonly text: string
 }
 
-/** In one transaction. */
-async function apply(client: pg.PoolClient, migrations: readonly Migration[]): Promise<void> {
+/** One transaction: it runs the files and records the migrations. */
+interface Step {
+  readonly files: readonly SchemaFile[]
+  readonly migrations: readonly SchemaFile[]
+}
+
+async function planSteps(schemaDir: string, applied: ReadonlyMap<string, string>): Promise<Step[]> {
+  const [included, later] = [await readFiles(schemaDir, 'before-baseline'), await readFiles(schemaDir, '.')]
+  const migrations = [...included, ...later]
+  const names = migrations.map(({ name }) => name)
+  refuseNewerSchema([...applied.keys()], names)
+  if (applied.size === 0) {
+    // In one commit: each has its wait for the disk. An upgrade keeps what it has finished.
+    const baseline = await readFiles(schemaDir, 'baseline')
+    return [{ files: [...(baseline.length > 0 ? baseline : included), ...later], migrations }]
+  }
+  const missing = migrations.filter(({ file, name, digest }) => {
+    const before = applied.get(name)
+    if (before !== undefined && before !== digest && before !== corrected[name])
+      throw new Error(`schema/${file} was changed after it was applied to this database`)
+    return before !== digest
+  })
+  return missing.map((one) => ({ files: [one], migrations: [one] }))
+}
+
+/** In the order of their names; none where there is no such folder. */
+async function readFiles(schemaDir: string, folder: string): Promise<SchemaFile[]> {
+  const entries = await readdir(path.join(schemaDir, folder)).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT' && folder !== '.') return []
+    throw error
+  })
+  const names = entries.filter((name) => name.endsWith('.sql')).sort()
+  return Promise.all(
+    names.map(async (name) => {
+      const file = path.posix.join(folder, name)
+      const text = await readFile(path.join(schemaDir, file), 'utf8')
+      return { file, name, text, digest: createHash('sha256').update(text).digest('hex') }
+    }),
+  )
+}
+
+async function apply(client: pg.PoolClient, { files, migrations }: Step): Promise<void> {
   await client.query('begin')
-  for (const { name, text } of migrations) {
+  for (const { file, text } of files) {
     try {
       await client.query(text)
     } catch (error) {
       await client.query('rollback')
-      throw await explain(client, `The migration schema/${name} failed`, error)
+      throw await explain(client, `The migration schema/${file} failed`, error)
     }
   }
   await client.query(

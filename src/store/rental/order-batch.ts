@@ -1,4 +1,4 @@
-/** Orders that are written together: one call of `place_orders` (schema/0055_order_batches.sql) for all of them. */
+/** Orders that are written together, by one call of `place_orders` (schema/baseline/18_order.sql). */
 import { randomInt } from 'node:crypto'
 import { sql } from 'kysely'
 import { randomName } from '../../base/id.ts'

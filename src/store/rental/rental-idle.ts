@@ -1,4 +1,4 @@
-/** Idle detection: the rentals with a rule, and what is known about each (schema/0024_metrics.sql). */
+/** Idle detection: the rentals with a rule, and what is known about each (schema/baseline/07_rental.sql). */
 import { sql } from 'kysely'
 import { toDateOrNull } from '../../base/instant.ts'
 import type { IdleRule } from '../../contract/workload.ts'

@@ -1,4 +1,4 @@
-/** The last output of machines that are gone, sealed by the caller (schema/0024_metrics.sql). */
+/** The last output of machines that are gone, sealed by the caller (schema/baseline/07_rental.sql). */
 import { sql } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'
 import type { Db } from '../platform/database.ts'

@@ -1,6 +1,6 @@
 /**
  * Samples and summaries of what rentals use. Written in batches, one statement for all rentals of a server; read per
- * rental. Partitions are made and dropped by the retention loop (schema/0024_metrics.sql).
+ * rental. Partitions are made and dropped by the retention loop (schema/baseline/19_metric.sql).
  */
 import { sql } from 'kysely'
 import { addMs, toDate, type Instant } from '../../base/instant.ts'

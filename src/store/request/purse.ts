@@ -1,6 +1,6 @@
 /**
- * Purses of gateways: calls of the functions in schema/0009_purses.sql. A purse is a hold that expires, so a gateway that
- * never comes back leaves only a row behind.
+ * Purses of gateways: calls of the functions in schema/baseline/16_purse.sql. A purse is a hold that expires, so a
+ * gateway that never comes back leaves only a row behind.
  */
 import { sql } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'

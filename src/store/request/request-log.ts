@@ -1,6 +1,6 @@
 /**
  * The log of inference requests: written at settlement (store/request/settlement.ts), read by customers, deleted by age. Requests
- * are partitioned by week (schema/0044_requests.sql).
+ * are partitioned by week (schema/baseline/17_request.sql).
  */
 import { sql, type Selectable } from 'kysely'
 import { addMs, DAY_MS, type Instant } from '../../base/instant.ts'

@@ -1,6 +1,6 @@
 /**
- * Settling finished requests: their rows go in by COPY, then one function (schema/0044_requests.sql) adds them to the sums
- * by day and charges the purses. What it is given are sums, so a large batch costs it no more than a small one.
+ * Settling finished requests: their rows go in by COPY, then one function (schema/baseline/17_request.sql) adds them to
+ * the sums by day and charges the purses. What it is given are sums, so a large batch costs it no more than a small one.
  */
 import { sql } from 'kysely'
 import { formatInstant, toDate, type Instant } from '../../base/instant.ts'

@@ -1,6 +1,6 @@
 /**
  * What the replicas of models earned, cost and did in a period of days. Money is summed over the ledger; requests and
- * busy time come from the hours counted from the request log (schema/0039_economics.sql).
+ * busy time come from the hours counted from the request log (schema/baseline/15_model.sql).
  */
 import { sql, type RawBuilder } from 'kysely'
 import { addMs, DAY_MS, HOUR_MS, instantOf, parseInstant, type Instant } from '../../base/instant.ts'
