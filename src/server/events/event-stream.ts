@@ -16,6 +16,7 @@ import { SECOND_MS } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
 import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
 import { sseHeartbeat, unbuffered } from '../../base/net/sse.ts'
+import type { Db } from '../../store/platform/database.ts'
 import { BareResponse } from '../http/bare-response.ts'
 import { BATCH_ROWS, eventsOf, eventsOfEveryone, makeFeed, startPoll, type Feed } from './event-feed.ts'
 
@@ -69,86 +70,106 @@ const defaults: Settings = {
 }
 
 export function makeEventStreams(app: App, options: Partial<Settings> = {}): EventStreams {
-  const settings = { ...defaults, ...options }
-  const { db } = app.database
+  return new AllStreams(app.database.db, { ...defaults, ...options })
+}
+
+class AllStreams implements EventStreams {
+  readonly #db: Db
+  readonly #settings: Settings
   /** By the account that opened them, whose limit they count against. */
-  const streams = new Map<string, Set<Stream>>()
-  const ofEveryone = new Set<Stream>()
+  readonly #streams = new Map<string, Set<Stream>>()
+  readonly #ofEveryone = new Set<Stream>()
   /** What the streams read, by account, while one follows it. */
-  const feeds = new Map<string, Feed>()
-  const feedOfEveryone = makeFeed(eventsOfEveryone(db))
-  const heartbeats = startHeartbeats(settings.heartbeatMs)
-  let closed = false
-  const all = (): Stream[] => [...streams.values()].flatMap((ofAccount) => [...ofAccount])
+  readonly #feeds = new Map<string, Feed>()
+  readonly #feedOfEveryone: Feed
+  readonly #heartbeats: Heartbeats
+  readonly #poll: NodeJS.Timeout
+  #isClosed = false
 
-  const wake = (accountId: string): void => {
-    feeds.get(accountId)?.forget()
-    streams.get(accountId)?.forEach((stream) => stream.wake())
+  constructor(db: Db, settings: Settings) {
+    this.#db = db
+    this.#settings = settings
+    this.#feedOfEveryone = makeFeed(eventsOfEveryone(db))
+    this.#heartbeats = startHeartbeats(settings.heartbeatMs)
+    this.#poll = startPoll(db, settings.pollMs, {
+      hasStreams: () => this.#streams.size > 0,
+      found: (accountIds) => {
+        for (const accountId of accountIds) this.#wakeAccount(accountId)
+        if (accountIds.length > 0) this.#wakeEveryone()
+      },
+      unknown: () => {
+        for (const accountId of this.#streams.keys()) this.#wakeAccount(accountId)
+        this.#wakeEveryone()
+      },
+    })
   }
-  const wakeEveryone = (): void => {
-    feedOfEveryone.forget()
-    ofEveryone.forEach((stream) => stream.wake())
-  }
-  const poll = startPoll(db, settings.pollMs, {
-    hasStreams: () => streams.size > 0,
-    found: (accountIds) => {
-      accountIds.forEach(wake)
-      if (accountIds.length > 0) wakeEveryone()
-    },
-    unknown: () => {
-      for (const accountId of streams.keys()) wake(accountId)
-      wakeEveryone()
-    },
-  })
 
-  const leave = (stream: Stream): void => {
+  async open({ accountId }: Actor, options: EventStreamOptions, response: ServerResponse): Promise<Result<void>> {
+    const { of, after, stillValid = always, credential } = options
+    const ofAccount = this.#streams.get(accountId) ?? new Set<Stream>()
+    if (this.#isClosed) return fail('server_stopping')
+    if (ofAccount.size >= this.#settings.perAccount) return tooMany(this.#settings)
+    const feed = this.#feedOf(of, accountId)
+    const stream = new Stream(accountId, feed, this.#settings.bufferedBytes, this.#leave)
+    // Added before the first await, so that concurrent requests cannot exceed the limit.
+    this.#streams.set(accountId, ofAccount.add(stream))
+    if (of === 'everyone') this.#ofEveryone.add(stream)
+    try {
+      const start = after ?? (await feed.newestId())
+      if (start === undefined || this.#isClosed) {
+        this.#leave(stream)
+        return this.#isClosed ? fail('server_stopping') : eventsNotSettled()
+      }
+      this.#heartbeats.join(stream, stillValid, credential ?? stream)
+      stream.start(response, start)
+      return ok(undefined)
+    } catch (error) {
+      this.#leave(stream)
+      throw error
+    }
+  }
+
+  wake(accountId: string): void {
+    this.#wakeAccount(accountId)
+    this.#wakeEveryone()
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearInterval(this.#poll)
+    const streams = [...this.#streams.values()].flatMap((ofAccount) => [...ofAccount])
+    for (const stream of streams) stream.end()
+    await Promise.all(streams.map(async ({ writing }) => writing))
+    this.#heartbeats.stop()
+  }
+
+  #feedOf(of: EventStreamOptions['of'], accountId: string): Feed {
+    if (of === 'everyone') return this.#feedOfEveryone
+    const feed = this.#feeds.get(accountId) ?? makeFeed(eventsOf(this.#db, accountId))
+    this.#feeds.set(accountId, feed)
+    return feed
+  }
+
+  #wakeAccount(accountId: string): void {
+    this.#feeds.get(accountId)?.forget()
+    this.#streams.get(accountId)?.forEach((stream) => stream.wake())
+  }
+
+  #wakeEveryone(): void {
+    this.#feedOfEveryone.forget()
+    this.#ofEveryone.forEach((stream) => stream.wake())
+  }
+
+  /** One function for all streams: each at rest holds as little as possible. */
+  readonly #leave = (stream: Stream): void => {
     const { accountId } = stream
-    const ofAccount = streams.get(accountId)
-    heartbeats.leave(stream)
-    ofEveryone.delete(stream)
+    const ofAccount = this.#streams.get(accountId)
+    this.#heartbeats.leave(stream)
+    this.#ofEveryone.delete(stream)
     ofAccount?.delete(stream)
     if (ofAccount === undefined || ofAccount.size > 0) return
-    streams.delete(accountId)
-    feeds.delete(accountId)
-  }
-
-  return {
-    open: async ({ accountId }, { of, after, stillValid = always, credential }, response) => {
-      const ofAccount = streams.get(accountId) ?? new Set<Stream>()
-      if (closed) return fail('server_stopping')
-      if (ofAccount.size >= settings.perAccount) return tooMany(settings)
-      const feed = of === 'everyone' ? feedOfEveryone : (feeds.get(accountId) ?? makeFeed(eventsOf(db, accountId)))
-      if (of === 'account') feeds.set(accountId, feed)
-      const stream = new Stream(accountId, feed, settings.bufferedBytes, leave)
-      // Added before the first await, so that concurrent requests cannot exceed the limit.
-      streams.set(accountId, ofAccount.add(stream))
-      if (of === 'everyone') ofEveryone.add(stream)
-      try {
-        const start = after ?? (await feed.newestId())
-        if (start === undefined || closed) {
-          leave(stream)
-          return closed ? fail('server_stopping') : eventsNotSettled()
-        }
-        heartbeats.join(stream, stillValid, credential ?? stream)
-        stream.start(response, start)
-        return ok(undefined)
-      } catch (error) {
-        leave(stream)
-        throw error
-      }
-    },
-    wake: (accountId) => {
-      wake(accountId)
-      wakeEveryone()
-    },
-    close: async () => {
-      closed = true
-      clearInterval(poll)
-      const ending = all()
-      for (const stream of ending) stream.end()
-      await Promise.all(ending.map(async ({ writing }) => writing))
-      heartbeats.stop()
-    },
+    this.#streams.delete(accountId)
+    this.#feeds.delete(accountId)
   }
 }
 

@@ -33,12 +33,7 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
   // Pings since the client answered or took data: on a slow line the answer may queue behind much data.
   let missedPings = 0
   let exitCode: number | null | undefined
-  const close = (code: number, reason: string): void => {
-    socket.close(code, Buffer.from(reason).subarray(0, REASON_BYTES).toString().replaceAll('\uFFFD', ''))
-    // Input that nobody reads would reset the connection, and the client would lose the last output.
-    socket.resume()
-  }
-
+  const close = (code: number, reason: string): void => closeWith(socket, code, reason)
   const checkKey = async (): Promise<void> => {
     if (await check.stillValid()) return
     stream.destroy()
@@ -51,25 +46,12 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
     void checkKey()
   }, check.everyMs).unref()
 
-  // Signals have no back-pressure, so a flood of resizes would pile up on the way to the host.
-  let nextSize: z.output<typeof resize> | undefined
-  let resting: NodeJS.Timeout | undefined
-  const sendSize = (size: z.output<typeof resize>): void => {
-    if (resting !== undefined) return void (nextSize = size)
-    stream.sendSignal(size)
-    resting = setTimeout(() => {
-      resting = undefined
-      const last = nextSize
-      nextSize = undefined
-      if (last !== undefined) sendSize(last)
-    }, RESIZE_EVERY_MS)
-  }
-
+  const sizes = sendSizes(stream)
   socket.on('pong', () => (missedPings = 0))
   socket.on('error', () => socket.terminate())
   socket.once('close', () => {
     clearInterval(beat)
-    clearTimeout(resting)
+    sizes.stop()
     stream.destroy()
   })
   const take = (data: Buffer, isBinary: boolean): void => {
@@ -80,7 +62,7 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
       if (message === undefined) {
         return close(1007, 'text messages must be {"columns": …, "rows": …} or {"end": true}')
       }
-      return void ('end' in message ? stream.end() : sendSize(message))
+      return void ('end' in message ? stream.end() : sizes.send(message))
     }
     if (stream.writableEnded) return close(1007, 'no input can follow {"end": true}')
     if (!stream.write(data)) socket.pause()
@@ -112,6 +94,29 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
     socket.ping(undefined, undefined, () => close(1000, 'the session has ended'))
   })
   stream.once('error', (error: Error) => close(1011, error.message))
+}
+
+function closeWith(socket: WebSocket, code: number, reason: string): void {
+  socket.close(code, Buffer.from(reason).subarray(0, REASON_BYTES).toString().replaceAll('\uFFFD', ''))
+  // Input that nobody reads would reset the connection, and the client would lose the last output.
+  socket.resume()
+}
+
+/** Signals have no back-pressure, so a flood of resizes would pile up on the way to the host. */
+function sendSizes(stream: MuxStream): { send: (size: z.output<typeof resize>) => void; stop: () => void } {
+  let nextSize: z.output<typeof resize> | undefined
+  let timer: NodeJS.Timeout | undefined
+  const send = (size: z.output<typeof resize>): void => {
+    if (timer !== undefined) return void (nextSize = size)
+    stream.sendSignal(size)
+    timer = setTimeout(() => {
+      timer = undefined
+      const last = nextSize
+      nextSize = undefined
+      if (last !== undefined) send(last)
+    }, RESIZE_EVERY_MS)
+  }
+  return { send, stop: () => clearTimeout(timer) }
 }
 
 function readMessage(text: string): z.output<typeof fromClient> | undefined {

@@ -10,20 +10,18 @@ import { parseApiKey, type ApiKeyParts } from '../../base/api-key.ts'
 import { type Clock, type Instant } from '../../base/instant.ts'
 import { defaultRates, limits } from '../../base/limits.ts'
 import { assertNever } from '../../base/assert-never.ts'
-import { remember } from '../../base/remember.ts'
 import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
 import { within } from '../../base/within.ts'
 import { effectiveScopes, holdsScope } from '../../domain/api-key.ts'
 import { quotaOf } from '../../domain/quota.ts'
 import type { Caller } from '../../gateway/call.ts'
-import { writeLastUsed, type KnownKey } from '../../store/account/api-key.ts'
+import type { KnownKey } from '../../store/account/api-key.ts'
 import type { Database } from '../../store/platform/database.ts'
 import type { Credentials } from './credentials.ts'
-import { makeKeyCache } from './key-cache.ts'
+import { makeKeyCache, type KeyCache } from './key-cache.ts'
+import { recordLastUsed } from './last-used.ts'
 import type { Log } from '../../store/platform/listener.ts'
 import type { ChangedKeys, KnownCaller } from '../workers/messages.ts'
-
-const FLUSH_MS = 5_000
 
 /** The caller, and the properties of its key that the server needs. */
 export interface Authenticated extends Actor {
@@ -62,55 +60,19 @@ export interface AuthenticatorOptions {
 }
 
 export function makeAuthenticator(options: AuthenticatorOptions): Authenticator {
-  const { database, clock, log } = options
+  const { clock, log } = options
   const cache = makeKeyCache(options)
-  let used = new Map<string, Instant>()
-
-  const flushLastUsed = async (): Promise<void> => {
-    if (used.size === 0) return
-    const batch = used
-    used = new Map()
-    try {
-      await writeLastUsed(database.db, batch)
-    } catch (error) {
-      log.warn({ err: error, keys: batch.size }, 'could not record when keys were last used; retrying later')
-      for (const [publicId, at] of batch) if (!used.has(publicId)) remember(used, publicId, at, limits.keyCacheEntries)
-    }
-  }
+  const used = recordLastUsed(options)
   const callers = new WeakMap<KnownKey, Caller>()
   const callerOf = (key: KnownKey): Caller => {
-    const known = callers.get(key)
-    if (known !== undefined) return known
-    const made = makeCaller(key)
-    callers.set(key, made)
-    return made
-  }
-  const flushing = setInterval(() => void flushLastUsed(), FLUSH_MS).unref()
-
-  const findKey = async (given: ApiKeyParts): Promise<Result<KnownKey>> => {
-    const key = await cache.find(given.publicId)
-    // Anything that only the holder of the secret may learn comes after this comparison.
-    return key === undefined || !timingSafeEqual(key.secret_hash, given.secretHash) ? invalidKey() : ok(key)
-  }
-  const findKnown = async (publicId: string): Promise<Result<KnownKey>> => {
-    const key = await cache.find(publicId)
-    return key === undefined ? invalidKey() : ok(key)
-  }
-  const findKeyOfSession = async (token: string): Promise<Result<KnownKey>> => {
-    const lookup = keyOfConsoleSession(database, clock, token)
-    const publicId = await within(limits.statementTimeoutMs, lookup, 'the database did not answer in time')
-    if (publicId === undefined) return fail('session_ended')
-    return findKnown(publicId)
+    const caller = callers.get(key) ?? makeCaller(key)
+    callers.set(key, caller)
+    return caller
   }
   const authenticate = async (credentials: Credentials): Promise<Result<Authenticated>> => {
     let found: Result<KnownKey>
     try {
-      if (credentials.kind === 'session') found = await findKeyOfSession(credentials.token)
-      else if (credentials.kind === 'proven') found = await findKnown(credentials.keyId)
-      else {
-        const given = readKey(credentials)
-        found = given.ok ? await findKey(given.value) : given
-      }
+      found = await findKey(options, cache, credentials)
     } catch (error) {
       log.warn({ err: error }, 'could not look up a key')
       return fail('database_unavailable', { retryAfterMs: 1_000 })
@@ -120,7 +82,7 @@ export function makeAuthenticator(options: AuthenticatorOptions): Authenticator 
     const now = clock.now()
     const refused = refuseStanding(key, now)
     if (refused !== undefined) return refused
-    remember(used, key.public_id, now, limits.keyCacheEntries)
+    used.note(key.public_id, now)
     return ok(authenticated(key))
   }
 
@@ -128,20 +90,13 @@ export function makeAuthenticator(options: AuthenticatorOptions): Authenticator 
     authenticate,
     callerOf: (given) => callerOf(given.key),
     identifier: () => {
-      let last: { authorization: string; publicId: string; key: KnownKey } | undefined
+      const peek = makeKeyReader(cache)
       return (authorization) => {
-        if (last?.authorization !== authorization || cache.peek(last.publicId) !== last.key) {
-          const given = readAuthorization(authorization)
-          const key = given.ok ? cache.peek(given.value.publicId) : undefined
-          if (!given.ok || key === undefined || !timingSafeEqual(key.secret_hash, given.value.secretHash))
-            return undefined
-          last = { authorization, publicId: given.value.publicId, key }
-        }
-        const { key, publicId } = last
+        const key = peek(authorization)
         const now = clock.now()
-        if (refuseStanding(key, now) !== undefined) return undefined
+        if (key === undefined || refuseStanding(key, now) !== undefined) return undefined
         if (!holdsScope(effectiveScopes(key.role, key.scopes), 'inference')) return undefined
-        remember(used, publicId, now, limits.keyCacheEntries)
+        used.note(key.public_id, now)
         return callerOf(key)
       }
     },
@@ -155,16 +110,51 @@ export function makeAuthenticator(options: AuthenticatorOptions): Authenticator 
       return { caller: callerOf(key), expiresAt: key.expires_at, isCached }
     },
     keysUsed: (lastUsed) => {
-      for (const [publicId, at] of lastUsed) remember(used, publicId, at, limits.keyCacheEntries)
+      for (const [publicId, at] of lastUsed) used.note(publicId, at)
     },
     isCaching: () => cache.isCaching(),
     forget: (payload) => cache.forget(payload),
-    flushLastUsed,
+    flushLastUsed: used.flush,
     close: async () => {
-      clearInterval(flushing)
       cache.close()
-      await flushLastUsed()
+      await used.close()
     },
+  }
+}
+
+async function findKey(
+  { database, clock }: AuthenticatorOptions,
+  cache: KeyCache,
+  credentials: Credentials,
+): Promise<Result<KnownKey>> {
+  const findKnown = async (publicId: string): Promise<Result<KnownKey>> => {
+    const key = await cache.find(publicId)
+    return key === undefined ? invalidKey() : ok(key)
+  }
+  if (credentials.kind === 'proven') return findKnown(credentials.keyId)
+  if (credentials.kind === 'session') {
+    const lookup = keyOfConsoleSession(database, clock, credentials.token)
+    const publicId = await within(limits.statementTimeoutMs, lookup, 'the database did not answer in time')
+    return publicId === undefined ? fail('session_ended') : findKnown(publicId)
+  }
+  const given = readKey(credentials)
+  if (!given.ok) return given
+  const key = await cache.find(given.value.publicId)
+  // Anything that only the holder of the secret may learn comes after this comparison.
+  return key === undefined || !timingSafeEqual(key.secret_hash, given.value.secretHash) ? invalidKey() : ok(key)
+}
+
+/** For one connection: the key of a header, if it is in memory. A repeated header is not parsed and compared again. */
+function makeKeyReader(cache: KeyCache): (authorization: string) => KnownKey | undefined {
+  let last: { authorization: string; publicId: string; key: KnownKey } | undefined
+  return (authorization) => {
+    if (last?.authorization !== authorization || cache.peek(last.publicId) !== last.key) {
+      const given = readAuthorization(authorization)
+      const key = given.ok ? cache.peek(given.value.publicId) : undefined
+      if (!given.ok || key === undefined || !timingSafeEqual(key.secret_hash, given.value.secretHash)) return undefined
+      last = { authorization, publicId: given.value.publicId, key }
+    }
+    return last.key
   }
 }
 

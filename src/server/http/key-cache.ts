@@ -12,6 +12,7 @@ import { remember } from '../../base/remember.ts'
 import { within } from '../../base/within.ts'
 import { ACCOUNT_PREFIX, findKnownKey, KEY_CHANNEL, type KnownKey } from '../../store/account/api-key.ts'
 import type { Database } from '../../store/platform/database.ts'
+import type { Listener } from '../../store/platform/listener.ts'
 import type { ChangedKeys } from '../workers/messages.ts'
 
 /** Unknown ids are cached for a moment, so that a client retrying in a loop does not reach the database. */
@@ -42,87 +43,112 @@ export interface KeyCacheOptions {
   readonly onForget?: (changed: ChangedKeys) => void
 }
 
-export function makeKeyCache({ database, clock, onForget }: KeyCacheOptions): KeyCache {
-  /** In order of use, so that the first is the next to evict. */
-  const known = new Map<string, KnownKey>()
-  const unknown = new Map<string, Instant>()
-  const loading = new Map<string, Promise<KnownKey | undefined>>()
-  /** The keys known when notifications last arrived. */
-  let remembered = new Map<string, KnownKey>()
-  let trustedUntil = clock.now()
-  let noLookupUntilMs = Number.NEGATIVE_INFINITY
+export function makeKeyCache(options: KeyCacheOptions): KeyCache {
+  return new Keys(options)
+}
 
-  const forget = (payload: string): void => {
+class Keys implements KeyCache {
+  readonly #options: KeyCacheOptions
+  /** In order of use, so that the first is the next to evict. */
+  readonly #known = new Map<string, KnownKey>()
+  readonly #unknown = new Map<string, Instant>()
+  readonly #loading = new Map<string, Promise<KnownKey | undefined>>()
+  readonly #listener: Listener
+  /** The keys known when notifications last arrived. */
+  #remembered = new Map<string, KnownKey>()
+  #trustedUntil: Instant
+  #noLookupUntilMs = Number.NEGATIVE_INFINITY
+
+  constructor(options: KeyCacheOptions) {
+    this.#options = options
+    this.#trustedUntil = options.clock.now()
+    this.#listener = options.database.notifications.listen({
+      channel: KEY_CHANNEL,
+      onNotification: (payload) => this.forget(payload),
+      onGap: () => this.#lose(),
+    })
+  }
+
+  async find(publicId: string): Promise<KnownKey | undefined> {
+    if (!this.#listener.isTrusted()) return this.#findWithoutNotifications(publicId)
+    const key = this.#known.get(publicId)
+    if (key !== undefined) {
+      this.#known.delete(publicId)
+      this.#known.set(publicId, key)
+      return key
+    }
+    if ((this.#unknown.get(publicId) ?? 0) > this.#options.clock.now()) return undefined
+    return this.#loading.get(publicId) ?? this.#lookUp(publicId)
+  }
+
+  peek(publicId: string): KnownKey | undefined {
+    if (this.#listener.isTrusted()) return this.#known.get(publicId)
+    return performance.now() < this.#noLookupUntilMs ? this.#trusted(publicId) : undefined
+  }
+
+  isCaching(): boolean {
+    return this.#listener.isTrusted()
+  }
+
+  forget(payload: string): void {
+    const { onForget } = this.#options
     if (!payload.startsWith(ACCOUNT_PREFIX)) {
-      for (const map of [known, unknown, loading]) map.delete(payload)
+      for (const map of [this.#known, this.#unknown, this.#loading]) map.delete(payload)
       onForget?.({ kind: 'keyId', id: payload })
       return
     }
     const accountId = payload.slice(ACCOUNT_PREFIX.length)
-    for (const [publicId, key] of known) if (key.account_id === accountId) known.delete(publicId)
+    for (const [publicId, key] of this.#known) if (key.account_id === accountId) this.#known.delete(publicId)
     // The accounts of keys that are being looked up are not known yet.
-    loading.clear()
+    this.#loading.clear()
     onForget?.({ kind: 'accountId', id: accountId })
   }
-  const lost = (): void => {
-    if (known.size > 0) {
-      remembered = new Map(known)
-      trustedUntil = addMs(clock.now(), TRUSTED_MS)
-    }
-    for (const map of [known, unknown, loading]) map.clear()
-    onForget?.({ kind: 'any' })
+
+  close(): void {
+    this.#listener.close()
   }
-  const trusted = (publicId: string): KnownKey | undefined =>
-    clock.now() < trustedUntil ? remembered.get(publicId) : undefined
-  const findWithoutNotifications = async (publicId: string): Promise<KnownKey | undefined> => {
-    const last = trusted(publicId)
-    if (last !== undefined && performance.now() < noLookupUntilMs) return last
+
+  #lose(): void {
+    if (this.#known.size > 0) {
+      this.#remembered = new Map(this.#known)
+      this.#trustedUntil = addMs(this.#options.clock.now(), TRUSTED_MS)
+    }
+    for (const map of [this.#known, this.#unknown, this.#loading]) map.clear()
+    this.#options.onForget?.({ kind: 'any' })
+  }
+
+  #trusted(publicId: string): KnownKey | undefined {
+    return this.#options.clock.now() < this.#trustedUntil ? this.#remembered.get(publicId) : undefined
+  }
+
+  async #findWithoutNotifications(publicId: string): Promise<KnownKey | undefined> {
+    const last = this.#trusted(publicId)
+    if (last !== undefined && performance.now() < this.#noLookupUntilMs) return last
     try {
-      const lookup = findKnownKey(database.db, publicId)
+      const lookup = findKnownKey(this.#options.database.db, publicId)
       const patienceMs = last === undefined ? limits.statementTimeoutMs : LOOKUP_TIMEOUT_MS
-      const found = await within(patienceMs, lookup, 'the database did not answer in time')
-      remembered.delete(publicId)
-      return found
+      const key = await within(patienceMs, lookup, 'the database did not answer in time')
+      this.#remembered.delete(publicId)
+      return key
     } catch (error) {
-      noLookupUntilMs = performance.now() + LOOKUP_RETRY_MS
+      this.#noLookupUntilMs = performance.now() + LOOKUP_RETRY_MS
       if (last === undefined) throw error
       return last
     }
   }
-  const listener = database.notifications.listen({ channel: KEY_CHANNEL, onNotification: forget, onGap: lost })
 
-  const lookUp = async (publicId: string): Promise<KnownKey | undefined> => {
-    const lookup = findKnownKey(database.db, publicId)
-    loading.set(publicId, lookup)
+  async #lookUp(publicId: string): Promise<KnownKey | undefined> {
+    const lookup = findKnownKey(this.#options.database.db, publicId)
+    this.#loading.set(publicId, lookup)
     try {
       const key = await lookup
-      if (loading.get(publicId) !== lookup) return key
-      if (key === undefined) remember(unknown, publicId, addMs(clock.now(), UNKNOWN_MS), MAX_UNKNOWN_ENTRIES)
-      else remember(known, publicId, key, limits.keyCacheEntries)
+      if (this.#loading.get(publicId) !== lookup) return key
+      if (key === undefined)
+        remember(this.#unknown, publicId, addMs(this.#options.clock.now(), UNKNOWN_MS), MAX_UNKNOWN_ENTRIES)
+      else remember(this.#known, publicId, key, limits.keyCacheEntries)
       return key
     } finally {
-      if (loading.get(publicId) === lookup) loading.delete(publicId)
+      if (this.#loading.get(publicId) === lookup) this.#loading.delete(publicId)
     }
-  }
-
-  return {
-    find: async (publicId) => {
-      if (!listener.isTrusted()) return findWithoutNotifications(publicId)
-      const key = known.get(publicId)
-      if (key !== undefined) {
-        known.delete(publicId)
-        known.set(publicId, key)
-        return key
-      }
-      if ((unknown.get(publicId) ?? 0) > clock.now()) return undefined
-      return loading.get(publicId) ?? lookUp(publicId)
-    },
-    peek: (publicId) => {
-      if (listener.isTrusted()) return known.get(publicId)
-      return performance.now() < noLookupUntilMs ? trusted(publicId) : undefined
-    },
-    isCaching: () => listener.isTrusted(),
-    forget,
-    close: () => listener.close(),
   }
 }

@@ -94,7 +94,7 @@ export interface RateLimiterOptions {
 }
 
 export function makeRateLimiter(options: RateLimiterOptions): RateLimiter {
-  const { takeSlice, clock, sliceTimeoutMs = SLICE_TIMEOUT_MS, recall, mayCountAlone = true } = options
+  const { clock } = options
   const shared = makeWindow((): Bucket => ({
     left: 0,
     granted: 0,
@@ -105,58 +105,6 @@ export function makeRateLimiter(options: RateLimiterOptions): RateLimiter {
   }))
   const local = makeWindow(() => ({ spent: 0 }))
 
-  const fetchSlice = async (
-    bucket: Bucket,
-    need: { subject: string; minute: Instant; limit: number; amount: number },
-  ): Promise<void> => {
-    const { subject, minute, limit } = need
-    try {
-      const usual = Math.min(Math.floor(limit / SLICES), Math.max(Math.ceil(limit / FIRST_SLICES), bucket.granted))
-      const least = Math.max(1, need.amount - bucket.left)
-      const slice = Math.max(usual, least)
-      const { granted, taken } = await within(
-        sliceTimeoutMs,
-        takeSlice({ subject, minute, slice, least, limit }),
-        'the counter did not answer in time',
-      )
-      bucket.left += granted
-      bucket.granted += granted
-      bucket.taken = taken
-      bucket.exhausted = granted === 0
-    } catch (error) {
-      if (!mayCountAlone) throw error
-      // For the rest of the minute, this server counts alone.
-      bucket.left += Math.max(0, limit - bucket.granted)
-      bucket.granted = Math.max(bucket.granted, limit)
-      bucket.taken = limit
-      bucket.exhausted = true
-    } finally {
-      bucket.fetching = undefined
-    }
-  }
-
-  const regain = async (
-    bucket: Bucket,
-    subject: string,
-    minute: Instant,
-    except: number | undefined,
-  ): Promise<boolean> => {
-    if (recall === undefined || performance.now() < bucket.noRecallUntilMs) return false
-    const units = await recall(subject, minute, except)
-    bucket.left += units
-    if (units === 0) bucket.noRecallUntilMs = performance.now() + RECALL_AGAIN_MS
-    return units > 0
-  }
-
-  /** undefined: more may be available. */
-  const takeFrom = (bucket: Bucket, minute: Instant, limit: number, amount: number): RateAnswer | undefined => {
-    const allowed = bucket.left >= amount
-    if (allowed) bucket.left -= amount
-    else if (!bucket.exhausted && amount <= limit) return undefined
-    const remaining = bucket.left + Math.max(0, limit - bucket.taken)
-    return { allowed, limit, remaining, resetAt: addMs(minute, MINUTE_MS) }
-  }
-
   return {
     take: async (subject, limitPerMinute, amount = 1, forWorker) => {
       const limit = Math.min(limitPerMinute, MAX_LIMIT)
@@ -164,11 +112,14 @@ export function makeRateLimiter(options: RateLimiterOptions): RateLimiter {
         const minute = startOfMinute(clock.now())
         const bucket = shared.of(minute, subject)
         const answer = takeFrom(bucket, minute, limit, amount)
-        if (answer !== undefined && (answer.allowed || !(await regain(bucket, subject, minute, forWorker))))
+        if (
+          answer !== undefined &&
+          (answer.allowed || !(await regain(options, bucket, { subject, minute, except: forWorker })))
+        )
           return answer
         if (answer !== undefined) continue
         // Waiting requests share one slice and ask for the next one if it was not enough.
-        bucket.fetching ??= fetchSlice(bucket, { subject, minute, limit, amount })
+        bucket.fetching ??= fetchSlice(options, bucket, { subject, minute, limit, amount })
         await bucket.fetching
       }
     },
@@ -202,6 +153,59 @@ export function makeRateLimiter(options: RateLimiterOptions): RateLimiter {
       return { allowed, limit, remaining: Math.max(0, limit - count.spent), resetAt: addMs(minute, MINUTE_MS) }
     },
   }
+}
+
+async function fetchSlice(
+  { takeSlice, sliceTimeoutMs = SLICE_TIMEOUT_MS, mayCountAlone = true }: RateLimiterOptions,
+  bucket: Bucket,
+  need: { subject: string; minute: Instant; limit: number; amount: number },
+): Promise<void> {
+  const { subject, minute, limit } = need
+  try {
+    const usual = Math.min(Math.floor(limit / SLICES), Math.max(Math.ceil(limit / FIRST_SLICES), bucket.granted))
+    const least = Math.max(1, need.amount - bucket.left)
+    const slice = Math.max(usual, least)
+    const { granted, taken } = await within(
+      sliceTimeoutMs,
+      takeSlice({ subject, minute, slice, least, limit }),
+      'the counter did not answer in time',
+    )
+    bucket.left += granted
+    bucket.granted += granted
+    bucket.taken = taken
+    bucket.exhausted = granted === 0
+  } catch (error) {
+    if (!mayCountAlone) throw error
+    // For the rest of the minute, this server counts alone.
+    bucket.left += Math.max(0, limit - bucket.granted)
+    bucket.granted = Math.max(bucket.granted, limit)
+    bucket.taken = limit
+    bucket.exhausted = true
+  } finally {
+    bucket.fetching = undefined
+  }
+}
+
+/** Gets unspent units back from the workers other than `except`. false: there were none. */
+async function regain(
+  { recall }: RateLimiterOptions,
+  bucket: Bucket,
+  { subject, minute, except }: { subject: string; minute: Instant; except: number | undefined },
+): Promise<boolean> {
+  if (recall === undefined || performance.now() < bucket.noRecallUntilMs) return false
+  const units = await recall(subject, minute, except)
+  bucket.left += units
+  if (units === 0) bucket.noRecallUntilMs = performance.now() + RECALL_AGAIN_MS
+  return units > 0
+}
+
+/** undefined: more may be available. */
+function takeFrom(bucket: Bucket, minute: Instant, limit: number, amount: number): RateAnswer | undefined {
+  const allowed = bucket.left >= amount
+  if (allowed) bucket.left -= amount
+  else if (!bucket.exhausted && amount <= limit) return undefined
+  const remaining = bucket.left + Math.max(0, limit - bucket.taken)
+  return { allowed, limit, remaining, resetAt: addMs(minute, MINUTE_MS) }
 }
 
 /** Providers give each client at least 2^64 IPv6 addresses. */

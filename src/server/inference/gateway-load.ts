@@ -43,89 +43,104 @@ interface Watched {
 }
 
 export function reportGatewayLoad(options: GatewayLoadOptions): GatewayLoadReporter {
-  const { database, clock, gatewayId, log } = options
-  const models = new Map<string, Watched>()
-  let catalog: Catalog = new Map()
-  let writing: Promise<void> | undefined
-  let isUrgent = false
-  let writtenMs = 0
-  let hasFailed = false
+  return new Reporter(options)
+}
 
-  const sample = (): void => {
-    if (models.size === 0) return
-    const stats = options.stats()
-    for (const [name, watched] of models) {
-      const { current, requests } = countOf(stats, name, catalog)
-      watched.samples += 1
-      watched.sum += current
-      if (current > 0 || requests !== watched.requests) watched.activeAt = clock.now()
-      watched.requests = requests
-    }
-    if (performance.now() - writtenMs >= WRITE_MS) write()
+class Reporter implements GatewayLoadReporter {
+  readonly #options: GatewayLoadOptions
+  readonly #models = new Map<string, Watched>()
+  readonly #timer: NodeJS.Timeout
+  #catalog: Catalog = new Map()
+  #writing: Promise<void> | undefined
+  #isUrgent = false
+  #writtenMs = 0
+  #hasFailed = false
+
+  constructor(options: GatewayLoadOptions) {
+    this.#options = options
+    this.#timer = setInterval(() => this.#sample(), SAMPLE_MS).unref()
   }
 
-  const write = (): void => {
-    if (writing !== undefined) return void (isUrgent = true)
-    writtenMs = performance.now()
-    const stats = options.stats()
-    const due = [...models].flatMap(([model, watched]) => {
-      const load = loadOf(model, watched, stats, catalog)
+  setCatalog(catalog: Catalog): void {
+    this.#catalog = catalog
+    for (const name of this.#models.keys()) if (!isWatched(catalog, name)) this.#models.delete(name)
+    for (const name of catalog.keys()) {
+      if (isWatched(catalog, name) && !this.#models.has(name)) {
+        const none = { samples: 0, sum: 0, requests: 0, activeAt: null, written: undefined, writtenMs: 0 }
+        this.#models.set(name, none)
+      }
+    }
+    // Confirms a drain without delay.
+    this.#write()
+  }
+
+  waiting(model: string): void {
+    const watched = this.#models.get(this.#catalog.get(model)?.adapterOf ?? model)
+    if (watched === undefined) return
+    watched.activeAt = this.#options.clock.now()
+    if (watched.written === undefined || watched.written.current === 0) this.#write()
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    this.#isUrgent = false
+    await this.#writing
+  }
+
+  #sample(): void {
+    if (this.#models.size === 0) return
+    const stats = this.#options.stats()
+    for (const [name, watched] of this.#models) {
+      const { current, requests } = countOf(stats, name, this.#catalog)
+      watched.samples += 1
+      watched.sum += current
+      if (current > 0 || requests !== watched.requests) watched.activeAt = this.#options.clock.now()
+      watched.requests = requests
+    }
+    if (performance.now() - this.#writtenMs >= WRITE_MS) this.#write()
+  }
+
+  #write(): void {
+    if (this.#writing !== undefined) return void (this.#isUrgent = true)
+    this.#writtenMs = performance.now()
+    const due = this.#takeDue()
+    if (due.length === 0) return
+    this.#writing = this.#send(due).finally(() => {
+      this.#writing = undefined
+      if (!this.#isUrgent) return
+      this.#isUrgent = false
+      this.#write()
+    })
+  }
+
+  #takeDue(): GatewayLoad[] {
+    const stats = this.#options.stats()
+    return [...this.#models].flatMap(([model, watched]) => {
+      const load = loadOf(model, watched, stats, this.#catalog)
       watched.samples = 0
       watched.sum = 0
       if (!isDue(load, watched)) return []
       watched.written = load
-      watched.writtenMs = writtenMs
+      watched.writtenMs = this.#writtenMs
       return [load]
-    })
-    if (due.length === 0) return
-    writing = send(due).finally(() => {
-      writing = undefined
-      if (!isUrgent) return
-      isUrgent = false
-      write()
     })
   }
 
-  const send = async (loads: readonly GatewayLoad[]): Promise<void> => {
+  async #send(loads: readonly GatewayLoad[]): Promise<void> {
+    const { database, clock, gatewayId, log } = this.#options
     try {
       await writeLoad(database.db, gatewayId, loads, clock.now())
-      hasFailed = false
+      this.#hasFailed = false
       database.onCommit(new Set([SERVE_WAKE]))
     } catch (error) {
       // The next write has newer counts anyway. Logged once per outage.
-      if (!hasFailed) log.warn({ err: error }, 'could not report the load of this gateway')
-      hasFailed = true
+      if (!this.#hasFailed) log.warn({ err: error }, 'could not report the load of this gateway')
+      this.#hasFailed = true
       for (const { model } of loads) {
-        const watched = models.get(model)
+        const watched = this.#models.get(model)
         if (watched !== undefined) watched.written = undefined
       }
     }
-  }
-  const timer = setInterval(sample, SAMPLE_MS).unref()
-
-  return {
-    setCatalog: (next) => {
-      catalog = next
-      for (const name of models.keys()) if (!isWatched(next, name)) models.delete(name)
-      for (const name of next.keys()) {
-        if (isWatched(next, name) && !models.has(name)) {
-          models.set(name, { samples: 0, sum: 0, requests: 0, activeAt: null, written: undefined, writtenMs: 0 })
-        }
-      }
-      // Confirms a drain without delay.
-      write()
-    },
-    waiting: (model) => {
-      const watched = models.get(catalog.get(model)?.adapterOf ?? model)
-      if (watched === undefined) return
-      watched.activeAt = clock.now()
-      if (watched.written === undefined || watched.written.current === 0) write()
-    },
-    close: async () => {
-      clearInterval(timer)
-      isUrgent = false
-      await writing
-    },
   }
 }
 

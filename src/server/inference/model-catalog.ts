@@ -38,7 +38,7 @@ export interface ModelCatalog {
   /** undefined: this server does not run the model. */
   localState(model: string): LocalModelState | undefined
   /** Resolves after a read that began after this call, whether it succeeded or not. Callers share reads. */
-  refresh(): Promise<void>
+  readonly refresh: () => Promise<void>
   close(): Promise<void>
 }
 
@@ -50,17 +50,7 @@ export function makeModelCatalog(options: ModelCatalogOptions): ModelCatalog {
   let closed = false
   let whenLoaded = (): void => {}
   const loaded = new Promise<void>((resolve) => (whenLoaded = resolve))
-  const unopened = new Set<string>()
-
-  const ports = {
-    open: (sealed: string) => vault.open(sealed),
-    unopened: (deployment: string) => {
-      // Logged once, not at every read.
-      if (!unopened.has(deployment))
-        log.warn({ deployment }, 'could not decrypt the key of a deployment; it is not used')
-      unopened.add(deployment)
-    },
-  }
+  const ports = { open: (sealed: string) => vault.open(sealed), unopened: warnOnce(log) }
   const publish = (): void => {
     const served = registry.filter(({ enabled }) => enabled)
     const next = new Map(served.map((model) => [model.name, servedModel(model, engines?.stateOf(model.name), ports)]))
@@ -93,46 +83,72 @@ export function makeModelCatalog(options: ModelCatalogOptions): ModelCatalog {
     if (!closed && catalog !== undefined) publish()
   })
 
-  const listener = database.notifications.listen({
-    channel: MODELS_CHANNEL,
-    onNotification: reader.read,
-    onGap: () => {},
-  })
-  let wasTrusted = false
-  const ticking = setInterval(() => {
-    const trusted = listener.isTrusted()
-    const regained = trusted && !wasTrusted
-    wasTrusted = trusted
-    if (regained || reader.idleMs() >= (trusted && !reader.hasFailed() ? RELOAD_MS : UNSURE_MS)) reader.read()
-  }, TICK_MS).unref()
-  reader.read()
-
-  let refresh: Promise<void> | undefined
-  let refreshedMs = -Infinity
-  const refreshNext = async (): Promise<void> => {
-    const waitMs = refreshedMs + REFRESH_MS - performance.now()
-    // Also without a pause this takes a turn of the event loop, in which `refresh` is set.
-    await new Promise<void>((resolve) => setTimeout(resolve, Math.max(0, waitMs)).unref())
-    // Who asks from now on needs a later read.
-    refresh = undefined
-    refreshedMs = performance.now()
+  const watch = readOnChanges(database, reader)
+  const refresh = shareReads(async () => {
     if (!closed) await reader.readNow()
-  }
+  })
 
   return {
     loaded,
-    refresh: () => (refresh ??= refreshNext()),
+    refresh,
     localState: (model) => {
       const state = engines?.stateOf(model)
       return state === undefined ? undefined : localStateOnWire(state)
     },
     close: async () => {
       closed = true
-      clearInterval(ticking)
-      listener.close()
+      watch.stop()
       await reader.settled()
     },
   }
+}
+
+/** Reads now, on every notification, and by the clock, more often while notifications may be missed. */
+function readOnChanges(database: Database, reader: ReturnType<typeof makeReader>): { stop: () => void } {
+  const listener = database.notifications.listen({
+    channel: MODELS_CHANNEL,
+    onNotification: reader.read,
+    onGap: () => {},
+  })
+  let wasTrusted = false
+  const timer = setInterval(() => {
+    const isTrusted = listener.isTrusted()
+    const isRegained = isTrusted && !wasTrusted
+    wasTrusted = isTrusted
+    if (isRegained || reader.idleMs() >= (isTrusted && !reader.hasFailed() ? RELOAD_MS : UNSURE_MS)) reader.read()
+  }, TICK_MS).unref()
+  reader.read()
+  return {
+    stop: () => {
+      clearInterval(timer)
+      listener.close()
+    },
+  }
+}
+
+/** Logged once, not at every read. */
+function warnOnce(log: Log): (deployment: string) => void {
+  const warned = new Set<string>()
+  return (deployment) => {
+    if (!warned.has(deployment)) log.warn({ deployment }, 'could not decrypt the key of a deployment; it is not used')
+    warned.add(deployment)
+  }
+}
+
+/** Callers share a read that begins after their call, with a pause between two of them. */
+function shareReads(read: () => Promise<void>): () => Promise<void> {
+  let next: Promise<void> | undefined
+  let startedMs = -Infinity
+  const readNext = async (): Promise<void> => {
+    const waitMs = startedMs + REFRESH_MS - performance.now()
+    // Also without a pause this takes a turn of the event loop, in which `next` is set.
+    await new Promise<void>((resolve) => setTimeout(resolve, Math.max(0, waitMs)).unref())
+    // Who asks from now on needs a later read.
+    next = undefined
+    startedMs = performance.now()
+    await read()
+  }
+  return () => (next ??= readNext())
 }
 
 function localModels(registry: readonly ModelWithDeployments[]): LocalModel[] {

@@ -17,17 +17,29 @@ import type { RateLimiter } from '../http/rate-limit.ts'
 
 const MAX_TOKEN_CHARS = 1_000
 
-export function addMailRoutes(server: FastifyInstance, options: { app: App; rates: RateLimiter }): void {
-  const { app, rates } = options
-  const tokenOf = (request: FastifyRequest): string => {
-    const { token } = request.query as { token?: unknown }
-    return typeof token === 'string' && token.length <= MAX_TOKEN_CHARS ? token : ''
-  }
-  const isTooOften = (request: FastifyRequest): boolean =>
-    !rates.takeByAddress('address', request.ip, defaultRates.perAddressUnauthenticated).allowed
+interface MailLinkOptions {
+  readonly app: App
+  readonly rates: RateLimiter
+}
 
+export function addMailRoutes(server: FastifyInstance, options: MailLinkOptions): void {
+  addPages(server, options)
+  void server.register(async (scope) => addForms(scope, options))
+}
+
+function tokenOf(request: FastifyRequest): string {
+  const { token } = request.query as { token?: unknown }
+  return typeof token === 'string' && token.length <= MAX_TOKEN_CHARS ? token : ''
+}
+
+function isTooOften({ rates }: MailLinkOptions, request: FastifyRequest): boolean {
+  return !rates.takeByAddress('address', request.ip, defaultRates.perAddressUnauthenticated).allowed
+}
+
+function addPages(server: FastifyInstance, options: MailLinkOptions): void {
+  const { app } = options
   server.get(UNSUBSCRIBE_PATH, async (request, reply) => {
-    if (isTooOften(request)) return page(reply, 429, TOO_OFTEN)
+    if (isTooOften(options, request)) return page(reply, 429, TOO_OFTEN)
     const token = tokenOf(request)
     const found = openUnsubscribe(app.vault, token)
     if (found === undefined) return page(reply, 404, NOT_VALID)
@@ -44,7 +56,7 @@ export function addMailRoutes(server: FastifyInstance, options: { app: App; rate
   })
 
   server.get(CONFIRM_PATH, async (request, reply) => {
-    if (isTooOften(request)) return page(reply, 429, TOO_OFTEN)
+    if (isTooOften(options, request)) return page(reply, 429, TOO_OFTEN)
     const token = tokenOf(request)
     if (openConfirmation(app, token) === undefined) return page(reply, 404, NOT_CONFIRMABLE)
     return page(
@@ -57,41 +69,42 @@ export function addMailRoutes(server: FastifyInstance, options: { app: App; rate
         </form>`,
     )
   })
+}
 
-  void server.register(async (scope) => {
-    // The body of a form says nothing that the token does not.
-    scope.removeAllContentTypeParsers()
-    scope.addContentTypeParser('*', (_request, payload, done) => {
-      payload.resume()
-      payload.once('end', () => done(null, undefined))
-      payload.once('error', (error) => done(error, undefined))
-    })
-    scope.post(UNSUBSCRIBE_PATH, async (request, reply) => {
-      if (isTooOften(request)) return page(reply, 429, TOO_OFTEN)
-      const found = openUnsubscribe(app.vault, tokenOf(request))
-      if (found === undefined) return page(reply, 404, NOT_VALID)
-      await transact(app.database, (tx) => stopMail(tx, found))
-      const { label } = notificationKinds[found.kind]
-      return page(
-        reply,
-        200,
-        html`<h1>Done</h1>
-          <p>You will get no more e-mails of this kind: ${label}.</p>`,
-      )
-    })
-    scope.post(CONFIRM_PATH, async (request, reply) => {
-      if (isTooOften(request)) return page(reply, 429, TOO_OFTEN)
-      const membership = openConfirmation(app, tokenOf(request))
-      const isConfirmed =
-        membership !== undefined && (await transact(app.database, (tx) => confirmMembership(tx, membership)))
-      if (!isConfirmed) return page(reply, 404, NOT_CONFIRMABLE)
-      return page(
-        reply,
-        200,
-        html`<h1>Done</h1>
-          <p>Notifications come by e-mail from now on. Choose which in the console under Notifications.</p>`,
-      )
-    })
+function addForms(scope: FastifyInstance, options: MailLinkOptions): void {
+  const { app } = options
+  // The body of a form says nothing that the token does not.
+  scope.removeAllContentTypeParsers()
+  scope.addContentTypeParser('*', (_request, payload, done) => {
+    payload.resume()
+    payload.once('end', () => done(null, undefined))
+    payload.once('error', (error) => done(error, undefined))
+  })
+  scope.post(UNSUBSCRIBE_PATH, async (request, reply) => {
+    if (isTooOften(options, request)) return page(reply, 429, TOO_OFTEN)
+    const found = openUnsubscribe(app.vault, tokenOf(request))
+    if (found === undefined) return page(reply, 404, NOT_VALID)
+    await transact(app.database, (tx) => stopMail(tx, found))
+    const { label } = notificationKinds[found.kind]
+    return page(
+      reply,
+      200,
+      html`<h1>Done</h1>
+        <p>You will get no more e-mails of this kind: ${label}.</p>`,
+    )
+  })
+  scope.post(CONFIRM_PATH, async (request, reply) => {
+    if (isTooOften(options, request)) return page(reply, 429, TOO_OFTEN)
+    const membership = openConfirmation(app, tokenOf(request))
+    const isConfirmed =
+      membership !== undefined && (await transact(app.database, (tx) => confirmMembership(tx, membership)))
+    if (!isConfirmed) return page(reply, 404, NOT_CONFIRMABLE)
+    return page(
+      reply,
+      200,
+      html`<h1>Done</h1>
+        <p>Notifications come by e-mail from now on. Choose which in the console under Notifications.</p>`,
+    )
   })
 }
 

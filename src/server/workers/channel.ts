@@ -48,27 +48,18 @@ export function openChannel<Theirs extends Functions<Theirs>, Ours extends Funct
   onSocket,
   onEnd,
 }: ChannelOptions<Ours>): Channel<Theirs> {
-  const waiting = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>()
-  /** Connections that Node holds back until the other side has confirmed those before them. */
-  const leaving = new Map<Socket, Handle | undefined>()
-  /** The last one sent, which is open here until it is confirmed. */
-  let sent: Handle | undefined
-  let calls = 0
+  const calls = new Calls()
+  const leaving = new LeavingSockets()
   const gone = (): Error => new Error('the other process has exited')
   const send = (message: Message, socket?: Socket): void => {
     // A failure shows as the exit of the other process.
     if (!line.connected) return void socket?.destroy()
-    const handle = socket === undefined ? undefined : handleOf(socket)
-    if (socket !== undefined) leaving.set(socket, handle)
+    if (socket !== undefined) leaving.add(socket)
     line.send(message, socket, { keepOpen: false }, () => {
-      if (socket !== undefined && leaving.delete(socket)) sent = handle
+      if (socket !== undefined) leaving.noteSent(socket)
     })
   }
-  const run = (name: string, args: readonly unknown[]): unknown => {
-    const found = Object.hasOwn(ours, name) ? ours[name as keyof Ours] : undefined
-    if (found === undefined) throw new Error(`there is no function ${name}`)
-    return found(...(args as never[]))
-  }
+  const run = (name: string, args: readonly unknown[]): unknown => functionOf(ours, name)(...(args as never[]))
   const answer = async (id: number, name: string, args: readonly unknown[]): Promise<void> => {
     try {
       send({ answer: id, value: await run(name, args) })
@@ -81,12 +72,7 @@ export function openChannel<Theirs extends Functions<Theirs>, Ours extends Funct
       if (handle instanceof Socket) onSocket(handle, Buffer.from(message.bytes))
     } else if ('call' in message) void answer(message.call, message.name, message.args)
     else if ('name' in message) run(message.name, message.args)
-    else {
-      const one = waiting.get(message.answer)
-      waiting.delete(message.answer)
-      if ('error' in message) one?.reject(new Error(message.error))
-      else one?.resolve(message.value as never)
-    }
+    else calls.settle(message)
   }
   // There is no connection to close: a note that fails is reported, and the next one is taken.
   line.on(
@@ -96,34 +82,16 @@ export function openChannel<Theirs extends Functions<Theirs>, Ours extends Funct
       (received, handle) => receive(received as Message, handle),
     ),
   )
-  let isOver = false
-  const end = (): void => {
-    if (isOver) return
-    isOver = true
-    clearInterval(looking)
-    for (const { reject } of waiting.values()) reject(gone())
-    waiting.clear()
-    // Nobody will get them, and their clients would wait forever.
-    for (const [socket, handle] of leaving) {
-      socket.destroy()
-      handle?.close()
-    }
-    leaving.clear()
-    sent?.close()
+  onceDisconnected(line, () => {
+    calls.rejectAll(gone())
+    leaving.close()
     onEnd?.()
-  }
-  line.on('disconnect', end)
-  // Node does not emit it, and leaves the last connection open, if the other process exits before it has confirmed that.
-  const looking = setInterval(() => {
-    if (!line.connected) end()
-  }, LOOK_MS).unref()
+  })
   return {
     call: (name, ...args) =>
       new Promise((resolve, reject) => {
         if (!line.connected) return reject(gone())
-        calls += 1
-        waiting.set(calls, { resolve, reject })
-        send({ call: calls, name, args })
+        send({ call: calls.add({ resolve, reject }), name, args })
       }),
     note: (name, ...args) => send({ name, args }),
     pass: (socket, bytes) => {
@@ -136,6 +104,82 @@ export function openChannel<Theirs extends Functions<Theirs>, Ours extends Funct
       if (socket.writableLength > 0) socket.write('', go)
       else go()
     },
+  }
+}
+
+function functionOf<Side extends Functions<Side>>(side: Side, name: string): Side[keyof Side] {
+  if (!Object.hasOwn(side, name)) throw new Error(`there is no function ${name}`)
+  return side[name as keyof Side]
+}
+
+function onceDisconnected(line: Line, onEnd: () => void): void {
+  let isOver = false
+  const end = (): void => {
+    if (isOver) return
+    isOver = true
+    clearInterval(timer)
+    onEnd()
+  }
+  line.on('disconnect', end)
+  // Node does not emit it, and leaves the last connection open, if the other process exits before it has confirmed that.
+  const timer = setInterval(() => {
+    if (!line.connected) end()
+  }, LOOK_MS).unref()
+}
+
+interface Waiting {
+  readonly resolve: (value: never) => void
+  readonly reject: (error: Error) => void
+}
+
+/** Calls that the other side has not answered yet. */
+class Calls {
+  readonly #waiting = new Map<number, Waiting>()
+  #count = 0
+
+  add(caller: Waiting): number {
+    this.#count += 1
+    this.#waiting.set(this.#count, caller)
+    return this.#count
+  }
+
+  settle(message: Extract<Message, { answer: number }>): void {
+    const caller = this.#waiting.get(message.answer)
+    this.#waiting.delete(message.answer)
+    if ('error' in message) caller?.reject(new Error(message.error))
+    else caller?.resolve(message.value as never)
+  }
+
+  rejectAll(error: Error): void {
+    for (const { reject } of this.#waiting.values()) reject(error)
+    this.#waiting.clear()
+  }
+}
+
+/** Connections on their way to the other side. */
+class LeavingSockets {
+  /** Those that Node holds back until the other side has confirmed the ones before them. */
+  readonly #leaving = new Map<Socket, Handle | undefined>()
+  /** The last one sent, which is open here until it is confirmed. */
+  #sent: Handle | undefined
+
+  add(socket: Socket): void {
+    this.#leaving.set(socket, handleOf(socket))
+  }
+
+  noteSent(socket: Socket): void {
+    const handle = this.#leaving.get(socket)
+    if (this.#leaving.delete(socket)) this.#sent = handle
+  }
+
+  /** Nobody will get them, and their clients would wait forever. */
+  close(): void {
+    for (const [socket, handle] of this.#leaving) {
+      socket.destroy()
+      handle?.close()
+    }
+    this.#leaving.clear()
+    this.#sent?.close()
   }
 }
 

@@ -4,12 +4,12 @@
  * its connection. Its finished requests are in its own journal before a client sees their end.
  */
 import type { Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import { systemClock } from '../../base/instant.ts'
-import { makeLineLimit } from '../../base/net/line-limit.ts'
 import { Metrics } from '../../base/metrics.ts'
 import { guardedLookup } from '../../base/net/outbound.ts'
 import { BodyBudget } from '../../domain/body-budget.ts'
-import { makeDispatcher } from '../../gateway/dispatch/dispatch.ts'
+import { makeDispatcher, type RunningDispatcher } from '../../gateway/dispatch/dispatch.ts'
 import { makeFastPath } from '../../gateway/fast-path/fast-path.ts'
 import { watchRequests } from '../../gateway/gateway-metrics.ts'
 import { Gateway } from '../../gateway/gateway.ts'
@@ -19,21 +19,22 @@ import { BorrowedPlaces } from '../../gateway/dispatch/places.ts'
 import { inferencePages } from '../inference/answer-inference.ts'
 import { untilQuiet } from '../http/connections.ts'
 import { openDataFolder } from '../data/data-folder.ts'
+import { logFailures } from '../inference/failure-log.ts'
 import { watchGateway } from '../inference/gateway-gauges.ts'
 import { openLog } from '../log.ts'
 import { readPortHost } from '../ports/port-domain.ts'
 import { makeRateLimiter } from '../http/rate-limit.ts'
 import type { Channel } from './channel.ts'
 import type { ServerFunctions, WorkerFunctions, WorkerStart } from './messages.ts'
-import { makeWorkerKeys } from './worker-keys.ts'
+import { makeWorkerKeys, type WorkerKeys } from './worker-keys.ts'
 
-/** Log lines for failures of one account at one deployment. */
-const MAX_LINES_PER_MINUTE = 10
 const REPORT_EVERY_MS = 1_000
 const KEYS_USED_EVERY_MS = 5_000
 const LEFT_WITHIN_MS = 50
 /** The server answers within milliseconds; it may wait for the database itself. */
 const SLICE_TIMEOUT_MS = 5_000
+
+const clock = systemClock
 
 type Server = Channel<ServerFunctions>
 
@@ -42,45 +43,10 @@ export interface RunningWorker extends Omit<WorkerFunctions, 'start'> {
 }
 
 export async function startWorker(server: Server, options: WorkerStart): Promise<RunningWorker> {
-  const log = openLog(options.logLevel)
-  const clock = systemClock
   const metrics = new Metrics()
-  // Held by no other process: the server settles what a killed worker has left there.
-  const folder = await openDataFolder(options.journalDir)
-  const journal = new Journal({ dir: folder.dir, log })
-  const meter = makeMeter({ treasury: treasuryOf(server), journal, clock, log, seal: refuseToSeal })
-  await meter.start()
-  const dispatcher = makeDispatcher({ lookup: guardedLookup(true) })
-  const rates = makeRateLimiter({
-    takeSlice: (request) => server.call('takeSlice', request),
-    clock,
-    sliceTimeoutMs: SLICE_TIMEOUT_MS,
-    mayCountAlone: false,
-  })
-  const places = new BorrowedPlaces({
-    lend: (accountId, streams) => server.call('lendPlaces', accountId, streams),
-    takeBack: (accountId, count) => server.note('takeBackPlaces', accountId, count),
-  })
-  const lines = makeLineLimit({ perMinute: MAX_LINES_PER_MINUTE })
-  const gateway = new Gateway({
-    dispatcher,
-    meter,
-    rates,
-    clock,
-    places,
-    ended: watchRequests(metrics),
-    warn: (failure) => {
-      const line = lines.take(`${failure.accountId} ${failure.deployment ?? failure.model}`)
-      if (line !== undefined) log.warn({ ...failure, ...line }, 'engine failed')
-    },
-  })
+  const own = await openWorkerGateway(server, options, metrics)
+  const { gateway, dispatcher, meter, rates, places, journal } = own
   const keys = makeWorkerKeys({ clock, ask: (authorization) => server.call('introduce', authorization) })
-  const setCatalog: WorkerFunctions['setCatalog'] = (catalog) => {
-    dispatcher.setCatalog(catalog)
-    gateway.setCatalog(catalog)
-  }
-  setCatalog(options.catalog)
-  watchGateway(metrics, meter, dispatcher)
   const left = countLeft((count) => server.note('connectionsLeft', count))
   let isDraining = false
   const fastPath = makeFastPath({
@@ -98,22 +64,14 @@ export async function startWorker(server: Server, options: WorkerStart): Promise
     now: () => clock.now(),
     isRetiring: () => isDraining,
   })
-  const reporting = setInterval(() => {
-    places.sweep(performance.now())
-    server.note('stats', dispatcher.stats())
-  }, REPORT_EVERY_MS)
-  const telling = setInterval(() => {
-    const used = keys.takeUsed()
-    if (used.size > 0) server.note('keysUsed', used)
-  }, KEYS_USED_EVERY_MS)
-
+  const reports = startReports(server, { dispatcher, places, keys })
   return {
     take: (socket, bytes) => {
       socket.once('close', left)
       socket.unshift(bytes)
       fastPath.take(socket)
     },
-    setCatalog,
+    setCatalog: own.setCatalog,
     forgetKeys: keys.forget,
     keysAreFresh: keys.fresh,
     giveUpMoney: async (owner) => meter.giveUpFree(owner),
@@ -135,18 +93,68 @@ export async function startWorker(server: Server, options: WorkerStart): Promise
     close: async (finishMs) => {
       const until = performance.now() + finishMs
       if (isDraining) await untilQuiet(() => fastPath.isBusy(), until - finishMs / 2)
-      let late: NodeJS.Timeout | undefined
-      const isLate = new Promise((resolve) => (late = setTimeout(resolve, until - performance.now())))
-      await Promise.race([fastPath.close(), isLate])
-      clearTimeout(late)
+      await Promise.race([fastPath.close(), delay(until - performance.now(), undefined, { ref: false })])
       fastPath.destroy()
-      clearInterval(reporting)
-      clearInterval(telling)
+      reports.stop()
+      await own.close()
+    },
+  }
+}
+
+/** The gateway of a worker, with what its server lends it. */
+async function openWorkerGateway(server: Server, options: WorkerStart, metrics: Metrics) {
+  const log = openLog(options.logLevel)
+  // Held by no other process: the server settles what a killed worker has left there.
+  const folder = await openDataFolder(options.journalDir)
+  const journal = new Journal({ dir: folder.dir, log })
+  const meter = makeMeter({ treasury: treasuryOf(server), journal, clock, log, seal: refuseToSeal })
+  await meter.start()
+  const dispatcher = makeDispatcher({ lookup: guardedLookup(true) })
+  const rates = makeRateLimiter({
+    takeSlice: (request) => server.call('takeSlice', request),
+    clock,
+    sliceTimeoutMs: SLICE_TIMEOUT_MS,
+    mayCountAlone: false,
+  })
+  const places = new BorrowedPlaces({
+    lend: (accountId, streams) => server.call('lendPlaces', accountId, streams),
+    takeBack: (accountId, count) => server.note('takeBackPlaces', accountId, count),
+  })
+  const ended = watchRequests(metrics)
+  const gateway = new Gateway({ dispatcher, meter, rates, clock, places, ended, warn: logFailures(log) })
+  const setCatalog: WorkerFunctions['setCatalog'] = (catalog) => {
+    dispatcher.setCatalog(catalog)
+    gateway.setCatalog(catalog)
+  }
+  setCatalog(options.catalog)
+  watchGateway(metrics, meter, dispatcher)
+  const close = async (): Promise<void> => {
+    await dispatcher.close()
+    await meter.close()
+    await journal.close()
+    await folder.release()
+  }
+  return { gateway, dispatcher, meter, rates, places, journal, setCatalog, close }
+}
+
+/** Tells the server how busy this worker is, and which keys were used. */
+function startReports(
+  server: Server,
+  { dispatcher, places, keys }: { dispatcher: RunningDispatcher; places: BorrowedPlaces; keys: WorkerKeys },
+): { stop: () => void } {
+  const load = setInterval(() => {
+    places.sweep(performance.now())
+    server.note('stats', dispatcher.stats())
+  }, REPORT_EVERY_MS)
+  const usedKeys = setInterval(() => {
+    const used = keys.takeUsed()
+    if (used.size > 0) server.note('keysUsed', used)
+  }, KEYS_USED_EVERY_MS)
+  return {
+    stop: () => {
+      clearInterval(load)
+      clearInterval(usedKeys)
       server.note('keysUsed', keys.takeUsed())
-      await dispatcher.close()
-      await meter.close()
-      await journal.close()
-      await folder.release()
     },
   }
 }
