@@ -68,14 +68,9 @@ async function orderFromBook(
   const expanded = await expandTemplate(tx.db, actor, given)
   if (!expanded.ok) return expanded
   const { order: body, templateId, minVramGb } = expanded.value
-  const price = await findPriceRow(tx.db, kind, body)
-  if (!price.ok) return price
-  const listPrice = pricePerHour(price.value.nano_per_gpu_hour, body.gpuCount)
-  const reserve = await listReserveOptions(tx.db, actor.accountId)
-  const granted = grantTerm(body, listPrice, reserve, tx.clock.now())
-  if (!granted.ok) return granted
-  const commitment = commitmentOf(granted.value, reserve)
-  const term = { ...granted.value, commitment, convertOnExpiry: body.convertToOnDemandOnExpiry }
+  const agreement = await agreeOnTerm(tx, actor, kind, body)
+  if (!agreement.ok) return agreement
+  const { price, term } = agreement.value
   const guards = readGuards(body)
   if (!guards.ok) return guards
   const options = await readOrderOptions(tx, actor, kind, body, templateId)
@@ -93,31 +88,18 @@ async function orderFromBook(
     gpuType,
     networkType,
     gpuCount,
-    machineGpus: machineGpusOf(price.value),
+    machineGpus: machineGpusOf(price),
     diskGb: options.value.workload.diskGb,
     pays: perGpuHour(term.costPerHour, gpuCount),
   }
   const at = account === undefined ? `in ${region}` : `in ${region} at ${account}`
   const where = place?.host === undefined ? at : `on ${place.host}, which has the storage volume,`
   const wanted = { gpus: `${gpuCount} × ${gpuType} with ${networkType}`, where }
-  const common = {
-    kind,
-    region,
-    gpuType,
-    gpuCount,
-    networkType,
-    label: body.label ?? null,
-    ports: 'customPorts' in body ? (body.customPorts ?? []) : [],
-    image: null,
-    cudaVersion: 'cudaVersion' in body ? (body.cudaVersion ?? null) : null,
-    monitoringEnabled: body.monitoringEnabled ?? null,
-    ...(account === undefined ? {} : { providerAccount: account }),
-  }
   let outcome: Result<Rental> = fail('no_capacity', wanted)
   for (const { example, places } of await findPlaces(app, tx, demand, { volumes: place, account })) {
     const tooSmall = gpuTooSmall(example.gpu_ram_mib, minVramGb)
     if (tooSmall !== undefined) return tooSmall
-    const part = { ...common, ...partOfSpec(example, demand), driver: example.driver }
+    const part = { ...fieldsOfSpec(kind, body), ...partOfSpec(example, demand), driver: example.driver }
     const spec = withOptions(app, example, part, options.value)
     const unwatched = refuseIdle(app, example, options.value.idle)
     if (unwatched !== undefined) {
@@ -140,6 +122,39 @@ async function orderFromBook(
     if (outcome.kind !== 'no_capacity') return outcome
   }
   return outcome
+}
+
+/** The price of the book, and the term that the account gets for it. */
+async function agreeOnTerm(tx: Tx, actor: Actor, kind: RentalType, body: VirtualMachineBody | BareMetalBody) {
+  const price = await findPriceRow(tx.db, kind, body)
+  if (!price.ok) return price
+  const listPrice = pricePerHour(price.value.nano_per_gpu_hour, body.gpuCount)
+  const reserve = await listReserveOptions(tx.db, actor.accountId)
+  const granted = grantTerm(body, listPrice, reserve, tx.clock.now())
+  if (!granted.ok) return granted
+  const commitment = commitmentOf(granted.value, reserve)
+  return ok({
+    price: price.value,
+    term: { ...granted.value, commitment, convertOnExpiry: body.convertToOnDemandOnExpiry },
+  })
+}
+
+/** The fields of a spec that are the same at every machine. */
+function fieldsOfSpec(kind: RentalType, body: VirtualMachineBody | BareMetalBody) {
+  const { region, gpuType, gpuCount, networkType, providerAccount } = body
+  return {
+    kind,
+    region,
+    gpuType,
+    gpuCount,
+    networkType,
+    label: body.label ?? null,
+    ports: 'customPorts' in body ? (body.customPorts ?? []) : [],
+    image: null,
+    cudaVersion: 'cudaVersion' in body ? (body.cudaVersion ?? null) : null,
+    monitoringEnabled: body.monitoringEnabled ?? null,
+    ...(providerAccount === undefined ? {} : { providerAccount }),
+  }
 }
 
 /** GPUs per machine, for whole machines. */
