@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { cliConfig, serverConfig } from '../rolldown.config.ts'
 import { labProjects, labSuites, needTable } from './needs.ts'
 import { bans, findBanned } from './tidy/bans.ts'
+import { findLongFunctions, longFunctions, MAX_FUNCTION_LINES } from './tidy/function-length.ts'
 import { findUncontained, uncontained } from './tidy/listeners.ts'
 import { readRooms, roomOf, whyNot } from './tidy/rooms.ts'
 import { bannedPhrases, findPhrase } from './tidy/phrases.ts'
@@ -128,6 +129,26 @@ describe('no file', () => {
       ({ path, text }) => /^(src|console)\//.test(path) && !GENERATED.test(text) && text.split('\n').length > MAX_LINES,
     )
     expect(long.map(({ path }) => path)).toEqual([])
+  })
+
+  test(`has a function longer than ${MAX_FUNCTION_LINES} lines; the exceptions only shrink (issue 32, 2)`, () => {
+    const body = '  f()\n'.repeat(MAX_FUNCTION_LINES)
+    const samples = [
+      ['long', `function long() {\n${body}}`],
+      ['long', `const long = async () => {\n${body}}`],
+      ['long', `class A { long() {\n${body}} }`],
+      ['outer > call', `function outer() { call(() => {\n${body}}) }`],
+      ['table', `const table = {\n${'  a: () => f(),\n'.repeat(MAX_FUNCTION_LINES)}}`],
+      ['Page', `const Page = () => (\n<p>\n${'<b />\n'.repeat(MAX_FUNCTION_LINES)}</p>\n)`],
+    ]
+    for (const [name = '', text = ''] of samples)
+      expect([...findLongFunctions(parseSource('src/a.tsx', text)).keys()], text).toContain(`src/a.tsx ${name}`)
+    const short = `function short() {\n${'  f()\n'.repeat(MAX_FUNCTION_LINES - 2)}}\nconst data = [\n${'1,\n'.repeat(99)}]`
+    expect(findLongFunctions(parseSource('src/a.ts', short)).size).toBe(0)
+    const found = Object.fromEntries(code.flatMap((source) => [...findLongFunctions(source)]))
+    expect(found, 'cut a longer function at a joint; lower the number of one that became shorter').toEqual(
+      longFunctions,
+    )
   })
 
   test('of code lacks an opening comment', () => {
