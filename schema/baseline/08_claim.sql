@@ -119,7 +119,7 @@ begin
   return case when found then claim_gpus(p_machine, p_count, p_rental, p_at) end;
 end $$;
 
--- As claim_share, but null as well while another transaction has the machine locked.
+-- Does the same as claim_share, but does not wait: null as well while another transaction has the machine locked.
 create function try_claim_share(p_machine text, p_count integer, p_disk_gb double precision, p_rental integer, p_at timestamptz)
 returns integer[] language plpgsql as $$
 begin

@@ -32,7 +32,7 @@ create table host (
   -- The server that the agent is connected to. null: none, or one that takes no connections from others. It may name a
   -- server that was forgotten: one that comes back after a pause has its hosts again.
   server_id     uuid,
-  -- As it said when it last connected. null: it has no agent, or has not connected yet.
+  -- The version that it named when it last connected. null: it has no agent, or has not connected yet.
   agent_version text,
   -- When it last reported. null: never.
   seen_at       timestamptz(3),
@@ -129,7 +129,7 @@ create table workload_node (
   gpu_indexes integer[] not null,
   -- The host's generation in which this was last changed: only a report on that one or a later one is about it.
   generation  bigint not null,
-  -- As the host reports it. null: it has reported nothing about it yet.
+  -- The host's last report. null: it has reported nothing about it yet.
   state       text check (state in ('starting', 'running', 'stopping', 'stopped', 'failed')),
   -- Why it failed, as a snake_case word, and in a sentence.
   failure     text,
