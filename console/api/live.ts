@@ -10,11 +10,11 @@ import { readEverything, readSoon } from './query.ts'
 /** Reads to refresh, by the first part of the event type. */
 const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
   rental: [
+    'listAnyRentals',
     'getRental',
     'listVirtualMachineRentals',
     'listBareMetalRentals',
     'getInstance',
-    'listInstances',
     'listInstanceHistory',
     'getCustomerBalance',
     'listVolumes',

@@ -1,6 +1,7 @@
 /** What the search finds: pages at once, the rest by bounded requests of the operations that the key may call. */
 import { useDeferredValue } from 'react'
-import { displayName, machineOfInstance, machineOfRental, type OwnMachine } from '../../src/view/own-machine.ts'
+import { displayName, type OwnMachine } from '../../src/view/own-machine.ts'
+import { useOwnMachines } from '../pages/rental/machine.ts'
 import { gpuLabel } from '../../src/view/gpu.ts'
 import { mayUse, useMe } from '../api/me.ts'
 import { useCall } from '../api/query.ts'
@@ -32,7 +33,7 @@ export function useSearchResults(typed: string): {
   const me = useMe()
   const isOperator = mayUse(me, 'operator')
   const ofOperator = { enabled: isOperator && isLong, keepsLast: true }
-  const rentals = useOwnRentals(mayUse(me, 'compute:read'))
+  const rentals = useOwnMachines({ enabled: mayUse(me, 'compute:read') }).machines ?? []
   const listed = useCall(
     'searchMachines',
     { query: { text, limit: MAX_RESULTS } },
@@ -99,14 +100,6 @@ export function useSearchResults(typed: string): {
     results.push({ key: requestId, group: 'Requests', icon: 'list', label: requestId, detail: model, href })
   }
   return { results, isBusy: [listed, fleet, accounts, everyones, request].some((one) => one.isFetching) }
-}
-
-/** As the overview reads them. */
-function useOwnRentals(enabled: boolean): readonly OwnMachine[] {
-  const virtual = useCall('listVirtualMachineRentals', undefined, { enabled }).data ?? []
-  const metal = useCall('listBareMetalRentals', undefined, { enabled }).data ?? []
-  const instances = useCall('listInstances', undefined, { enabled }).data?.instances ?? []
-  return [...virtual.map(machineOfRental), ...metal.map(machineOfRental), ...instances.map(machineOfInstance)]
 }
 
 function hrefOf({ kind, id }: OwnMachine): string {

@@ -65,7 +65,7 @@ describe('for customers', () => {
       const shown = await cli.berth(['ls', '--key', key])
       return shown.out.match(/ Running /g)?.length === 2 && shown
     })
-    const [head = '', first = '', second = '', gap, sum] = out.split('\n')
+    const [head = '', second = '', first = '', gap, sum] = out.split('\n')
     expect(first).toMatch(/^box \\x1b\[31m +vm +Running +1 × H100 +\$2\.49 {2}\d+[sm] +mock-region$/)
     expect(second).toMatch(/^training +container +Running +2 × /)
     for (const title of ['KIND', 'STATUS', 'GPUS', 'AGE', 'REGION']) {
@@ -74,17 +74,18 @@ describe('for customers', () => {
     }
     expect(Math.max(...out.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
     expect(gap).toBe('')
-    expect(sum).toMatch(/^2 rentals, [012] running at \$\d+\.\d\d\/hr$/)
+    expect(sum).toMatch(/^2 rentals, [012] running; charged now: \$\d+\.\d\d\/hr$/)
     // The older name of the command, and everything that is known.
     const { out: wide } = await cli.berth(['rentals', '--wide', '--key', key])
     expect(wide).toMatch(/^\d+ +box .* \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ  ssh ubuntu@\S+ -p \d+$/m)
     expect(await cli.json('ls', '--key', key)).toMatchObject({
-      virtualMachines: [{ status: 'Running' }],
-      bareMetal: [],
-      instances: [{ instance: { status: 'online' } }],
+      rentals: [
+        { kind: 'container', state: 'Running' },
+        { kind: 'virtual-machine', state: 'Running' },
+      ],
     })
     const { out: balance } = await cli.berth(['balance', '--key', key])
-    expect(balance).toMatch(/^Empty {6}\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ \(in \d+ days\)$/m)
+    expect(balance).toMatch(/^Empty +\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ \(in \d+ days\)$/m)
   })
 
   test('events as a log, and as they happen', async () => {
@@ -161,7 +162,9 @@ describe('for operators', () => {
     expect(again).toMatchObject({ code: 0, out: expect.stringContaining('no money was moved') })
     expect((await cli.berth(['balance', '--key', key])).out).toContain('Balance    $12.50')
     const { out } = await cli.berth(['operator', 'accounts'])
-    expect(out).toMatch(new RegExp(`^${id} +Acme +\\$12\\.50 +\\$12\\.50 +\\$0\\.00 +\\$0\\.00 +active$`, 'm'))
+    expect(out).toMatch(
+      new RegExp(`^${id} +Acme +\\$12\\.50 +\\$0\\.00 +\\$12\\.50 +\\$0\\.00 +\\$0\\.00 +active$`, 'm'),
+    )
     expect(out).toMatch(/^\d+ accounts$/m)
     expect(await cli.json('operator', 'accounts')).toMatchObject({ nextCursor: null })
   })

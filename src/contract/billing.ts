@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
-import { pageQuery } from './shared.ts'
+import { pageQuery, unbilledText } from './shared.ts'
 
 const month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'Must be a month such as "2026-11"')
 const day = z.iso.date()
@@ -115,10 +115,12 @@ export const billingEndpoints = {
     summary: 'Get the exact balance and how long it lasts',
     errors: [400, 401, 403, 500],
     response: z.object({
-      balanceUsd: z.string().describe('Exactly availableUsd + heldUsd'),
+      balanceUsd: z.string().describe('Exactly availableUsd + heldUsd, after `unbilledUsd`'),
+      unbilledUsd: unbilledText,
       availableUsd: z.string().describe('Available for new rentals'),
       heldUsd: z.string().describe('On hold for running machines, volumes, inference and reserved terms'),
       hourlySpendUsd: z.string().describe('Current spend per hour; unreachable machines are not charged'),
+      volumeSpendUsd: z.string().describe('The part of hourlySpendUsd for volumes; the rest is for rentals'),
       emptyAt: z
         .string()
         .nullable()

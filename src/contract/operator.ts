@@ -18,6 +18,7 @@ import {
   storagePriceUsdText,
   textIdParams,
   usdText,
+  unbilledText,
 } from './shared.ts'
 import { suppliedMachine } from './supply.ts'
 import { machineStatuses } from './choices.ts'
@@ -40,7 +41,8 @@ export const operatedAccount = accountRecord
   .extend({
     platformFeePercentage: z.number().nullable(),
     quota: z.record(z.string(), z.number()),
-    balanceUsd: z.string().describe('availableUsd + heldUsd'),
+    balanceUsd: z.string().describe('availableUsd + heldUsd, after `unbilledUsd`'),
+    unbilledUsd: unbilledText,
     availableUsd: z.string(),
     heldUsd: z.string().describe('On hold for running machines, volumes, inference and reserved terms'),
     creditLineUsd: z.string().describe('Maximum that reserved orders can hold beyond the balance'),

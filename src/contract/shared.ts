@@ -64,6 +64,8 @@ export const reasonText = z
   .max(limits.reasonChars)
   .refine((text) => text.trim() !== '', 'Enter a reason')
 
+export const rentalKind = z.enum(['virtual-machine', 'bare-metal', 'container'])
+
 export const simulation = z
   .enum(['machine', 'gpus'])
   .describe('`machine`: no real machine; login is not possible. `gpus`: a real machine with simulated GPUs')
@@ -103,3 +105,7 @@ export const stoppedDiskPrice = z
   .describe(
     "Price of a stopped rental's disk, USD per GB and month of 730 hours, at most the price of the running rental; null: it cannot be stopped",
   )
+
+export const unbilledText = z
+  .string()
+  .describe('Cost of running machines and volumes since their last charge, a few minutes ago; not in the statement yet')

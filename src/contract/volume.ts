@@ -4,12 +4,10 @@ import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { providerId } from './provider-data.ts'
 import { storageRegion } from './region.ts'
-import { beforeQuery, MAX_SAFE, message, positiveId, storagePriceUsdText, volumeLabel } from './shared.ts'
+import { beforeQuery, MAX_SAFE, message, positiveId, rentalKind, storagePriceUsdText, volumeLabel } from './shared.ts'
 
 const volumeStatus = z.enum(['active', 'inactive', 'unknown'])
 export type VolumeStatus = z.infer<typeof volumeStatus>
-
-const rentalKind = z.enum(['virtual-machine', 'bare-metal', 'container'])
 
 const volumeMountRecord = z.object({
   rentalId: z.int().positive(),

@@ -31,6 +31,7 @@ const segment = fc
       chargedUntil: lostMs === null ? null : addMs(startedAt, Math.min(lostMs, ranMs)),
       committed,
       ofHouse: false,
+      isVolume: false,
     }
   })
 const standing = fc
@@ -51,6 +52,7 @@ test('balance = available + on hold, no amount is negative, and hourly spend cou
     fc.property(standing, (standing) => {
       const is = balanceOf(standing, NOW)
       expect(is.available + is.held).toBe(is.balance)
+      expect(is.balance + is.unbilled).toBe(standing.available + standing.held)
       expect(is.available >= 0n && is.held >= 0n && is.runway.funds >= 0n).toBe(true)
       const runUp = standing.segments.map((one) => {
         const until = one.chargedUntil === null ? NOW : Math.max(one.chargedUntil, one.settledUntil)
@@ -84,6 +86,7 @@ describe('a machine at $2/hr with a balance of $10', () => {
     chargedUntil: null,
     committed: false,
     ofHouse: false,
+    isVolume: false,
   }
   const account: Standing = {
     available: usd('8'),

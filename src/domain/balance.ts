@@ -17,6 +17,7 @@ export interface RunningSegment extends OpenSegment {
   readonly committed: boolean
   /** A replica of a model for everyone: the house tops up the account for it (app/money/house.ts). */
   readonly ofHouse: boolean
+  readonly isVolume: boolean
 }
 
 /** Amounts and running segments of an account, read at one moment. */
@@ -36,6 +37,8 @@ export interface Standing {
 export interface Balance {
   /** `available + held`, exactly. */
   readonly balance: NanoUsd
+  /** The cost of what runs since its last charge, which `balance` is after: the ledger has `balance + unbilled`. */
+  readonly unbilled: NanoUsd
   readonly available: NanoUsd
   readonly held: NanoUsd
   readonly earnings: NanoUsd
@@ -43,6 +46,8 @@ export interface Balance {
   readonly creditUsed: NanoUsd
   /** Current charges; unreachable machines are not charged. */
   readonly hourlySpend: NanoUsd
+  /** The part of `hourlySpend` for volumes. */
+  readonly volumeSpend: NanoUsd
   /** Without reserved terms, which are already paid for, and replicas of the house, which never run out of money. */
   readonly runway: Runway
   /** When on-demand charges use up the balance. null: nothing is charged, or after the year 9999. */
@@ -74,12 +79,14 @@ export function balanceOf(standing: Standing, now: Instant): Balance {
   }
   return {
     balance,
+    unbilled: nanoUsdOf(standing.available + standing.held - balance),
     available,
     held,
     earnings: standing.earnings,
     creditLine: standing.creditLine,
     creditUsed: standing.creditUsed,
     hourlySpend: priceOf(charged),
+    volumeSpend: priceOf(charged.filter(({ isVolume }) => isVolume)),
     runway,
     emptyAt: emptyAt(runway.funds, runway.hourlySpend, now),
   }

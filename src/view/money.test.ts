@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { usd } from '../base/money.ts'
-import { editableUsd, exactMoney, money, gpuHourPrice, hourlyPrice, priceOfGpus, signedMoney } from './money.ts'
+import { editableUsd, exactMoney, money, gpuHourPrice, hourlyPrice, signedMoney } from './money.ts'
 
 describe('money', () => {
   test.each([
@@ -22,7 +22,6 @@ describe('money', () => {
   test('writes common units', () => {
     expect(hourlyPrice('2.49')).toBe('$2.49/hr')
     expect(gpuHourPrice(2.49)).toBe('$2.49 per GPU-hour')
-    expect(hourlyPrice(priceOfGpus(2.49, 8))).toBe('$19.92/hr')
   })
 
   test('adds a sign to statement amounts', () => {

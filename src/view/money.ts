@@ -34,11 +34,6 @@ export function hourlyPrice(usd: Usd): string {
   return `${money(usd)}/hr`
 }
 
-/** The price of several GPUs for an hour, from the price of one. */
-export function priceOfGpus(perGpuHour: Usd, gpuCount: number): NanoUsd {
-  return nanoUsdOf((amountOf(perGpuHour) ?? 0n) * BigInt(gpuCount))
-}
-
 export function gpuHourPrice(usd: Usd): string {
   return `${money(usd)} per GPU-hour`
 }

@@ -1,17 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { usd } from '../base/money.ts'
-import {
-  displayName,
-  machineOfInstance,
-  machineOfRental,
-  maxCost,
-  parseSshCommand,
-  sshCommand,
-  type OwnMachine,
-} from './own-machine.ts'
+import { costAt, displayName, machineOfAny, machineOfRental, parseSshCommand, sshCommand } from './own-machine.ts'
 
 type Rental = Parameters<typeof machineOfRental>[0]
-type Instance = Parameters<typeof machineOfInstance>[0]
+type AnyRental = Parameters<typeof machineOfAny>[0]
 
 const rental = {
   id: 17,
@@ -30,24 +22,26 @@ const rental = {
   providerData: { sshNetworking: [{ user: 'root', host: '192.0.2.7', port: 22 }] },
 } as unknown as Rental
 
-const instance = {
-  id: 'quiet-black-lion',
-  created: '2026-11-14T12:00:00.000Z',
-  start: null,
-  userMetadata: { label: 7 },
-  sshCommand: 'ssh root@relay.example -p 20001',
-  portMappings: [{ domain: 'relay.example', port: 20002 }],
-  status_message: 'pulling',
+const container = {
+  id: 18,
+  name: 'quiet-black-lion',
+  label: null,
+  kind: 'container',
   state: 'Pending',
   actions: ['terminate'],
-  instance: {
-    status: 'starting',
-    gpu_count: 2,
-    hardware: { gpus: [{ model: 'NVIDIA-H100-SXM5-80GB' }] },
-    location: { region: 'us-west' },
-    pricing: { price: { amount: 0.39 } },
-  },
-} as unknown as Instance
+  statusMessage: 'pulling',
+  gpuModel: 'NVIDIA-H100-SXM5-80GB',
+  gpuType: 'h100',
+  gpuCount: 2,
+  region: 'us-west',
+  pricePerHourUsd: '0.780000000',
+  currentCostPerHourUsd: '0.000000000',
+  costSoFarUsd: '1.500000000',
+  ssh: { user: 'root', host: 'relay.example', port: 20_001 },
+  portMappings: [{ port: 8_080, host: 'relay.example', publicPort: 20_002 }],
+  createdAt: '2026-11-14T12:00:00.000Z',
+  startedAt: null,
+} as unknown as AnyRental
 
 describe('machines', () => {
   test('a rental keeps its price, state and login', () => {
@@ -61,9 +55,10 @@ describe('machines', () => {
     })
   })
 
-  test('an instance becomes a rental of kind container, priced for all its GPUs', () => {
-    expect(machineOfInstance(instance)).toMatchObject({
+  test('a rental of any kind has its price and what is charged now', () => {
+    expect(machineOfAny(container)).toMatchObject({
       kind: 'container',
+      id: 'quiet-black-lion',
       label: null,
       status: 'Pending',
       gpus: '2 × H100 SXM5',
@@ -71,7 +66,9 @@ describe('machines', () => {
       ssh: { user: 'root', host: 'relay.example', port: 20_001 },
       ports: ['relay.example:20002'],
       message: 'pulling',
+      currentCostPerHour: 0n,
     })
+    expect(machineOfAny({ ...container, kind: 'virtual-machine' })).toMatchObject({ id: '18', gpus: '2 × H100' })
   })
 
   test('a rental that is not running has no login', () => {
@@ -85,12 +82,13 @@ test('the label is the display name, unless it is empty', () => {
   expect(displayName({ label: null, name: 'fox' })).toBe('fox')
 })
 
-test('only a running machine has a cost so far', () => {
-  const machine: OwnMachine = machineOfRental(rental)
-  const hourLater = Date.parse('2026-11-14T13:01:00.000Z')
-  expect(maxCost(machine, hourLater)).toBe(usd('19.92'))
-  expect(maxCost({ ...machine, status: 'Failed' }, hourLater)).toBeUndefined()
-  expect(maxCost(machine, Date.parse('2026-11-14T11:00:00.000Z'))).toBe(usd('0'))
+test('the cost grows with what is charged now, not with the price', () => {
+  const starting = machineOfAny(container)
+  const running = { ...starting, currentCostPerHour: starting.pricePerHour }
+  const [read, hourLater] = [Date.parse('2026-11-14T13:00:00.000Z'), Date.parse('2026-11-14T14:00:00.000Z')]
+  expect(costAt(starting, read, hourLater)).toBe(usd('1.5'))
+  expect(costAt(running, read, hourLater)).toBe(usd('2.28'))
+  expect(costAt(running, hourLater, read)).toBe(usd('1.5'))
 })
 
 describe('ssh', () => {

@@ -1,13 +1,11 @@
 /**
- * An account's machines. The API lists virtual machines, bare metal and containers separately and names their states
- * differently; here they are one type, with the states of a rental.
+ * An account's machines of every kind as one type, with the states of a rental.
  */
-import { costOfSpan, usd, usdFromNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
+import { costOfSpan, nanoUsdOf, parseUsd, usd, usdFromNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Reply } from '../client/client.ts'
 import type { RentalAction, RentalState } from '../contract/rental.ts'
 import type { RentalKind } from '../domain/rental.ts'
 import { gpusLabel, shortGpuLabel } from './gpu.ts'
-import { priceOfGpus } from './money.ts'
 
 export interface Ssh {
   readonly user: string
@@ -38,7 +36,7 @@ export interface OwnMachine {
 }
 
 type Rental = Reply<'listVirtualMachineRentals'>[number] | Reply<'listBareMetalRentals'>[number] | Reply<'getRental'>
-type Instance = Reply<'listInstances'>['instances'][number]
+type AnyRental = Reply<'listAnyRentals'>['rentals'][number]
 
 export function machineOfRental(rental: Rental): OwnMachine {
   return {
@@ -59,27 +57,37 @@ export function machineOfRental(rental: Rental): OwnMachine {
   }
 }
 
-export function machineOfInstance(one: Instance): OwnMachine {
-  const { id, userMetadata, instance } = one
+/** A machine as the list of every kind has it, with its cost when it was read. */
+export interface CostedMachine extends OwnMachine {
+  /** Charged per hour now, which may be less than its price. */
+  readonly currentCostPerHour: NanoUsd
+  readonly costSoFar: NanoUsd
+}
+
+export function machineOfAny(one: AnyRental): CostedMachine {
+  const isContainer = one.kind === 'container'
+  const gpu = one.gpuType === null || isContainer ? shortGpuLabel(one.gpuModel) : one.gpuType.toUpperCase()
   return {
-    kind: 'container',
-    id,
-    name: id,
-    label: typeof userMetadata['label'] === 'string' ? userMetadata['label'] : null,
+    kind: one.kind,
+    id: isContainer ? one.name : String(one.id),
+    name: one.name,
+    label: one.label,
     status: one.state,
     actions: one.actions,
-    gpus: gpusNow(one, gpusLabel(instance.gpu_count, shortGpuLabel(instance.hardware.gpus[0]?.model))),
-    region: instance.location.region,
-    pricePerHour: cpuOnlyPrice(one) ?? priceOfGpus(instance.pricing.price.amount, instance.gpu_count),
-    createdAt: one.created,
-    startedAt: one.start,
-    ssh: parseSshCommand(one.sshCommand),
-    ports: one.portMappings.map(({ domain, port }) => `${domain}:${port}`),
-    message: one.status_message,
+    gpus: gpusNow(one, gpusLabel(one.gpuCount, gpu)),
+    region: one.region,
+    pricePerHour: cpuOnlyPrice(one) ?? parseUsd(one.pricePerHourUsd) ?? zeroUsd,
+    createdAt: one.createdAt,
+    startedAt: one.startedAt,
+    ssh: safeSsh(one.ssh ?? undefined),
+    ports: one.portMappings.map(({ host, publicPort }) => `${host}:${publicPort}`),
+    message: one.statusMessage ?? undefined,
+    currentCostPerHour: parseUsd(one.currentCostPerHourUsd) ?? zeroUsd,
+    costSoFar: parseUsd(one.costSoFarUsd) ?? zeroUsd,
   }
 }
 
-type Powered = Pick<Instance, 'cpuOnly' | 'cpuOnlyCostPerHourUsd'>
+type Powered = Pick<AnyRental, 'cpuOnly' | 'cpuOnlyCostPerHourUsd'>
 
 /** `0 of 8 × H100` while it runs without them. */
 function gpusNow({ cpuOnly }: Powered, gpus: string): string {
@@ -96,10 +104,9 @@ export function displayName({ label, name }: Pick<OwnMachine, 'label' | 'name'>)
   return label === null || label === '' ? name : label
 }
 
-/** An upper bound: time in which the engine did not report the machine is free. undefined unless it runs. */
-export function maxCost({ status, startedAt, pricePerHour }: OwnMachine, nowMs: number): NanoUsd | undefined {
-  if (startedAt === null || status !== 'Running') return undefined
-  return costOfSpan(pricePerHour, Math.max(0, Math.floor(nowMs - Date.parse(startedAt))))
+/** The cost of a machine that was read at `readMs`, as of now. */
+export function costAt({ costSoFar, currentCostPerHour }: CostedMachine, readMs: number, nowMs: number): NanoUsd {
+  return nanoUsdOf(costSoFar + costOfSpan(currentCostPerHour, Math.max(0, Math.floor(nowMs - readMs))))
 }
 
 /** As `berth ssh` runs it. The alias keeps host keys by machine, because addresses are reused. */

@@ -278,8 +278,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     // A key event reloads only the event list, so any other read happened before the stream started.
     await call('POST', '/v2/api-keys', { name: 'heard of', scopes: ['inference'] })
     await page.getByRole('table', { name: 'Recent events' }).getByText('heard of').waitFor()
-    const rentals = '/v2/alpha/on-demand'
-    for (const path of [`${rentals}/virtual-machine-rentals`, `${rentals}/bare-metal-rentals`, '/v2/users/me']) {
+    for (const path of ['/v2/rentals', '/v2/customer/balance', '/v2/users/me']) {
       expect(reads.get(path), path).toBe(1)
     }
     await close()

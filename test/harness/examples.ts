@@ -98,6 +98,8 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listVirtualMachineRentals: none,
   terminateVirtualMachineRental: (its) => owned(undefined, { rentalId: its.virtualMachineToEnd, reason: 'done' }),
   getRental: (its) => owned({ id: its.virtualMachine }),
+  listAnyRentals: page,
+  getAnyRental: (its) => owned({ id: its.virtualMachine }),
   changeRental: (its) => owned({ id: its.virtualMachine }, exampleBodies.changeRental),
   listRentalOptions: none,
   listReserveOptions: none,

@@ -58,7 +58,11 @@ function Parts({ account }: { account: Account }) {
   return (
     <>
       <Stats>
-        <Stat label="Balance" value={money(account.balanceUsd)} detail={`${money(account.availableUsd)} available`} />
+        <Stat
+          label="Balance"
+          value={money(account.balanceUsd)}
+          detail={`${money(account.availableUsd)} available, ${money(account.unbilledUsd)} of cost not charged yet`}
+        />
         <Stat label="On hold" value={money(account.heldUsd)} detail="For rentals, volumes and reserved terms" />
         <Stat
           label="Unpaid earnings"

@@ -61,16 +61,19 @@ const columns: Columns<Account> = [
   textColumn(
     'Account',
     (account) => (
-      <TextLink to="/operator/accounts/$id" params={{ id: account.id }}>
-        {account.name}
-      </TextLink>
+      <span className="block leading-tight">
+        <TextLink to="/operator/accounts/$id" params={{ id: account.id }}>
+          {account.name}
+        </TextLink>
+        <span className="block font-mono text-xs text-muted">{account.id}</span>
+      </span>
     ),
     { width: 'minmax(0, 2fr)' },
   ),
-  textColumn('ID', 'id', { width: 'minmax(0, 2fr)', className: 'font-mono text-xs text-muted' }),
   textColumn('Status', (account) => <StandingBadge account={account} />),
   moneyColumn('Balance', 'balanceUsd'),
+  moneyColumn('Not charged yet', 'unbilledUsd', { width: '8.5rem' }),
   moneyColumn('On hold', 'heldUsd'),
   moneyColumn('Earnings', (account) => (account.supplier ? account.earningsUsd : null)),
-  dateColumn('Created', 'createdAt', { width: '7.5rem', align: 'right' }),
+  dateColumn('Created', 'createdAt', { width: '8.5rem', align: 'right' }),
 ]

@@ -136,7 +136,7 @@ interface EndInstanceProps {
 }
 
 function EndInstance({ id, name, cost, onClose }: EndInstanceProps) {
-  const end = useAction('terminateInstance', ['getInstance', 'listInstances', 'searchMachines', 'getCustomerBalance'])
+  const end = useAction('terminateInstance', ['getInstance', 'listAnyRentals', 'searchMachines', 'getCustomerBalance'])
   return (
     <TerminateDialog
       name={name}

@@ -75,7 +75,7 @@ interface RentDialogProps {
 
 export function RentDialog({ machine, template, like, onClose }: RentDialogProps) {
   const navigate = useNavigate()
-  const rent = useAction('createInstance', ['searchMachines', 'listInstances', 'getCustomerBalance'])
+  const rent = useAction('createInstance', ['searchMachines', 'listAnyRentals', 'getCustomerBalance'])
   const form = useForm({
     // The image of the template, unless another one is typed.
     initial: () => initialOf(machine, like),

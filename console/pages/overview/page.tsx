@@ -1,9 +1,11 @@
 /** Running machines, spend, balance and recent events, as far as the key's scopes allow. */
 import type { Reply } from '../../../src/client/client.ts'
-import { zeroUsd, parseUsd } from '../../../src/base/money.ts'
+import { nanoUsdOf, parseUsd, sumUsd, zeroUsd } from '../../../src/base/money.ts'
 import { isLiving } from '../../../src/domain/rental.ts'
 import { localTime, span } from '../../../src/view/time.ts'
-import { money } from '../../../src/view/money.ts'
+import { hourlyPrice, money } from '../../../src/view/money.ts'
+import { count } from '../../../src/view/number.ts'
+import type { CostedMachine } from '../../../src/view/own-machine.ts'
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
@@ -86,16 +88,28 @@ function MoneyStats() {
       <Stat
         label="Hourly spend"
         value={data === undefined ? loading : money(data.hourlySpendUsd)}
-        detail="for running machines and volumes"
+        detail={data === undefined ? ' ' : spendDetail(data)}
       />
       <Stat
         label="Balance"
         value={data === undefined ? loading : roundedMoney(data.balanceUsd)}
-        detail={data === undefined ? ' ' : `${money(data.availableUsd)} available + ${money(data.heldUsd)} on hold`}
+        detail={data === undefined ? ' ' : balanceDetail(data)}
       />
       <Runway balance={data} />
     </>
   )
+}
+
+/** The table of machines below adds up to the first amount. */
+function spendDetail({ hourlySpendUsd, volumeSpendUsd }: Reply<'getCustomerBalance'>): string {
+  const volumes = parseUsd(volumeSpendUsd) ?? zeroUsd
+  const machines = nanoUsdOf((parseUsd(hourlySpendUsd) ?? zeroUsd) - volumes)
+  return volumes === 0n ? 'for machines' : `${money(machines)} for machines + ${money(volumes)} for volumes`
+}
+
+function balanceDetail({ availableUsd, heldUsd, unbilledUsd }: Reply<'getCustomerBalance'>): string {
+  const parts = `${money(availableUsd)} available + ${money(heldUsd)} on hold`
+  return (parseUsd(unbilledUsd) ?? zeroUsd) === 0n ? parts : `${parts}, after ${money(unbilledUsd)} not charged yet`
 }
 
 function Runway({ balance }: { balance: Reply<'getCustomerBalance'> | undefined }) {
@@ -115,7 +129,7 @@ function Runway({ balance }: { balance: Reply<'getCustomerBalance'> | undefined 
 }
 
 function Machines() {
-  const { machines, failed } = useOwnMachines()
+  const { machines, readMs, failed } = useOwnMachines()
   const all = machines?.filter(({ status }) => isLiving(status) || status === 'Failed')
   return (
     <Card title="Machines" actions={<TextLink to="/rentals">All rentals</TextLink>}>
@@ -125,10 +139,29 @@ function Machines() {
         ) : all === undefined ? (
           <Skeleton rows={4} />
         ) : (
-          <MachineTable label="Machines" machines={all.slice(0, SHOWN_MACHINES)} empty={<FirstMachine />} />
+          <>
+            <MachineTable
+              label="Machines"
+              machines={all.slice(0, SHOWN_MACHINES)}
+              readMs={readMs}
+              empty={<FirstMachine />}
+            />
+            <OtherMachines machines={all.slice(SHOWN_MACHINES)} />
+          </>
         )}
       </div>
     </Card>
+  )
+}
+
+/** So that the rows add up to the hourly spend. */
+function OtherMachines({ machines }: { machines: readonly CostedMachine[] }) {
+  if (machines.length === 0) return null
+  const perHour = sumUsd(machines.map(({ currentCostPerHour }) => currentCostPerHour))
+  return (
+    <p className="mt-2 text-sm text-muted">
+      {count(machines.length, 'more machine')}: {hourlyPrice(perHour)}
+    </p>
   )
 }
 

@@ -115,7 +115,7 @@ interface Renting {
 
 export function useRent(kind: RentalType): Renting {
   const navigate = useNavigate()
-  const changed = ['listRentalOptions', 'getCustomerBalance', 'listVolumes'] as const
+  const changed = ['listAnyRentals', 'listRentalOptions', 'getCustomerBalance', 'listVolumes'] as const
   const machine = useAction('createVirtualMachineRental', ['listVirtualMachineRentals', ...changed])
   const metal = useAction('createBareMetalRental', ['listBareMetalRentals', ...changed])
   const onSuccess = ({ id, label, name }: RentalRecord): void => {

@@ -50,7 +50,7 @@ const paths = {
 export function ChangeRentalDialog({ rental, onClose }: { rental: Reply<'getRental'>; onClose: () => void }) {
   const form = useCallForm('changeRental', {
     input: { params: { id: rental.id } },
-    refreshes: ['getRental', 'listVirtualMachineRentals', 'listBareMetalRentals'],
+    refreshes: ['listAnyRentals', 'getRental', 'listVirtualMachineRentals', 'listBareMetalRentals'],
     initial: () => valuesOf(rental),
     body: (values) => ({
       ...changesOf(rental, values),
@@ -70,7 +70,7 @@ export function ChangeRentalDialog({ rental, onClose }: { rental: Reply<'getRent
 export function ChangeInstanceDialog({ instance, onClose }: { instance: Reply<'getInstance'>; onClose: () => void }) {
   const form = useCallForm('changeInstance', {
     input: { params: { id: instance.name } },
-    refreshes: ['getInstance', 'listInstances'],
+    refreshes: ['listAnyRentals', 'getInstance'],
     initial: () => valuesOf(instance),
     body: (values) => changesOf(instance, values),
     check: (values) => check(instance, values),

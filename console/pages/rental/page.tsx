@@ -133,7 +133,13 @@ interface EndRentalProps {
 }
 
 function EndRental({ rental, name, cost, onClose }: EndRentalProps) {
-  const changes = ['getRental', 'listVirtualMachineRentals', 'listBareMetalRentals', 'getCustomerBalance'] as const
+  const changes = [
+    'listAnyRentals',
+    'getRental',
+    'listVirtualMachineRentals',
+    'listBareMetalRentals',
+    'getCustomerBalance',
+  ] as const
   const endVirtual = useAction('terminateVirtualMachineRental', changes)
   const endMetal = useAction('terminateBareMetalRental', changes)
   const end = rental.rentalType === 'bare-metal' ? endMetal : endVirtual

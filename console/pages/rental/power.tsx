@@ -28,7 +28,7 @@ const refreshes: readonly CallableId[] = [
   'getInstance',
   'listVirtualMachineRentals',
   'listBareMetalRentals',
-  'listInstances',
+  'listAnyRentals',
   'getCustomerBalance',
 ]
 

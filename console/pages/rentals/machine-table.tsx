@@ -1,9 +1,11 @@
 /** Machines of all kinds in one table. */
 import { lazy, Suspense, type ReactNode } from 'react'
+import { isLiving } from '../../../src/domain/rental.ts'
+import { money } from '../../../src/view/money.ts'
 import { span } from '../../../src/view/time.ts'
-import { displayName, maxCost, type OwnMachine } from '../../../src/view/own-machine.ts'
+import { costAt, displayName, type CostedMachine, type OwnMachine } from '../../../src/view/own-machine.ts'
 import { rentalKindLabels, rentalTones } from '../../../src/view/rental.ts'
-import { actionsColumn, badgeColumn, moneyColumn, textColumn, type Columns } from '../../list/column.tsx'
+import { actionsColumn, badgeColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { TextLink } from '../../ui/button.tsx'
 import { useDialog, type OpenDialog } from '../../ui/dialog.tsx'
 import { useNow } from '../../ui/now.ts'
@@ -16,27 +18,32 @@ import { Sparkline, useSparklines } from './sparkline.tsx'
 /** Longer lists render only visible rows, with code that the overview does not load otherwise. */
 const PLAIN_ROWS = 100
 const LongTable = lazy(async () => ({
-  default: (await import('../../ui/virtual-table.tsx')).VirtualTable<OwnMachine>,
+  default: (await import('../../ui/virtual-table.tsx')).VirtualTable<CostedMachine>,
 }))
 
 interface MachineTableProps {
   readonly label: string
-  readonly machines: readonly OwnMachine[]
+  readonly machines: readonly CostedMachine[]
+  /** When the costs were true. */
+  readonly readMs: number
   readonly empty: ReactNode
 }
 
-export function MachineTable({ label, machines, empty }: MachineTableProps) {
+export function MachineTable({ label, machines, readMs, empty }: MachineTableProps) {
   const dialog = useDialog()
-  const Rows = machines.length > PLAIN_ROWS ? LongTable : Table<OwnMachine>
+  const Rows = machines.length > PLAIN_ROWS ? LongTable : Table<CostedMachine>
   const lines = useSparklines(machines)
-  const use = textColumn<OwnMachine>('GPU use, 1 h', ({ id }) => <Sparkline values={lines.get(id)} />, {
+  const use = textColumn<CostedMachine>('GPU use, 1 h', ({ id }) => <Sparkline values={lines.get(id)} />, {
     wideOnly: true,
+  })
+  const cost = textColumn<CostedMachine>('Cost so far', (machine) => <Cost machine={machine} readMs={readMs} />, {
+    align: 'right',
   })
   return (
     <Suspense fallback={<Skeleton rows={8} />}>
       <Rows
         label={label}
-        columns={[...columns.slice(0, 3), use, ...columns.slice(3), powerColumn(dialog)]}
+        columns={[...columns.slice(0, 3), use, ...columns.slice(3), cost, powerColumn(dialog)]}
         rows={machines}
         rowKey={({ kind, id }) => `${kind} ${id}`}
         empty={empty}
@@ -46,7 +53,7 @@ export function MachineTable({ label, machines, empty }: MachineTableProps) {
   )
 }
 
-const columns: Columns<OwnMachine> = [
+const columns: Columns<CostedMachine> = [
   textColumn('Name', (machine) => <MachineLink machine={machine} />, { width: 'minmax(0, 2fr)' }),
   badgeColumn('State', ({ status }) => [status, rentalTones[status]]),
   textColumn('Machine', ({ gpus, kind }) => (
@@ -56,14 +63,13 @@ const columns: Columns<OwnMachine> = [
     </span>
   )),
   textColumn('Region', 'region', { wideOnly: true, className: 'whitespace-nowrap' }),
-  moneyColumn('Per hour', 'pricePerHour'),
+  textColumn('Per hour', (machine) => <HourlyCost machine={machine} />, { align: 'right' }),
   textColumn('Age', ({ createdAt }) => <Age since={createdAt} />, { align: 'right' }),
-  textColumn('Cost (estimate)', (machine) => <EstimatedCost machine={machine} />, { align: 'right' }),
 ]
 
 /** Rebooting is on the machine's own page. */
 function powerColumn(dialog: OpenDialog) {
-  return actionsColumn<OwnMachine>((machine) => (
+  return actionsColumn<CostedMachine>((machine) => (
     <PowerButtons
       machine={{ ...machine, shownName: displayName(machine) }}
       dialog={dialog}
@@ -90,8 +96,19 @@ function Age({ since }: { since: string }) {
   return <span className="whitespace-nowrap">{span(useNow() - Date.parse(since))}</span>
 }
 
-function EstimatedCost({ machine }: { machine: OwnMachine }) {
-  const cost = maxCost(machine, useNow())
-  if (cost === undefined) return <span className="text-muted">—</span>
-  return <span title="Price times running time. The machine’s page shows the exact cost.">{shortMoney(cost)}</span>
+/** What is charged now: these rows add up to the hourly spend. */
+function HourlyCost({ machine }: { machine: CostedMachine }) {
+  const { currentCostPerHour: now, pricePerHour: price, status } = machine
+  return (
+    <span className="block leading-tight whitespace-nowrap">
+      <span className="block">{money(now)}</span>
+      {now !== price && isLiving(status) && (
+        <span className="block text-xs text-muted">{money(price)} when running</span>
+      )}
+    </span>
+  )
+}
+
+function Cost({ machine, readMs }: { machine: CostedMachine; readMs: number }) {
+  return <>{shortMoney(costAt(machine, readMs, useNow()))}</>
 }

@@ -53,7 +53,7 @@ type Filter = ReturnType<typeof rentalsSearch>
 function CurrentRentals() {
   const filter = route.useSearch()
   const navigate = route.useNavigate()
-  const { machines, failed } = useOwnMachines()
+  const { machines, readMs, failed } = useOwnMachines()
   if (failed?.error) return <ErrorNotice error={failed.error} onRetry={() => void failed.refetch()} isRead />
   const shown = machines?.filter((machine) => fits(machine, filter))
   return (
@@ -71,7 +71,12 @@ function CurrentRentals() {
       {machines === undefined || shown === undefined ? (
         <Skeleton rows={6} />
       ) : (
-        <MachineTable label="Rentals" machines={shown} empty={<NoRentals isFiltered={machines.length > 0} />} />
+        <MachineTable
+          label="Rentals"
+          machines={shown}
+          readMs={readMs}
+          empty={<NoRentals isFiltered={machines.length > 0} />}
+        />
       )}
     </div>
   )

@@ -12,6 +12,8 @@ type Balance = Reply<'getCustomerBalance'>
 export const balanceFacts: Columns<Balance> = [
   {
     Balance: ({ balanceUsd }) => bold(money(balanceUsd)),
+    'Not charged yet': ({ unbilledUsd }) =>
+      isZero(unbilledUsd) ? undefined : `${money(unbilledUsd)}, running cost that is already deducted here`,
     Available: ({ availableUsd }) => `${money(availableUsd)}, for new rentals`,
     'On hold': ({ heldUsd }) => `${money(heldUsd)}, for running machines and reserved terms`,
     'Credit line': creditLine,

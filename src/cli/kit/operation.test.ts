@@ -15,19 +15,19 @@ const otherwise: Readonly<Partial<Record<OperationId, string>>> = {
   createCompletion: 'berth chat asks the same models; plain completions are for programs',
   createSpeech: 'the second name of generateAudio, which berth speak calls',
   generateImageBySecondPath: 'the second name of generateImage, which berth image calls',
-  listInstancesByPost: 'the second name of listInstances, which berth ls calls',
+  listInstances: 'berth ls lists rentals of every kind, from listAnyRentals',
+  listInstancesByPost: 'the second name of listInstances',
   listInstanceHistory: 'berth ls --ended lists ended machines of all kinds',
   createCheapestInstance: 'berth rent --yes takes the cheapest, after showing its price',
   listRentalMetrics: 'sparklines of the console; berth metrics shows one machine',
   exportMetrics: 'for Prometheus, which scrapes it',
   listSupply: 'berth supply machines and berth supply hosts list the two in full',
-  searchMachines: 'berth offers filters the whole listing itself',
   countMachines: 'counts for the filters of the console',
   getCurrentBalance: 'berth balance shows more, from getCustomerBalance',
 }
 
-const folder = import.meta.dirname
-const source = readdirSync(folder)
+const folder = path.join(import.meta.dirname, '..')
+const source = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'))
   .map((file) => readFileSync(path.join(folder, file), 'utf8'))
   .join('\n')

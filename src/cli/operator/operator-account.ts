@@ -34,6 +34,7 @@ const accountRows: readonly Row[] = [
       'id',
       'name',
       'balanceUsd',
+      'unbilledUsd:NOT CHARGED YET',
       'availableUsd',
       'heldUsd:ON HOLD',
       {
@@ -54,6 +55,7 @@ const accountRows: readonly Row[] = [
       },
       'createdAt',
       'balanceUsd',
+      'unbilledUsd:Not charged yet',
       'availableUsd',
       {
         'On hold': ({ heldUsd }) => `${money(heldUsd)}, for running machines and reserved terms`,

@@ -1,6 +1,7 @@
-/** Finds machines that may have ended. Those are in no list, but the events of rentals name them. */
+/** Finds machines that may have ended, by id, name or label. */
 import { limits } from '../../base/limits.ts'
 import type { Client } from '../../client/client.ts'
+import { ApiError } from '../../client/error.ts'
 import type { EventRecord } from '../../contract/event.ts'
 import type { RentalKind } from '../../domain/rental.ts'
 import { shortRentalKinds } from '../../view/rental.ts'
@@ -8,7 +9,7 @@ import type { OwnMachine } from '../../view/own-machine.ts'
 import { listOwn, matchOwn, NAME_HELP, noMachine } from './own-machine.ts'
 import type { Target } from '../kit/row-type.ts'
 
-/** Pages of the events that are searched for a name or label. */
+/** Pages of the events that are searched for a label. */
 const MAX_PAGES = 20
 
 export interface AnyMachine {
@@ -33,7 +34,7 @@ export async function findAny(client: Client, wanted: string): Promise<AnyMachin
   const machines = await listOwn(client)
   const living = matchOwn(machines, wanted)
   if (living !== undefined) return { ...living, living }
-  const known = (await findById(client, wanted)) ?? (await findEnded(client, wanted))
+  const known = (await findByIdOrName(client, wanted)) ?? (await findEndedByLabel(client, wanted))
   if (known === undefined) throw noMachine(wanted)
   // The list has containers without their number.
   return { ...known, living: machines.find(({ name }) => name === known.name) }
@@ -41,14 +42,18 @@ export async function findAny(client: Client, wanted: string): Promise<AnyMachin
 
 type Named = Pick<AnyMachine, 'id' | 'kind' | 'name'> & { readonly label: string | undefined }
 
-async function findById(client: Client, wanted: string): Promise<Named | undefined> {
-  if (!/^\d{1,9}$/.test(wanted)) return undefined
-  const query = { type: 'rental.created' as const, subject: `rental:${Number.parseInt(wanted, 10)}`, limit: 1 }
-  const { events } = await client.call('listEvents', { query })
-  return events.map(namedIn)[0]
+async function findByIdOrName(client: Client, wanted: string): Promise<Named | undefined> {
+  try {
+    const { id, kind, name, label } = await client.call('getAnyRental', { params: { id: wanted } })
+    return { id: String(id), kind, name, label: label ?? undefined }
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return undefined
+    throw error
+  }
 }
 
-async function findEnded(client: Client, wanted: string): Promise<Named | undefined> {
+/** The events keep the label that a rental had when it ended. */
+async function findEndedByLabel(client: Client, wanted: string): Promise<Named | undefined> {
   let cursor: string | undefined
   for (let page = 0; page < MAX_PAGES; page += 1) {
     const query = {
@@ -57,7 +62,7 @@ async function findEnded(client: Client, wanted: string): Promise<Named | undefi
       ...(cursor === undefined ? {} : { cursor }),
     }
     const { events, nextCursor } = await client.call('listEvents', { query })
-    const found = events.map(namedIn).find(({ name, label }) => name === wanted || label === wanted)
+    const found = events.map(namedIn).find(({ label }) => label === wanted)
     if (found !== undefined || nextCursor === null) return found
     cursor = nextCursor
   }

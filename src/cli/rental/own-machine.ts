@@ -2,31 +2,15 @@
 import type { Client, Reply } from '../../client/client.ts'
 import type { Simulation } from '../../contract/shared.ts'
 import { portAddress, portLabel } from '../../view/port.ts'
-import { displayName, machineOfInstance, machineOfRental, type OwnMachine } from '../../view/own-machine.ts'
+import { displayName, machineOfAny, type CostedMachine, type OwnMachine } from '../../view/own-machine.ts'
 import { bold, type Fact } from '../kit/screen.ts'
 import { CliError, exitCodes } from '../kit/shell.ts'
 import type { Target } from '../kit/row-type.ts'
 
 export const NAME_HELP = 'id, name or label, as shown by berth ls'
 
-/** The lists as the server gives them. */
-export type MachineLists = Awaited<ReturnType<typeof readLists>>
-
-export async function readLists(client: Client) {
-  const [virtualMachines, bareMetal, { instances }] = await Promise.all([
-    client.call('listVirtualMachineRentals'),
-    client.call('listBareMetalRentals'),
-    client.call('listInstances'),
-  ])
-  return { virtualMachines, bareMetal, instances }
-}
-
-export function machinesOf({ virtualMachines, bareMetal, instances }: MachineLists): OwnMachine[] {
-  return [...[...virtualMachines, ...bareMetal].map(machineOfRental), ...instances.map(machineOfInstance)]
-}
-
-export async function listOwn(client: Client): Promise<OwnMachine[]> {
-  return machinesOf(await readLists(client))
+export async function listOwn(client: Client): Promise<CostedMachine[]> {
+  return (await client.call('listAnyRentals')).rentals.map(machineOfAny)
 }
 
 /** The machine that the first argument names. */
@@ -47,7 +31,10 @@ export function pickOwn(machines: readonly OwnMachine[], wanted: string): OwnMac
 export function matchOwn(machines: readonly OwnMachine[], wanted: string): OwnMachine | undefined {
   const exact = machines.find(({ name, id }) => name === wanted || id === wanted)
   if (exact !== undefined) return exact
-  const labelled = machines.filter(({ label }) => label === wanted)
+  const all = machines.filter(({ label }) => label === wanted)
+  // The label of a machine on its way out may have been given to another.
+  const current = all.filter(({ status }) => status !== 'Terminating')
+  const labelled = current.length > 0 ? current : all
   if (labelled.length > 1) {
     const names = labelled.map(({ name }) => name).join(', ')
     throw new CliError(exitCodes.usage, `Several machines have the label ${wanted}.`, [`Name one of: ${names}`])

@@ -2,11 +2,11 @@
 import { randomUUID } from 'node:crypto'
 import { MINUTE_MS } from '../../base/instant.ts'
 import { formatUsd, type NanoUsd } from '../../base/money.ts'
-import type { CallInput, Client, Reply } from '../../client/client.ts'
+import type { CallInput, Client } from '../../client/client.ts'
 import { pause } from '../../client/pause.ts'
 import type { TermQuote } from '../../domain/term.ts'
-import { displayName, machineOfInstance, machineOfRental, type OwnMachine } from '../../view/own-machine.ts'
-import type { Offer, OfferKind } from './offer.ts'
+import { displayName, machineOfAny, type OwnMachine } from '../../view/own-machine.ts'
+import type { Offer } from './offer.ts'
 import { readDetail, type MachineDetail } from './own-machine.ts'
 import type { WorkloadFields } from '../../view/ordered.ts'
 import { CliError, exitCodes } from '../kit/shell.ts'
@@ -98,14 +98,10 @@ interface Seen {
   readonly raw: unknown
 }
 
-export async function waitUntilRunning(
-  client: Client,
-  { kind, id }: { kind: OfferKind; id: string },
-  { wait, say }: Waiting,
-): Promise<Seen> {
+export async function waitUntilRunning(client: Client, id: string, { wait, say }: Waiting): Promise<Seen> {
   const limit = AbortSignal.timeout(MAX_START_MS)
   for (let said = ''; ; await pause(POLL_MS, limit)) {
-    const seen = kind === 'container' ? await seeInstance(client, id) : await seeRental(client, id)
+    const seen = await see(client, id)
     const { machine } = seen
     const words = `${machine.status} ${machine.message ?? ''}`
     if (wait && words !== said) say(machine)
@@ -121,18 +117,9 @@ export async function waitUntilRunning(
   }
 }
 
-async function seeRental(client: Client, id: string): Promise<Seen> {
-  const raw = await client.call('getRental', { params: { id: Number.parseInt(id, 10) } })
-  return { machine: machineOfRental(raw), raw }
-}
-
-async function seeInstance(client: Client, id: string): Promise<Seen> {
-  const { instances } = await client.call('listInstances')
-  const raw: Reply<'listInstances'>['instances'][number] | undefined = instances.find((one) => one.id === id)
-  if (raw === undefined) {
-    throw new CliError(exitCodes.failed, `${id} no longer exists.`, ['To see what happened: berth events'])
-  }
-  return { machine: machineOfInstance(raw), raw }
+async function see(client: Client, id: string): Promise<Seen> {
+  const raw = await client.call('getAnyRental', { params: { id } })
+  return { machine: machineOfAny(raw), raw }
 }
 
 function startFailed(machine: OwnMachine, { statusMessage, statusReason: reason }: MachineDetail): CliError {

@@ -52,7 +52,7 @@ describe('rent', () => {
 
   test('a container has ports without an image', async () => {
     const rented = await json('rent', '--kind', 'container', '--port', '8080', '--label', 'ports', '--yes')
-    expect(rented.rental.portMappings).toEqual([expect.objectContaining({ protocol: 'tcp' })])
+    expect(rented.rental.portMappings).toEqual([expect.objectContaining({ port: 8_080 })])
     await json('terminate', 'ports', '--yes')
   })
 
@@ -61,7 +61,7 @@ describe('rent', () => {
     expect(vm).toMatchObject({ kind: 'vm', status: 'Running', sshCommand: expect.stringMatching(/^ssh ubuntu@/) })
     expect(vm.rental).toMatchObject({ gpuType: 'h200', gpuCount: 1, label: 'box' })
     const metal = await json('rent', '--kind', 'metal', '--network', 'infiniband', '--label', 'node', '--yes')
-    expect(metal.rental).toMatchObject({ rentalType: 'bare-metal', gpuCount: 8, connectionType: 'infiniband' })
+    expect(metal.rental).toMatchObject({ kind: 'bare-metal', gpuCount: 8, networkType: 'infiniband' })
     const { db } = cli.server.app.database
     const { spec } = await db
       .selectFrom('rental')
@@ -71,7 +71,7 @@ describe('rent', () => {
     const machine = db.updateTable('machine').where('id', '=', spec.nodes[0]?.machineId ?? '')
     // The database has it as a real machine during the login.
     await machine.set({ simulation: null }).execute()
-    await tryExec('box', vm.rental.providerData.sshNetworking[0])
+    await tryExec('box', vm.rental.ssh)
     await machine.set({ simulation: 'machine' }).execute()
     const bills = await json('terminate', 'box', 'node', '--reason', 'a test', '--yes')
     expect(bills).toEqual([
@@ -191,8 +191,8 @@ describe('rent', () => {
   })
 
   async function rentedIds(): Promise<unknown[]> {
-    const lists = Object.values((await json('ls')) as Record<string, Array<Record<string, unknown>>>)
-    return lists.flat().map((one) => one['id'] ?? one['name'])
+    const { rentals } = await json('ls')
+    return rentals.map((one: { readonly id: number }) => one.id)
   }
 
   test.each([

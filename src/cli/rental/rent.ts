@@ -308,7 +308,7 @@ async function follow(session: Session, order: Order, id: string, wait: boolean)
   const { kind } = order.offer
   const say = (machine: OwnMachine): void =>
     screen.remark(`${displayName(machine)}: ${machine.message ?? machine.status}`)
-  const { machine, raw } = await waitUntilRunning(client, { kind, id }, { wait, say })
+  const { machine, raw } = await waitUntilRunning(client, id, { wait, say })
   const detail = await readDetail(client, machine)
   const name = displayName(machine)
   const note = simulationNote(detail.simulated)

@@ -7,22 +7,13 @@ import type { EventRecord } from '../../contract/event.ts'
 import { gpuLabel, gpusLabel } from '../../view/gpu.ts'
 import { hourlyPrice, money } from '../../view/money.ts'
 import { count } from '../../view/number.ts'
-import { displayName, type OwnMachine } from '../../view/own-machine.ts'
+import { displayName, machineOfAny, type OwnMachine } from '../../view/own-machine.ts'
 import { idleText, imageLabel, rentalReasonSentence, withoutGpusText } from '../../view/rental.ts'
 import { age, span, utcTime } from '../../view/time.ts'
 import type { RentalKind } from '../../domain/rental.ts'
 import { anyMachine, findAny, namedIn } from './any-machine.ts'
 import { parseWhole } from '../kit/flag.ts'
-import {
-  loginFacts,
-  machinesOf,
-  portFacts,
-  readDetail,
-  readLists,
-  simulationNote,
-  sshText,
-  type MachineDetail,
-} from './own-machine.ts'
+import { loginFacts, portFacts, readDetail, simulationNote, sshText, type MachineDetail } from './own-machine.ts'
 import { sameCommand } from '../kit/page.ts'
 import { factsOf, tableOf, type Columns } from '../kit/record.ts'
 import { custom } from '../kit/row.ts'
@@ -84,24 +75,23 @@ export const rows: readonly Row[] = [
 ]
 
 async function lookAtCurrent({ client, options: { wide } }: Call<ListOptions>) {
-  const lists = await readLists(client)
-  const machines = machinesOf(lists)
+  const list = await client.call('listAnyRentals')
+  const machines = list.rentals.map(machineOfAny)
   if (machines.length === 0) {
     return {
-      onWire: lists,
+      onWire: list,
       content: ['You have no machines.', 'To see what you can rent: berth gpus. To rent: berth rent'],
     }
   }
-  // Only running machines are charged.
   const running = machines.filter(({ status }) => status === 'Running')
-  const cost = formatUsdForPeople(sumUsd(running.map(({ pricePerHour }) => pricePerHour)))
+  const cost = formatUsdForPeople(sumUsd(machines.map(({ currentCostPerHour }) => currentCostPerHour)))
   const columns: Columns<OwnMachine, undefined> = wide === true ? ['id', ...current, ...currentWide] : current
   return {
-    onWire: lists,
+    onWire: list,
     content: [
       tableOf(machines, columns),
       '',
-      `${count(machines.length, 'rental')}, ${running.length} running at ${cost}/hr`,
+      `${count(machines.length, 'rental')}, ${running.length} running; charged now: ${cost}/hr`,
     ],
   }
 }

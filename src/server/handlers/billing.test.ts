@@ -54,9 +54,11 @@ test('the balance in both forms', async () => {
     ok: true,
     value: {
       balanceUsd: '20.845000000',
+      unbilledUsd: '0.000000000',
       availableUsd: '18.845000000',
       heldUsd: '2.000000000',
       hourlySpendUsd: '2.000000000',
+      volumeSpendUsd: '0.000000000',
       emptyAt: '2026-11-14T23:10:21.000Z',
       runway: { fundsUsd: '20.845000000', hourlySpendUsd: '2.000000000' },
       creditLineUsd: '0.000000000',

@@ -39,9 +39,11 @@ export const billingHandlers = {
   getCustomerBalance: async (app, { actor }) =>
     mapOk(await readBalance(app, actor), (value) => ({
       balanceUsd: formatUsd(value.balance),
+      unbilledUsd: formatUsd(value.unbilled),
       availableUsd: formatUsd(value.available),
       heldUsd: formatUsd(value.held),
       hourlySpendUsd: formatUsd(value.hourlySpend),
+      volumeSpendUsd: formatUsd(value.volumeSpend),
       emptyAt: formatInstantOrNull(value.emptyAt),
       runway: {
         fundsUsd: formatUsd(value.runway.funds),

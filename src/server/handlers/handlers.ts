@@ -3,6 +3,7 @@ import { ok } from '../../contract/result.ts'
 import { describeApi } from '../../contract/openapi/openapi.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Handlers } from '../http/handler.ts'
+import { anyRentalHandlers } from './any-rental.ts'
 import { accountHandlers } from './account.ts'
 import { apiKeyHandlers } from './api-key.ts'
 import { auditHandlers } from './audit.ts'
@@ -60,6 +61,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog' | 'whenKnown'>): H
     getOpenApi: async () => ok((v2 ??= describeApi('v2'))),
     ...rentalHandlers,
     ...rentalOptionHandlers,
+    ...anyRentalHandlers,
     ...portHandlers,
     ...rentalMetricsHandlers,
     ...rentalPowerHandlers,

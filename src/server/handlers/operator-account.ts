@@ -78,6 +78,7 @@ function operatedAccountOnWire(app: App, account: AccountWithStanding): Response
     platformFeePercentage: account.platform_fee_bp === null ? null : account.platform_fee_bp / 100,
     quota: quotaOf(account.quota),
     balanceUsd: formatUsd(balance.balance),
+    unbilledUsd: formatUsd(balance.unbilled),
     availableUsd: formatUsd(balance.available),
     heldUsd: formatUsd(balance.held),
     creditLineUsd: formatUsd(balance.creditLine),

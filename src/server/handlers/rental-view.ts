@@ -196,7 +196,7 @@ export function rentalDetail(app: App, rental: Rental, around: RentalContext, fa
   }
 }
 
-function commitmentOnWire(commitment: NonNullable<DetailFacts['commitment']>) {
+export function commitmentOnWire(commitment: NonNullable<DetailFacts['commitment']>) {
   const { total, charged, rerated, endsAt, rates, closedAt, endNow } = commitment
   const held = closedAt === null ? nanoUsdOf(total - charged) : zeroUsd
   return {
@@ -279,7 +279,11 @@ const detailEvents: Readonly<Partial<Record<RentalState, readonly EventRecord['t
   Stopped: ['rental.stopping', 'rental.start_failed'],
 }
 
-function statusMessage(rental: Rental, doing: string | undefined, events: readonly EventRecord[]): string | null {
+export function statusMessage(
+  rental: Rental,
+  doing: string | undefined,
+  events: readonly EventRecord[],
+): string | null {
   if (rental.status === 'Pending' || rental.status === 'Starting') return doing ?? null
   if (rental.status === 'Running') return doing === REBOOTING ? doing : null
   const types = detailEvents[rental.status]

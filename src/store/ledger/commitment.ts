@@ -1,4 +1,5 @@
 /** Commitments of reserved rentals: written with the order, closed when the term is over. */
+import { sql } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../../base/money.ts'
 import type { Commitment, Ending } from '../../domain/commitment.ts'
@@ -66,4 +67,16 @@ export async function closeCommitment(
     .where('rental_id', '=', rentalId)
     .where('closed_at', 'is', null)
     .execute()
+}
+
+/** Charged for ending a term early, by rental; those without such a charge are left out. */
+export async function readRerated(db: Db, rentalIds: readonly number[]): Promise<Map<number, NanoUsd>> {
+  if (rentalIds.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('commitment')
+    .select(['rental_id', 'rerated_nano'])
+    .where(sql<boolean>`rental_id = any (${rentalIds}::integer[])`)
+    .where('rerated_nano', '>', nanoUsdOf(0n))
+    .execute()
+  return new Map(rows.map((row) => [row.rental_id, row.rerated_nano]))
 }

@@ -260,3 +260,20 @@ async function readHold(db: Db, key: string): Promise<NanoUsd> {
 export async function listSegments(db: Db, rentalId: number): Promise<Segment[]> {
   return db.selectFrom('segment').selectAll().where('rental_id', '=', rentalId).orderBy('started_at').execute()
 }
+
+/** By rental, in the order of time. */
+export async function listSegmentsOf(db: Db, rentalIds: readonly number[]): Promise<Map<number, Segment[]>> {
+  if (rentalIds.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('segment')
+    .selectAll()
+    .where(sql<boolean>`rental_id = any (${rentalIds}::integer[])`)
+    .orderBy('started_at')
+    .execute()
+  const byRental = new Map<number, Segment[]>()
+  for (const row of rows) {
+    const { rental_id: id } = row
+    if (id !== null) byRental.set(id, [...(byRental.get(id) ?? []), row])
+  }
+  return byRental
+}

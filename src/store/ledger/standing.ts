@@ -53,7 +53,7 @@ async function listOpenSegments(db: Db, accountIds: readonly string[]): Promise<
     .leftJoin('commitment as c', (join) => join.onRef('c.rental_id', '=', 's.rental_id').on('c.closed_at', 'is', null))
     .select(['s.account_id', 's.started_at', 's.price_nano_per_hour', 's.settled_until', 's.settled_nano'])
     .select(['s.supplier_nano', 's.platform_fee_bp', 'h.amount_nano', 'r.status', 'r.seen_at', 'r.missing_since'])
-    .select('c.rental_id as committed')
+    .select(['s.rental_id', 'c.rental_id as committed'])
     .select(
       sql<boolean>`exists (select 1 from replica p join managed_deployment d on d.id = p.deployment_id
         where p.rental_id = s.rental_id and d.is_public)`.as('of_house'),
@@ -74,6 +74,7 @@ async function listOpenSegments(db: Db, accountIds: readonly string[]): Promise<
       chargedUntil: isUnseen(row) ? (row.seen_at ?? row.settled_until) : null,
       committed: row.committed !== null,
       ofHouse: row.of_house,
+      isVolume: row.rental_id === null,
     }
     byAccount.set(row.account_id, [...(byAccount.get(row.account_id) ?? []), segment])
   }

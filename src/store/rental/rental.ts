@@ -100,7 +100,8 @@ export async function listRentals(
   db: Db,
   query: {
     accountId: string
-    kind: RentalKind
+    /** undefined: every kind. */
+    kind?: RentalKind
     /** `wanted`: neither ended nor ending. */
     which: 'ended' | 'not-ended' | 'wanted'
     before?: number
@@ -111,8 +112,8 @@ export async function listRentals(
     .selectFrom('rental')
     .selectAll()
     .where('account_id', '=', query.accountId)
-    .where('kind', '=', query.kind)
     .where('status', query.which === 'ended' ? '=' : '!=', 'Terminated')
+  if (query.kind !== undefined) select = select.where('kind', '=', query.kind)
   if (query.which === 'wanted') select = select.where('status', '!=', 'Terminating')
   if (query.before !== undefined) select = select.where('id', '<', query.before)
   return select.orderBy('id', 'desc').limit(query.limit).execute()
