@@ -3,6 +3,7 @@
  * typed client, the OpenAPI descriptions, the reference at /docs and the authorisation tests.
  */
 import type { z } from 'zod'
+import { errorForms, type ErrorForm, type Family } from './error-form.ts'
 
 export const scopes = [
   'inference',
@@ -20,9 +21,6 @@ export type Scope = (typeof scopes)[number]
 export type Access = 'public' | 'any-key' | readonly [Scope, ...Scope[]]
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-
-/** v1 and v2 have different error bodies and statuses. */
-export type Family = 'v1' | 'v2'
 
 export type ErrorStatus = 400 | 401 | 402 | 403 | 404 | 422 | 500
 
@@ -62,9 +60,13 @@ export interface Endpoint<
   readonly description?: string
   /** Statuses of this operation besides 200. Any path can return 413, 415, 429 and 503, and 404 for an unknown path. */
   readonly errors: readonly ErrorStatus[]
+  /** How they are written: as in its family, unless its protocol has a form of its own. */
+  readonly errorForm: ErrorForm
   readonly params?: Params
   readonly query?: Query
   readonly body?: Body
+  /** A body to show and to send in tests: of inference operations, whose examples need nothing but a model. */
+  readonly example?: z.input<Body>
   readonly response: Response
   /** Schema of each `data:` line with `stream: true`; without it the operation cannot stream. */
   readonly chunk?: Chunk
@@ -73,7 +75,7 @@ export interface Endpoint<
   readonly idempotent?: true
 }
 
-type EndpointInput<E extends Endpoint> = Omit<E, 'answers'> & Partial<Pick<E, 'answers'>>
+type EndpointInput<E extends Endpoint> = Omit<E, 'answers' | 'errorForm'> & Partial<Pick<E, 'answers' | 'errorForm'>>
 
 export const tags = [
   'Rentals',
@@ -102,7 +104,7 @@ export function endpoint<
 >(
   value: EndpointInput<Endpoint<Params, Query, Body, Response, Chunk, Answers>>,
 ): Endpoint<Params, Query, Body, Response, Chunk, Answers> {
-  return { answers: 'json' as Answers, ...value }
+  return { answers: 'json' as Answers, errorForm: errorForms[value.family], ...value }
 }
 
 export function contentTypeOf({ answers }: Pick<Endpoint, 'answers'>): (typeof contentTypes)[AnswerKind] {

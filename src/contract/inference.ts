@@ -201,6 +201,11 @@ export const inferenceEndpoints = {
     description: 'With `stream: true`, the response is a stream of server-sent events that ends with `data: [DONE]`.',
     errors: [400, 401, 402, 403, 422, 500],
     body: chatBody,
+    example: {
+      model: 'tinyllama-1.1b-chat',
+      messages: [{ role: 'user', content: 'What is a berth?' }],
+      max_tokens: 200,
+    },
     response: chatCompletion,
     chunk: chatChunk,
   }),
@@ -222,6 +227,7 @@ export const inferenceEndpoints = {
         logprobs: z.int().min(0).max(20).nullable().optional(),
       })
       .meta({ id: 'CompletionRequest' }),
+    example: { model: 'tinyllama-1.1b-chat', prompt: 'A berth is', max_tokens: 40 },
     response: textCompletion,
     chunk: textChunk,
   }),

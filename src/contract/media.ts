@@ -98,6 +98,8 @@ const secondImageChunk = z
 const IMAGE_STREAM =
   'With `stream: true`, the response is a stream of server-sent events: queue position, progress, and finally the whole response or an error. A client that disconnects pays for the steps reported to it.'
 
+const imageExample = { model_name: 'pictogram', prompt: 'a red apple beside a blue cup', width: 512, height: 512 }
+
 export const mediaEndpoints = {
   createEmbedding: endpoint({
     ...inference,
@@ -120,6 +122,7 @@ export const mediaEndpoints = {
         dimensions: z.int().min(1).nullable().optional(),
       })
       .meta({ id: 'EmbeddingRequest' }),
+    example: { model: 'all-minilm-l6-v2', input: ['a ship', 'a harbour'] },
     response: z
       .object({
         object: z.literal('list'),
@@ -145,6 +148,7 @@ export const mediaEndpoints = {
     description: IMAGE_STREAM,
     errors: [400, 401, 402, 403, 422, 500],
     body: imageBody,
+    example: imageExample,
     response: imageReply,
     chunk: imageChunk,
   }),
@@ -156,6 +160,7 @@ export const mediaEndpoints = {
     description: `Accepts the parameter names of the first path and those of the OpenAI API. ${IMAGE_STREAM}`,
     errors: [400, 401, 402, 403, 422, 500],
     body: secondImageBody,
+    example: imageExample,
     response: secondImageReply,
     chunk: secondImageChunk,
   }),
@@ -174,6 +179,7 @@ export const mediaEndpoints = {
         model: modelName.optional(),
       })
       .meta({ id: 'AudioGenerationRequest' }),
+    example: { text: 'Welcome aboard.', speed: 1 },
     response: z
       .object({
         audio: z.string().describe('MP3, base64'),
@@ -204,6 +210,7 @@ export const mediaEndpoints = {
         speed: z.number().min(0.1).max(5).nullable().optional(),
       })
       .meta({ id: 'SpeechRequest' }),
+    example: { model: 'berth-voices', input: 'Welcome aboard.', voice: 'alloy' },
     answers: 'audio',
     response: z.string().meta({ format: 'binary' }),
   }),

@@ -5,7 +5,7 @@
  */
 import { passForReal } from './simulated-machine.ts'
 import type { OperationId } from '../../src/contract/api.ts'
-import { exampleBodies } from '../../src/contract/openapi/example-body.ts'
+import { exampleBodies, inferenceExamples } from '../../src/contract/openapi/example-body.ts'
 import { makeSshKeyPair } from '../../src/base/ssh-key-pair.ts'
 import { LIST_LAG_MS, succeed, type Journey } from './journey.ts'
 import { testSshKey, type Call } from './server.ts'
@@ -88,7 +88,12 @@ const withBody = (body: unknown) => (): Example => ({ body })
 const inMonth = (): Example => ({ params: { month: MONTH } })
 const page = (): Example => ({ query: { limit: '10' } })
 
+const ofModels = Object.fromEntries(
+  Object.entries(inferenceExamples).map(([operation, body]) => [operation, withBody(body)]),
+) as { readonly [Op in keyof typeof inferenceExamples]: () => Example }
+
 export const examples: { readonly [Op in OperationId]: (its: Owned) => Example } = {
+  ...ofModels,
   getOpenApi: none,
   createBareMetalRental: (its) =>
     owned(undefined, { ...exampleBodies.createBareMetalRental, storageVolume: { isNew: false, id: its.volume } }),
@@ -168,15 +173,8 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   getInstance: (its) => owned({ id: its.instanceToEnd }),
   changeInstance: (its) => owned({ id: its.instance }, exampleBodies.changeInstance),
   createCheapestInstance: withBody({ gpuModel: 'a100', gpuCount: 1 }),
-  createChatCompletion: withBody(exampleBodies.createChatCompletion),
-  createCompletion: withBody(exampleBodies.createCompletion),
   listModels: none,
   getModel: (its) => ({ params: { id: its.model } }),
-  createEmbedding: withBody(exampleBodies.createEmbedding),
-  generateImage: withBody(exampleBodies.generateImage),
-  generateImageBySecondPath: withBody(exampleBodies.generateImageBySecondPath),
-  generateAudio: withBody(exampleBodies.generateAudio),
-  createSpeech: withBody(exampleBodies.createSpeech),
   getMe: none,
   changeAccountSettings: withBody(exampleBodies.changeAccountSettings),
   listMembers: none,

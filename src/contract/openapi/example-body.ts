@@ -1,13 +1,19 @@
 /** An example body for each operation, shown in OpenAPI and the reference, and sent by a test. */
-import type { Api, OperationId } from '../api.ts'
-import type { BodyInputOf } from '../endpoint.ts'
+import { api, type Api, type OperationId, type OperationsAnswering } from '../api.ts'
+import { isInference, type BodyInputOf, type Endpoint } from '../endpoint.ts'
 
 type WithBody = { [Id in OperationId]: BodyInputOf<Api[Id]> extends undefined ? never : Id }[OperationId]
+type InferenceId = OperationsAnswering<'inference' | 'audio'>
 
-const conversation = [{ role: 'user' as const, content: 'What is a berth?' }]
-const image = { model_name: 'pictogram', prompt: 'a red apple beside a blue cup', width: 512, height: 512 }
+/** Inference operations have their examples in the contract, so that a protocol is all in one file there. */
+export const inferenceExamples = Object.fromEntries(
+  Object.entries(api as Readonly<Record<string, Endpoint>>).flatMap(([id, endpoint]) =>
+    isInference(endpoint) ? [[id, endpoint.example]] : [],
+  ),
+) as { readonly [Id in InferenceId]: BodyInputOf<Api[Id]> }
 
 export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } = {
+  ...inferenceExamples,
   createBareMetalRental: { networkType: 'infiniband', gpuCount: 8, gpuType: 'h100', label: 'training' },
   terminateBareMetalRental: { rentalId: 17 },
   createVirtualMachineRental: { gpuCount: 1, gpuType: 'h100', region: 'us-central-1', label: 'notebook' },
@@ -30,13 +36,6 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   terminateInstance: { id: 'brave-teal-otter' },
   createCheapestInstance: { gpuModel: 'h100', gpuCount: 1, userMetadata: { job: 'nightly' } },
   changeInstance: { label: 'notebook, run 2', spendingLimitUsd: '40.00' },
-  createChatCompletion: { model: 'tinyllama-1.1b-chat', messages: conversation, max_tokens: 200 },
-  createCompletion: { model: 'tinyllama-1.1b-chat', prompt: 'A berth is', max_tokens: 40 },
-  createEmbedding: { model: 'all-minilm-l6-v2', input: ['a ship', 'a harbour'] },
-  generateImage: image,
-  generateImageBySecondPath: image,
-  createSpeech: { model: 'berth-voices', input: 'Welcome aboard.', voice: 'alloy' },
-  generateAudio: { text: 'Welcome aboard.', speed: 1 },
   changeAccountSettings: { keepsBodies: true },
   addMember: { email: 'ada@example.com', name: 'Ada', role: 'member' },
   changeMember: { role: 'viewer' },

@@ -8,7 +8,7 @@ import { api } from '../api.ts'
 import { contentTypeOf, isInference, tags, type Endpoint, type Tag } from '../endpoint.ts'
 import { exampleOf } from './example-answer.ts'
 import { exampleBodies } from './example-body.ts'
-import { v1Error, v2Codes, v2Error, type V2Status } from '../error.ts'
+import { v2Codes } from '../error.ts'
 import { makeSchemaWriter, type JsonObject, type SchemaWriter } from './openapi-schema.ts'
 
 export type Selection = 'v2' | 'all'
@@ -188,7 +188,9 @@ function describeAnswer(endpoint: Endpoint, schemas: SchemaWriter): JsonObject {
     content['text/event-stream'] = {
       schema: {
         type: 'string',
-        description: 'With `stream: true`: lines of `data: <chunk>`, each a JSON object, ending with `data: [DONE]`.',
+        description:
+          endpoint.chunk.description ??
+          'With `stream: true`: lines of `data: <chunk>`, each a JSON object, ending with `data: [DONE]`.',
         contentMediaType: 'text/event-stream',
         contentSchema: { type: 'array', items: schemas.write(endpoint.chunk, 'output') },
       },
@@ -201,18 +203,8 @@ function describeError(endpoint: Endpoint, status: number, schemas: SchemaWriter
   return {
     description: statusMeanings[status] ?? '',
     headers: answerHeaders(endpoint),
-    content: { 'application/json': { schema: schemas.write(errorSchema(endpoint, status), 'output') } },
+    content: { 'application/json': { schema: schemas.write(endpoint.errorForm.schemaOf(status), 'output') } },
   }
-}
-
-const errors = new Map<number, z.ZodType>(
-  (Object.keys(v2Codes).map(Number) as V2Status[]).map((status) => [status, v2Error(status)]),
-)
-
-function errorSchema(endpoint: Endpoint, status: number): z.ZodType {
-  const schema = endpoint.family === 'v1' ? v1Error : errors.get(status)
-  if (schema === undefined) throw new Error(`${endpoint.path}: v2 has no schema for ${status}`)
-  return schema
 }
 
 function answerHeaders(endpoint: Endpoint): JsonObject {
@@ -230,8 +222,9 @@ export function statusesAnywhere(endpoint: Endpoint): AnywhereStatus[] {
 }
 
 function sharedResponseName(endpoint: Endpoint, status: AnywhereStatus): string {
-  const form = endpoint.family === 'v2' ? '' : isInference(endpoint) ? 'inference.' : 'v1.'
-  return `${form}${v2Codes[status]}`
+  const { name } = endpoint.errorForm
+  const form = name === 'v1' && isInference(endpoint) ? 'inference' : name
+  return `${form === 'v2' ? '' : `${form}.`}${v2Codes[status]}`
 }
 
 function describeSharedResponses(entries: readonly [string, Endpoint][], schemas: SchemaWriter): JsonObject {

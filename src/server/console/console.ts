@@ -17,7 +17,8 @@ import { countFailedKey, tooMany } from '../http/access.ts'
 import { send } from '../http/answer.ts'
 import { noteDemoTaken, openDemoLink, welcomeFor, type WelcomeOptions } from './console-welcome.ts'
 import { isCrossSite, sessionCookie, sessionTokenOf } from '../http/credentials.ts'
-import { failurePage, validationPage } from '../http/error-page.ts'
+import { v2Form } from '../../contract/error-form.ts'
+import { failurePage } from '../http/error-page.ts'
 import type { RateLimiter } from '../http/rate-limit.ts'
 import { validate } from '../http/validation.ts'
 
@@ -34,7 +35,7 @@ export function addConsoleRoutes(server: FastifyInstance, options: ConsoleOption
     const counted = admitAddress(options, request, reply)
     if (counted !== undefined) return refuse(reply, counted)
     const body = validate(signIn, request.body)
-    if (!body.ok) return send(reply, validationPage('v2', 'body', body.issues))
+    if (!body.ok) return send(reply, v2Form.writeInvalid('body', body.issues))
     const { key } = body.value as z.output<typeof signIn>
     const caller = await checkKey(options, key, request, reply)
     if (!caller.ok) return refuse(reply, caller)
@@ -63,7 +64,7 @@ export function addConsoleRoutes(server: FastifyInstance, options: ConsoleOption
     const counted = admitAddress(options, request, reply)
     if (counted !== undefined) return refuse(reply, counted)
     const body = validate(openWelcome, request.body)
-    if (!body.ok) return send(reply, validationPage('v2', 'body', body.issues))
+    if (!body.ok) return send(reply, v2Form.writeInvalid('body', body.issues))
     const opened = openDemoLink(welcome, (body.value as z.output<typeof openWelcome>).token)
     if (opened !== undefined) return opened
     const failure = fail('link_used')

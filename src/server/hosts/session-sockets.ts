@@ -22,7 +22,8 @@ import { holdsScope } from '../../domain/api-key.ts'
 import { findRental, type Rental } from '../../store/rental/rental.ts'
 import type { Authenticated, Authenticator } from '../http/authenticate.ts'
 import { credentialsOf, isOwnOrigin, type Credentials, type Sent } from '../http/credentials.ts'
-import { failurePage, validationPage, type ErrorPage } from '../http/error-page.ts'
+import { v2Form, type ErrorPage } from '../../contract/error-form.ts'
+import { failurePage } from '../http/error-page.ts'
 import type { HostLink, HostLinks } from './host-links.ts'
 import type { RateLimiter } from '../http/rate-limit.ts'
 import type { LogRequest } from '../handlers/rental-logs.ts'
@@ -167,7 +168,7 @@ async function check(options: SessionSocketsOptions, request: IncomingMessage, i
   const caller = await admit(options, request)
   if (!caller.ok) return refused(caller)
   const query = validate(terminalQuery, queryOf(request))
-  if (!query.ok) return { ok: false, page: validationPage('v2', 'query', query.issues) }
+  if (!query.ok) return { ok: false, page: v2Form.writeInvalid('query', query.issues) }
   const { tty, columns, rows, command } = query.value as z.output<typeof terminalQuery>
   const rental = id > 0 && id <= MAX_INT32 ? await findRental(app.database.db, id) : undefined
   if (rental === undefined || rental.account_id !== caller.value.accountId) {

@@ -12,11 +12,12 @@ import type { Clock } from '../../base/instant.ts'
 import { makeLineLimit, type LineLimit } from '../../base/net/line-limit.ts'
 import { limits } from '../../base/limits.ts'
 import type { Metrics } from '../../base/metrics.ts'
-import { isInference, type Endpoint, type Family } from '../../contract/endpoint.ts'
+import { isInference, type Endpoint } from '../../contract/endpoint.ts'
+import type { ErrorPage } from '../../contract/error-form.ts'
 import { newRequestId } from '../../gateway/call.ts'
 import { DatabaseSilent } from '../../store/platform/silence-watch.ts'
 import { makeConsolePages } from '../console/console-pages.ts'
-import { requestFailurePage } from './error-page.ts'
+import { failurePage, requestFailurePage } from './error-page.ts'
 import { fail, type Failure } from '../../contract/result.ts'
 import type { Settings } from '../settings.ts'
 import { BodyTooLarge, NoRoomForBody, readJsonBodies } from './request-body.ts'
@@ -60,7 +61,7 @@ export function makeHttpServer(options: HttpOptions): HttpServer {
     forceCloseConnections: 'idle',
     // A malformed URL matches no route, so no hook and no error handler sees it.
     frameworkErrors: (error, request, reply) => {
-      const page = requestFailurePage(familyOf(request), failureOf(error))
+      const page = pageOf(request, failureOf(error))
       reply.header('X-Request-Id', request.id).type('application/json; charset=utf-8')
       void (reply as unknown as FastifyReply).code(page.status).send(JSON.stringify(page.body))
     },
@@ -117,7 +118,7 @@ function recordRequests(routes: FastifyInstance, { metrics }: HttpOptions, lines
 
 function answerFailures(routes: FastifyInstance, lines: LineLimit): void {
   routes.setErrorHandler(async (error: FastifyError, request, reply) => {
-    const page = requestFailurePage(familyOf(request), failureOf(error))
+    const page = pageOf(request, failureOf(error))
     if (page.status >= 500 && !(error instanceof NoRoomForBody)) {
       const line = lines.take(`${request.ip} ${operationOf(request)} ${error.code ?? error.name}`)
       if (line !== undefined) request.log.error({ err: error, ...line }, 'request failed')
@@ -133,7 +134,7 @@ function answerUnknownPaths(routes: FastifyInstance, { consoleDir }: HttpOptions
   routes.setNotFoundHandler(async (request, reply) => {
     if (await pages.answer(request, reply)) return reply
     const route = `${request.method} ${request.url.split('?')[0]}`
-    const page = requestFailurePage(familyOf(request), fail('unknown_path', { route }))
+    const page = pageOf(request, fail('unknown_path', { route }))
     return reply.code(404).type('application/json; charset=utf-8').send(JSON.stringify(page.body))
   })
 }
@@ -143,8 +144,11 @@ function operationOf(request: FastifyRequest): string {
   return operation
 }
 
-function familyOf(request: FastifyRequest): Family {
-  return /^\/(v2|console)/.test(request.url) ? 'v2' : 'v1'
+/** In the form of the operation, or of the family that the path belongs to. */
+function pageOf(request: FastifyRequest, failure: Failure): ErrorPage {
+  const { endpoint } = request.routeOptions.config as { endpoint?: Endpoint }
+  if (endpoint !== undefined) return failurePage(endpoint, failure)
+  return requestFailurePage(/^\/(v2|console)/.test(request.url) ? 'v2' : 'v1', failure)
 }
 
 /** Errors before a handler (invalid JSON, body too large …) and unexpected ones. The cause is not shown. */

@@ -8,8 +8,8 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { contained } from '../../base/net/contained.ts'
 import { randomId } from '../../base/id.ts'
+import type { ErrorPage } from '../../contract/error-form.ts'
 import type { Accept } from './connections.ts'
-import type { ErrorPage } from './error-page.ts'
 
 /** Returns whether it took the request. If so, it also answers. */
 export type UpgradeHandler = (request: IncomingMessage, socket: Socket, head: Buffer) => boolean

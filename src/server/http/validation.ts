@@ -1,18 +1,12 @@
 /** Validates input against the contract: reports all faults at once, each with the path of its field. */
 import type { z } from 'zod'
 import { findFlaw } from '../../base/json.ts'
-import type { Issue } from '../../base/issue.ts'
+import type { InputIssue } from '../../contract/error-form.ts'
 import { issueText } from '../../contract/issue-text.ts'
 
 export type Validated =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly issues: readonly InputIssue[] }
-
-export interface InputIssue extends Issue {
-  /** Missing, mistyped or unknown, as opposed to out of range. */
-  readonly malformed: boolean
-  readonly input: unknown
-}
 
 export function validate(schema: z.ZodType | undefined, input: unknown): Validated {
   if (schema === undefined) return { ok: true, value: undefined }

@@ -1,0 +1,126 @@
+/** The forms of error bodies. An operation has the form of its family, unless its protocol has one of its own. */
+import type { z } from 'zod'
+import type { Issue } from '../base/issue.ts'
+import { v1Error, v2Codes, v2Error, type V2Status } from './error.ts'
+
+/** v1 and v2 have different error bodies and statuses. */
+export type Family = 'v1' | 'v2'
+
+export interface ErrorForm {
+  readonly name: string
+  readonly schemaOf: (status: number) => z.ZodObject
+  /** Its body has the reason as `reason`, in every form. */
+  readonly write: (fault: Fault) => ErrorPage
+  /** For input that the contract's schema rejects, with all faults. */
+  readonly writeInvalid: (part: InputPart, issues: readonly InputIssue[]) => ErrorPage
+}
+
+export interface Fault {
+  /** The status that v1 and v2 have for it. */
+  readonly status: number
+  readonly message: string
+  readonly reason?: string | undefined
+  readonly issues?: readonly Issue[] | undefined
+}
+
+export interface ErrorPage {
+  readonly status: number
+  readonly body: Record<string, unknown>
+}
+
+export type InputPart = 'body' | 'query' | 'path'
+
+export interface InputIssue extends Issue {
+  /** Missing, mistyped or unknown, as opposed to out of range. */
+  readonly malformed: boolean
+  readonly input: unknown
+}
+
+export const v2Form: ErrorForm = {
+  name: 'v2',
+  schemaOf: v2Schema,
+  write: writeV2,
+  writeInvalid: (_part, issues) => writeV2({ status: 400, message: 'Input validation failed', issues }),
+}
+
+const v2Schemas = new Map<number, z.ZodObject>()
+
+function v2Schema(status: number): z.ZodObject {
+  if (!(status in v2Codes)) throw new Error(`v2 has no error with status ${status}`)
+  const schema = v2Schemas.get(status) ?? v2Error(status as V2Status)
+  v2Schemas.set(status, schema)
+  return schema
+}
+
+function writeV2({ status, message, reason, issues }: Fault): ErrorPage {
+  const code = v2Codes[status as V2Status] ?? 'INTERNAL_SERVER_ERROR'
+  return {
+    status,
+    body: {
+      message,
+      code,
+      ...(reason === undefined ? {} : { reason }),
+      ...(issues === undefined ? {} : { issues: issues.map(({ code, path, message }) => ({ code, path, message })) }),
+    },
+  }
+}
+
+export const v1Form: ErrorForm = {
+  name: 'v1',
+  schemaOf: () => v1Error,
+  write: writeV1,
+  /** 422 with `detail` if a field is missing, mistyped or unknown; 400 if out of range. */
+  writeInvalid: (part, issues) => {
+    const status = issues.some((issue) => issue.malformed) ? 422 : 400
+    const page = writeV1({ status, message: describeFirst(part, issues), issues })
+    const detail = issues.map((issue) => ({
+      type: issue.message === 'Required' ? 'missing' : issue.code,
+      loc: [part, ...issue.path],
+      msg: issue.message,
+      input: issue.input,
+    }))
+    return { ...page, body: { ...page.body, detail } }
+  },
+}
+
+function describeFirst(part: InputPart, [first]: readonly InputIssue[]): string {
+  return first === undefined ? 'Input validation failed' : `${first.path.join('.') || part}: ${first.message}`
+}
+
+export const errorForms: Readonly<Record<Family, ErrorForm>> = { v1: v1Form, v2: v2Form }
+
+const NO_SUCH_INSTANCE = 105
+
+const v1Types: Readonly<Record<number, string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  402: 'insufficient_balance',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'invalid_request_error',
+  415: 'invalid_request_error',
+  422: 'invalid_request_error',
+  429: 'rate_limit_error',
+  500: 'server_error',
+  503: 'server_error',
+}
+
+function writeV1({ status, message, reason, issues }: Fault): ErrorPage {
+  const type = v1Types[status] ?? 'server_error'
+  const param = issues?.[0]?.path.join('.') ?? null
+  const errorCode = reason === 'instance_not_found' ? NO_SUCH_INSTANCE : status
+  return {
+    status,
+    body: {
+      object: 'error',
+      message,
+      type,
+      param,
+      code: status,
+      error_code: errorCode,
+      // OpenAI clients look for this code and shorten their prompt.
+      error: { message, type, param, code: reason === 'context_length_exceeded' ? reason : status },
+      ...(reason === undefined ? {} : { reason }),
+    },
+  }
+}
