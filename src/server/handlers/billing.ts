@@ -45,10 +45,7 @@ export const billingHandlers = {
       hourlySpendUsd: formatUsd(value.hourlySpend),
       volumeSpendUsd: formatUsd(value.volumeSpend),
       emptyAt: formatInstantOrNull(value.emptyAt),
-      runway: {
-        fundsUsd: formatUsd(value.runway.funds),
-        hourlySpendUsd: formatUsd(value.runway.hourlySpend),
-      },
+      runway: { fundsUsd: formatUsd(value.runway.funds), hourlySpendUsd: formatUsd(value.runway.hourlySpend) },
       creditLineUsd: formatUsd(value.creditLine),
       creditUsedUsd: formatUsd(value.creditUsed),
       earningsUsd: formatUsd(value.earnings),
