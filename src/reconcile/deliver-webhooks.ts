@@ -56,15 +56,6 @@ export function deliverWebhooks(
   let finished = 0
   let lastStart: Promise<unknown> = Promise.resolve()
 
-  const attempt = async (delivery: Outgoing, token: string, signal: AbortSignal): Promise<void> => {
-    const at = app.clock.now()
-    const { url, event } = delivery
-    const message = { url, event, at, secrets: openSecrets(app, delivery, at) }
-    const outcome = await sendWebhook(message, { agent, timeoutMs, signal })
-    if (signal.aborted && outcome.kind === 'unanswered') await returnDelivery(db, { id: delivery.id, token })
-    else await writeBack(app, delivery, token, outcome, random)
-  }
-
   /** Starts what fits into free slots. Returns the number of deliveries. */
   const startMore = async (signal: AbortSignal, errors: unknown[]): Promise<number> => {
     const now = app.clock.now()
@@ -75,7 +66,7 @@ export function deliverWebhooks(
     if (ids.length === 0) return 0
     const { token, rows: outgoing } = await leaseDeliveries(db, ids, { now, leaseMs: 3 * timeoutMs })
     for (const delivery of outgoing) {
-      const done = attempt(delivery, token, signal)
+      const done = attempt(app, delivery, token, { agent, timeoutMs, signal, random })
         .catch((error: unknown) => void errors.push(error))
         .finally(() => {
           sending.delete(delivery)
@@ -111,6 +102,18 @@ export function deliverWebhooks(
     },
     close: () => agent.destroy(),
   }
+}
+
+type Sender = Parameters<typeof sendWebhook>[1] & { readonly random: () => number }
+
+async function attempt(app: App, delivery: Outgoing, token: string, { random, ...sender }: Sender): Promise<void> {
+  const at = app.clock.now()
+  const { url, event } = delivery
+  const message = { url, event, at, secrets: openSecrets(app, delivery, at) }
+  const outcome = await sendWebhook(message, sender)
+  if (sender.signal.aborted && outcome.kind === 'unanswered')
+    await returnDelivery(app.database.db, { id: delivery.id, token })
+  else await writeBack(app, delivery, token, outcome, random)
 }
 
 /** Waits until a delivery ends or it is time to look for newly due ones. */

@@ -52,90 +52,135 @@ interface Asking {
   readonly readDue: (loops: ReadonlyMap<string, DueWork>, at: Instant) => Promise<readonly string[]>
 }
 
-export function startLoops(
-  reconcilers: readonly Reconciler[],
-  tools: Asking & { onError: (name: string, error: unknown) => void; metrics?: Metrics },
-): Loops {
-  const passes = tools.metrics?.counter('berth_reconcile_passes_total', 'Reconciler passes, by loop and outcome')
-  const seconds = tools.metrics?.histogram(
-    'berth_reconcile_seconds',
-    'Duration of a reconciler pass',
-    [0.005, 0.02, 0.1, 0.5, 2, 10, 60],
-  )
+interface LoopTools extends Asking {
+  readonly onError: (name: string, error: unknown) => void
+  readonly metrics?: Metrics
+}
+
+export function startLoops(reconcilers: readonly Reconciler[], tools: LoopTools): Loops {
+  const record = recordPasses(tools.metrics)
   const stop = new AbortController()
   const stopped = new Promise((resolve) => stop.signal.addEventListener('abort', resolve))
-  const wakers = new Map<string, () => void>()
-  /** Loops that wait for work, and not for their turn after an error. */
-  const idle = new Set<string>()
-  const wake = (name: string): void => wakers.get(name)?.()
+  const loops = new Map<string, Loop>()
   const due = new Map(reconcilers.flatMap((one) => ('due' in one ? [[one.name, one.due] as const] : [])))
   const { askAll, noteChange } = askForWork(tools, due, (name) => {
-    if (idle.has(name)) wake(name)
+    const loop = loops.get(name)
+    if (loop?.isIdle === true) loop.wake()
   })
   let turn: Promise<unknown> = Promise.resolve()
   const running = [askAll, ...reconcilers].map((reconciler) => {
+    const loop = new Loop(reconciler, { signal: stop.signal, onError: tools.onError, noteChange, record })
+    loops.set(reconciler.name, loop)
     const ownTurn = turn
-    let endTurn = () => {}
-    const ended = new Promise<void>((resolve) => (endTurn = resolve))
-    turn = Promise.race([ended, ownTurn.then(() => Promise.race([stopped, delay(FIRST_PASSES_APART_MS)]))])
-    let woken = false
-    let wakeUp = () => {}
-    wakers.set(reconciler.name, () => {
-      woken = true
-      wakeUp()
-    })
-    const pause = (ms: number | undefined) =>
-      new Promise<void>((resolve) => {
-        if (woken || stop.signal.aborted) return resolve()
-        const timer = ms === undefined ? undefined : setTimeout(resolve, ms)
-        wakeUp = () => {
-          clearTimeout(timer)
-          resolve()
-        }
-      })
-    return (async () => {
-      let failures = 0
-      await ownTurn
-      while (!stop.signal.aborted) {
-        woken = false
-        const startedAt = performance.now()
-        let waitMs = 'everyMs' in reconciler ? reconciler.everyMs : undefined
-        try {
-          const isMore = await reconciler.run(stop.signal)
-          const restMs = Math.min(REST_FACTOR * (performance.now() - startedAt), MAX_REST_MS)
-          if (isMore) waitMs = 0
-          else if (waitMs !== undefined) waitMs = Math.max(waitMs, restMs)
-          failures = 0
-          passes?.add({ loop: reconciler.name, outcome: 'ok' })
-        } catch (error) {
-          if (stop.signal.aborted) break
-          waitMs = BACK_OFF_MS[Math.min(failures, BACK_OFF_MS.length - 1)] ?? 30_000
-          failures += 1
-          passes?.add({ loop: reconciler.name, outcome: 'error' })
-          tools.onError(reconciler.name, error)
-        }
-        seconds?.observe((performance.now() - startedAt) / 1_000, { loop: reconciler.name })
-        if ('due' in reconciler) noteChange()
-        endTurn()
-        if (waitMs === undefined) idle.add(reconciler.name)
-        if (waitMs !== 0) await pause(waitMs)
-        idle.delete(reconciler.name)
-        // Under load, wake-ups arrive in bursts; a short wait turns a burst into one pass.
-        if (woken) await new Promise((resolve) => setTimeout(resolve, GATHER_MS))
-      }
-    })()
+    turn = Promise.race([loop.firstPass, ownTurn.then(() => Promise.race([stopped, delay(FIRST_PASSES_APART_MS)]))])
+    return ownTurn.then(() => loop.run())
   })
   return {
     wake: (name) => {
       noteChange()
-      wake(name)
+      loops.get(name)?.wake()
     },
     noteChange,
     stop: async () => {
       stop.abort()
-      for (const wakeUp of wakers.values()) wakeUp()
+      for (const loop of loops.values()) loop.wake()
       await Promise.all(running)
     },
+  }
+}
+
+type RecordPass = (loop: string, outcome: 'ok' | 'error', ms: number) => void
+
+function recordPasses(metrics: Metrics | undefined): RecordPass {
+  const passes = metrics?.counter('berth_reconcile_passes_total', 'Reconciler passes, by loop and outcome')
+  const seconds = metrics?.histogram(
+    'berth_reconcile_seconds',
+    'Duration of a reconciler pass',
+    [0.005, 0.02, 0.1, 0.5, 2, 10, 60],
+  )
+  return (loop, outcome, ms) => {
+    passes?.add({ loop, outcome })
+    seconds?.observe(ms / 1_000, { loop })
+  }
+}
+
+interface PassTools extends Pick<LoopTools, 'onError'> {
+  readonly signal: AbortSignal
+  readonly noteChange: () => void
+  readonly record: RecordPass
+}
+
+/** One reconciler, pass after pass. */
+class Loop {
+  readonly firstPass: Promise<void>
+  /** Whether it waits for work, and not for its turn after an error. */
+  isIdle = false
+  readonly #reconciler: Reconciler
+  readonly #tools: PassTools
+  #endFirstPass = (): void => {}
+  #failures = 0
+  #isWoken = false
+  #wakeUp = (): void => {}
+
+  constructor(reconciler: Reconciler, tools: PassTools) {
+    this.#reconciler = reconciler
+    this.#tools = tools
+    this.firstPass = new Promise((resolve) => (this.#endFirstPass = resolve))
+  }
+
+  wake(): void {
+    this.#isWoken = true
+    this.#wakeUp()
+  }
+
+  async run(): Promise<void> {
+    const { signal, noteChange } = this.#tools
+    while (!signal.aborted) {
+      this.#isWoken = false
+      const waitMs = await this.#pass()
+      if (signal.aborted) return
+      if ('due' in this.#reconciler) noteChange()
+      this.#endFirstPass()
+      this.isIdle = waitMs === undefined
+      if (waitMs !== 0) await this.#pause(waitMs)
+      this.isIdle = false
+      // Under load, wake-ups arrive in bursts; a short wait turns a burst into one pass.
+      if (this.#isWoken) await new Promise((resolve) => setTimeout(resolve, GATHER_MS))
+    }
+  }
+
+  /** Returns the pause until the next pass. undefined: until there is work. */
+  async #pass(): Promise<number | undefined> {
+    const { name } = this.#reconciler
+    const { signal, record, onError } = this.#tools
+    const everyMs = 'everyMs' in this.#reconciler ? this.#reconciler.everyMs : undefined
+    const startedAt = performance.now()
+    const takenMs = (): number => performance.now() - startedAt
+    try {
+      const isMore = await this.#reconciler.run(signal)
+      this.#failures = 0
+      const restMs = Math.min(REST_FACTOR * takenMs(), MAX_REST_MS)
+      record(name, 'ok', takenMs())
+      return isMore ? 0 : everyMs === undefined ? undefined : Math.max(everyMs, restMs)
+    } catch (error) {
+      if (signal.aborted) return undefined
+      const waitMs = BACK_OFF_MS[Math.min(this.#failures, BACK_OFF_MS.length - 1)] ?? 30_000
+      this.#failures += 1
+      record(name, 'error', takenMs())
+      onError(name, error)
+      return waitMs
+    }
+  }
+
+  #pause(ms: number | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#isWoken || this.#tools.signal.aborted) return resolve()
+      const timer = ms === undefined ? undefined : setTimeout(resolve, ms)
+      this.#wakeUp = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
   }
 }
 

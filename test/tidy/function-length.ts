@@ -36,10 +36,7 @@ export const longFunctions: Readonly<Record<string, number>> = {
   'src/engines/process/engine-host.ts makeEngineHost': 79,
   'src/gateway/media/media.ts serve': 87,
   'src/gateway/money/admission.ts makeAdmission': 103,
-  'src/reconcile/deliver-webhooks.ts deliverWebhooks': 72,
-  'src/reconcile/loop.ts startLoops': 86,
   'src/runtimes/storage/volume-image.ts openVolumeImages': 136,
-  'src/store/machine/mock-world.ts postgresMockWorld': 162,
 }
 
 interface Node {

@@ -48,31 +48,6 @@ const MACHINES_PER_TEXT = 1_000
 type Specs = Map<string, Pick<Machine, 'runningAt' | 'failedAt'> & { readonly json: string }>
 
 export function postgresMockWorld(db: Db) {
-  let kept: Specs = new Map()
-
-  /** A spec is ten times the rest of its machine, and changes only when the machine is turned on. */
-  async function readSpecs(machines: readonly MachineTuple[]): Promise<Specs> {
-    if (kept.size > MAX_SPECS) kept = new Map()
-    const known = kept
-    const missing = new Map<string, Pick<Machine, 'runningAt' | 'failedAt'>>()
-    for (const machine of machines) {
-      const [externalId, , , , , , , , , , runningAt, failedAt] = machine
-      const spec = known.get(externalId)
-      if (spec?.runningAt !== runningAt || spec.failedAt !== failedAt) missing.set(externalId, { runningAt, failedAt })
-    }
-    const ids = [...missing.keys()]
-    for (let from = 0; from < ids.length; from += MAX_NEW_SPECS) {
-      const { rows } = await sql<{ id: string; json: string }>`
-        select external_id as id, spec::text as json from mock.machine
-        where external_id = any (${ids.slice(from, from + MAX_NEW_SPECS)})`.execute(db)
-      for (const { id, json } of rows) {
-        const version = missing.get(id)
-        if (version !== undefined) known.set(id, { ...version, json })
-      }
-    }
-    return known
-  }
-
   return {
     async check(): Promise<void> {
       await sql`select 1 from mock.machine limit 1`.execute(db)
@@ -87,6 +62,14 @@ export function postgresMockWorld(db: Db) {
       }
     },
 
+    ...machinesOf(db),
+    ...volumesOf(db),
+  }
+}
+
+function machinesOf(db: Db) {
+  const readSpecs = makeSpecReader(db)
+  return {
     async addMachine(machine: Machine): Promise<boolean> {
       return insertNew(db, machineTable, {
         ...resourceColumns(machine),
@@ -152,7 +135,37 @@ export function postgresMockWorld(db: Db) {
     async markMachineGone(externalId: string, at: Instant): Promise<void> {
       await markGone(db, machineTable, externalId, at)
     },
+  }
+}
 
+/** A spec is ten times the rest of its machine, and changes only when the machine is turned on. */
+function makeSpecReader(db: Db): (machines: readonly MachineTuple[]) => Promise<Specs> {
+  let kept: Specs = new Map()
+  return async (machines) => {
+    if (kept.size > MAX_SPECS) kept = new Map()
+    const known = kept
+    const missing = new Map<string, Pick<Machine, 'runningAt' | 'failedAt'>>()
+    for (const machine of machines) {
+      const [externalId, , , , , , , , , , runningAt, failedAt] = machine
+      const spec = known.get(externalId)
+      if (spec?.runningAt !== runningAt || spec.failedAt !== failedAt) missing.set(externalId, { runningAt, failedAt })
+    }
+    const ids = [...missing.keys()]
+    for (let from = 0; from < ids.length; from += MAX_NEW_SPECS) {
+      const { rows } = await sql<{ id: string; json: string }>`
+        select external_id as id, spec::text as json from mock.machine
+        where external_id = any (${ids.slice(from, from + MAX_NEW_SPECS)})`.execute(db)
+      for (const { id, json } of rows) {
+        const version = missing.get(id)
+        if (version !== undefined) known.set(id, { ...version, json })
+      }
+    }
+    return known
+  }
+}
+
+function volumesOf(db: Db) {
+  return {
     async addVolume(volume: Volume): Promise<boolean> {
       return insertNew(db, volumeTable, {
         ...resourceColumns(volume),
