@@ -34,11 +34,11 @@ async function main(): Promise<void> {
   }).catch((error: unknown) => {
     throw listenFailure(settings, error) ?? error
   })
-  const { url, made, demoLinkToken } = server
+  const { url, newAccounts, demoLinkToken } = server
   // Before the welcome text: a script may send SIGTERM as soon as it reads it.
   stopOnSignal(server, settings)
   // Standard output carries only the log, one JSON object per line.
-  process.stderr.write(welcome({ url, settings, made, demoLinkToken, tookMs: performance.now() - startedAt }))
+  process.stderr.write(welcome({ url, settings, newAccounts, demoLinkToken, tookMs: performance.now() - startedAt }))
   void server.broken.then((why) => {
     if (ending) return
     process.stderr.write(`${why}; stopping.\n`)

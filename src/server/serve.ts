@@ -39,7 +39,7 @@ export interface RunningServer {
   readonly url: string
   readonly app: App
   /** Accounts created by this start. */
-  readonly made: NewAccounts
+  readonly newAccounts: NewAccounts
   /** Opens the demo account in a browser, once. undefined: used before, or not a trial server. */
   readonly demoLinkToken: string | undefined
   /** Resolves when an essential part exits unexpectedly. */
@@ -84,7 +84,7 @@ export function serve(settings: Settings, options: ServeOptions = {}): Promise<R
     const drivers = await parts.add(openMachineDrivers(context, store.app))
     const mail = await parts.add(openMail(context, http.url))
     const core = { ...store.app, ...drivers.app, ...mail.app, ...appSettings(context) }
-    const made = await setUp(context, core, { newOperatorKey })
+    const newAccounts = await setUp(context, core, { newOperatorKey })
     const welcome = welcomeOptions(context, options.isTrial)
 
     const links = makeHostLinks(engineLinks(core.drivers.values()))
@@ -124,7 +124,7 @@ export function serve(settings: Settings, options: ServeOptions = {}): Promise<R
     return {
       url: http.url(),
       app,
-      made,
+      newAccounts,
       demoLinkToken: welcome.demoLink?.token,
       broken: data.broken,
       startDraining: () => draining.abort(),

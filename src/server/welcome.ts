@@ -2,6 +2,7 @@
 import path from 'node:path'
 import { DEMO_KEY, DEMO_SSH_KEY, OPERATOR_KEY } from './data/first-run.ts'
 import { demoLinkUrl } from './console/demo-link.ts'
+import type { NewAccounts } from './parts/set-up.ts'
 import { isLoopback, type SettingName, type Settings } from './settings.ts'
 
 export interface Started {
@@ -10,13 +11,13 @@ export interface Started {
     Settings,
     'dataDir' | 'defaultModels' | 'engines' | 'localEngines' | 'host' | 'trustedProxy' | 'databaseUrl'
   >
-  readonly made: { readonly operator: boolean; readonly demo: boolean }
+  readonly newAccounts: NewAccounts
   /** undefined: there is no demo account to link to. */
   readonly demoLinkToken: string | undefined
   readonly tookMs: number
 }
 
-export function welcome({ url, settings, made, demoLinkToken, tookMs }: Started): string {
+export function welcome({ url, settings, newAccounts, demoLinkToken, tookMs }: Started): string {
   const dataDir = shownFolder(settings.dataDir)
   const isSimulated = settings.engines.includes('mock')
   const hasChatModel = settings.defaultModels === 'all' && settings.localEngines
@@ -31,8 +32,8 @@ export function welcome({ url, settings, made, demoLinkToken, tookMs }: Started)
         ]),
     `The API reference is at ${url}/docs.`,
   ]
-  if (made.operator) lines.push(`The operator's key is in ${dataDir}/${OPERATOR_KEY}.`)
-  if (made.demo) {
+  if (newAccounts.operator) lines.push(`The operator's key is in ${dataDir}/${OPERATOR_KEY}.`)
+  if (newAccounts.demo) {
     lines.push(
       `A demo account with $20,000 of demo credit is ready: its API key is in ${dataDir}/${DEMO_KEY}, its SSH key in ${dataDir}/${DEMO_SSH_KEY}.`,
       isSimulated
