@@ -1,6 +1,6 @@
 /**
- * Generates the command reference from each command's `--help`: the part of docs/cli.md below `## Servers and keys`.
- * Options common to all commands are left out; the page lists them once.
+ * Generates the command reference from each command's `--help`. Options common to all commands are left out; docs/cli.md
+ * lists them once.
  */
 import { runCli } from '../src/cli/program.ts'
 
@@ -12,16 +12,14 @@ const groups = [
   ['Operators', 'For operators'],
 ] as const
 
-/** The page with an updated reference; the text above it stays. */
-export async function withReference(page: string): Promise<string> {
-  const [above = ''] = page.split(`## ${groups[0][1]}\n`)
+export async function renderCliReference(): Promise<string> {
   const overview = await helpOf([])
-  const parts: string[] = []
+  const parts = ['# The commands of `berth`\n']
   for (const [group, title] of groups) {
     parts.push(`## ${title}\n`)
     for (const command of commandsOf(overview, group)) parts.push(sectionOf(command, await helpOf(command.split(' '))))
   }
-  return `${above}${parts.join('\n')}`
+  return parts.join('\n')
 }
 
 /** `berth --help` lists the commands of each group. */

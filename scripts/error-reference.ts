@@ -124,7 +124,7 @@ const samples: {
   too_many_ports: { max: 20 },
   instance_not_found: { id: 'calm-blue-harbor' },
   machine_not_ready: { status: 'node_lost' },
-  gpu_not_found: { gpus: 4 },
+  gpu_out_of_range: { gpus: 4 },
   offer_not_sellable: { message: 'A GPU is listed twice.' },
   offering_changed: { host: 'pier-1', offering: 'marketplace' },
   name_in_use: { name: 'pier-1' },

@@ -1,7 +1,7 @@
-/** Writes the reference in docs/cli.md. `npm run cli-reference` after a change of a command; a test fails when stale. */
-import { readFile, writeFile } from 'node:fs/promises'
-import { withReference } from './cli-reference.ts'
+/** `npm run cli-reference` writes the reference of all commands to dist/, to publish with a release. */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { renderCliReference } from './cli-reference.ts'
 
-const page = new URL('../docs/cli.md', import.meta.url)
-
-await writeFile(page, await withReference(await readFile(page, 'utf8')))
+const page = new URL('../dist/cli-reference.md', import.meta.url)
+await mkdir(new URL('.', page), { recursive: true })
+await writeFile(page, await renderCliReference())

@@ -172,7 +172,7 @@ describe('for operators', () => {
   test('an unknown account: exit code 1, and how to list accounts', async () => {
     const { code, out, error } = await cli.berth(['operator', 'credit', 'acc_nobody', '5', '--reason', 'a test'])
     expect({ code, out }).toEqual({ code: 1, out: '' })
-    expect(error).toContain('berth operator accounts')
+    expect(error).toContain('berth operator accounts ls')
     const told = await cli.berth(['operator', 'credit', 'acc_nobody', '5', '--reason', 'a test', '--json'])
     expect(JSON.parse(told.error)).toMatchObject({
       error: { status: 404, reason: 'account_not_found', requestId: expect.any(String) },

@@ -5,6 +5,7 @@ import { firstWord, prepareWords } from './kit/command-line.ts'
 import { addRow, addUsages, GROUP_USAGE, type Tree } from './kit/command.ts'
 import { commandFiles, groupDescriptions, type CommandFile } from './command-table.ts'
 import { report } from './kit/failure.ts'
+import { firstScreen, helpRoles } from './kit/first-screen.ts'
 import { loadOperations } from './kit/operation-source.ts'
 import { parseProfileName } from './kit/profile.ts'
 import { paint } from './kit/screen.ts'
@@ -13,11 +14,16 @@ import { exitCodes, type ExitCode, type Shell } from './kit/shell.ts'
 
 export async function runCli(argv: readonly string[], shell: Shell): Promise<ExitCode> {
   let outcome: ExitCode = exitCodes.ok
-  const program = await buildProgram(shell, argv, (code) => {
+  if (argv.length === 0) {
+    shell.write(firstScreen(shell))
+    return outcome
+  }
+  const role = argv[0] === 'help' && argv.length === 2 ? helpRoles[argv[1] ?? ''] : undefined
+  const program = await buildProgram(shell, argv, role, (code) => {
     outcome = code
   })
   try {
-    if (argv.length === 0) program.outputHelp()
+    if (role !== undefined) program.outputHelp()
     else await program.parseAsync(prepareWords(program, argv), { from: 'user' })
     return outcome
   } catch (error) {
@@ -26,7 +32,12 @@ export async function runCli(argv: readonly string[], shell: Shell): Promise<Exi
   }
 }
 
-async function buildProgram(shell: Shell, argv: readonly string[], ended: Tree['ended']): Promise<Command> {
+async function buildProgram(
+  shell: Shell,
+  argv: readonly string[],
+  role: string | undefined,
+  ended: Tree['ended'],
+): Promise<Command> {
   const program: Command = new Command('berth')
     .description('A GPU cloud that anyone can run: machines, volumes and models over one HTTP API.')
     .usage('[options] <command>')
@@ -57,21 +68,25 @@ async function buildProgram(shell: Shell, argv: readonly string[], ended: Tree['
       outputError: (text, write) => write(text.replace(/^error:/, paint(shell.colour.error, 'red', 'error:'))),
     })
     .exitOverride()
-  await addCommands({ program, shell, groups: groupDescriptions, ended }, argv)
+  await addCommands({ program, shell, groups: groupDescriptions, ended }, argv, role)
   addUsages(program)
   pointToHelp(program, 'berth')
   return program
 }
 
-/** The commands of the file that has the wanted one, or all of them where help or a suggestion may need them. */
-async function addCommands(tree: Omit<Tree, 'title'>, argv: readonly string[]): Promise<void> {
+/** The commands of the file that has the wanted one, or all (of one role) where help or a suggestion may need them. */
+async function addCommands(
+  tree: Omit<Tree, 'title'>,
+  argv: readonly string[],
+  role: string | undefined,
+): Promise<void> {
   const { program } = tree
   const word = firstWord(program, argv)
   if (word === undefined && argv.some((one) => one === '-V' || one === '--version')) return
   // Its script names every command.
   const isWanted = ({ names }: CommandFile): boolean =>
     word !== undefined && word !== 'completion' && names.includes(word)
-  const groups = Object.entries(commandFiles)
+  const groups = Object.entries(commandFiles).filter(([title]) => role === undefined || title === role)
   const hasWanted = groups.some(([, files]) => files.some(isWanted))
   for (const [title, files] of groups) {
     program.commandsGroup(title)

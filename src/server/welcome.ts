@@ -65,7 +65,7 @@ function warningsFor({ host, trustedProxy, databaseUrl, dataDir }: Started['sett
   if (databaseUrl === undefined) {
     warnings.push(
       `WARNING: This server has a demo account with simulated money and is reachable from other machines. Keep`,
-      `  ${shownFolder(dataDir)}/${DEMO_KEY} secret, or suspend the account:\n    berth operator accounts change demo --suspend --reason "not needed"`,
+      `  ${shownFolder(dataDir)}/${DEMO_KEY} secret, or suspend the account:\n    berth operator accounts set demo --suspend --reason "not needed"`,
     )
   }
   return warnings

@@ -178,7 +178,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
     await dialog.getByLabel('GPUs withdrawn from sale').fill('9')
     await dialog.getByLabel('Reason').fill('a fan is loud')
     await dialog.getByRole('button', { name: 'Save changes' }).click()
-    await dialog.getByText(fail('gpu_not_found', { gpus: 4 }).message).waitFor()
+    await dialog.getByText(fail('gpu_out_of_range', { gpus: 4 }).message).waitFor()
     await dialog.getByLabel('GPUs withdrawn from sale').fill('3')
     // The machine's owner sets the price.
     expect(await dialog.getByLabel('Price per GPU-hour').count()).toBe(0)

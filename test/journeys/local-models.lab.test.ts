@@ -121,7 +121,7 @@ test('an image needs no other server and costs per pixel and step', { timeout: S
 test('one command puts a GGUF file on sale, and it answers chats', { timeout: STARTUP_MS }, async () => {
   const file = path.join(folder, 'tiny.gguf')
   await writeTinyGguf(file)
-  await berth('models', 'add', 'house/tiny', '--gguf', file, '--input-price', '1', '--output-price', '2')
+  await berth('models', 'create', 'house/tiny', '--gguf', file, '--input-price', '1', '--output-price', '2')
   await berth('models', 'pull', 'house/tiny')
   expect(await berth('models', 'ls')).toMatch(/house\/tiny +chat +ready/)
 

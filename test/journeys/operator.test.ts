@@ -160,7 +160,7 @@ test('a drained machine or one that lost a GPU keeps its rentals and gets no new
     gpusSick: [8],
     reason: 'typo',
   })
-  expect([noSuch.status, noSuch.body.reason]).toEqual([400, 'gpu_not_found'])
+  expect([noSuch.status, noSuch.body.reason]).toEqual([400, 'gpu_out_of_range'])
   for (const { id } of [rental, last]) await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: id })
   await journey.pass()
 })

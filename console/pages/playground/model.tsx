@@ -57,7 +57,7 @@ function NoModel({ kind }: { kind: ModelKind }) {
       ) : (
         <>
           The operator of this server can add one in the console or with{' '}
-          <code className="font-mono">berth models add</code>.
+          <code className="font-mono">berth models create</code>.
         </>
       )}
     </Empty>

@@ -46,7 +46,7 @@ function Steps({ kind: { provider, title, credentials } }: { kind: Kind }) {
       <p className="text-sm">Then add the account under a name of your own, and check it:</p>
       <CodeBlock
         label="Commands to add an account"
-        code={`berth operator providers add ${provider} main \\\n  --credentials ${file.name} --markup 20\nberth operator providers check main`}
+        code={`berth operator providers create ${provider} main \\\n  --credentials ${file.name} --markup 20\nberth operator providers check main`}
       />
       <p className="text-sm text-muted">
         Credentials are stored encrypted and never shown again. Change the markup as you like: it is added to the cost.

@@ -116,7 +116,7 @@ function CommandLine() {
         <div className="grid grid-cols-1 gap-4 lg:grid-cols-2">
           <div className="flex min-w-0 flex-col gap-2">
             <h3 className="font-semibold">Command line</h3>
-            <CodeBlock label="Command line" code={'berth gpus\nberth rent\nberth chat\nberth balance'} />
+            <CodeBlock label="Command line" code={'berth gpus ls\nberth rent\nberth chat\nberth balance'} />
           </div>
           <div className="flex min-w-0 flex-col gap-2">
             <h3 className="font-semibold">curl</h3>

@@ -14,4 +14,4 @@ setsid "$LAB/berth/bin/node" "$LAB/berth/app/bin/berth.mjs" agent run --server "
   --image lab/cuda:1 --allow-local-images --weights-gb 16 --dir "$LAB/agent" >"$LAB/agent.log" 2>&1 </dev/null &
 until_true 60 grep -q 'Ready for tenants' "$LAB/agent.log" || { cat "$LAB/agent.log"; tail -20 "$LAB/server.log"; exit 1; }
 cat "$LAB/agent.log"
-berth supply hosts
+berth supply hosts ls

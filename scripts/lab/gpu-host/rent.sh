@@ -5,7 +5,7 @@ has_computed() { berth logs compute | grep -q 'steps over'; }
 is_clear() { [ -z "$(docker ps --quiet --filter label=berth.tag)" ]; }
 
 say 'a rented container that computes'
-berth gpus
+berth gpus ls
 berth rent --gpu h200 --image lab/cuda:1 --command '["/bin/sh","-c","/app/compute 100000; sleep 600"]' --label compute --yes
 sleep 15
 berth metrics compute

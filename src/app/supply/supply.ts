@@ -54,7 +54,7 @@ export async function changeFleetMachine(
   const machine = await findMachine(tx.db, id)
   if (machine === undefined) return noMachine()
   const sick = change.gpusSick?.findIndex((index) => index >= machine.gpus_total) ?? -1
-  if (sick >= 0) return failField(['gpusSick', sick], 'gpu_not_found', { gpus: machine.gpus_total })
+  if (sick >= 0) return failField(['gpusSick', sick], 'gpu_out_of_range', { gpus: machine.gpus_total })
   if (change.draining !== undefined && machine.status !== 'node_ready' && machine.status !== 'node_draining') {
     return failField(['draining'], 'machine_not_ready', { status: machine.status })
   }

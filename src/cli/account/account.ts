@@ -81,10 +81,10 @@ const memberRows: readonly Row[] = [
     examples: ['berth members add second@example.com --role viewer'],
     done: ({ email, role, id }) => `Added ${email} as ${roleNoun(role)} (${id}).`,
   }),
-  act('members role', 'changeMember', 'change the role of a member (owners only)', {
+  act('members set', 'changeMember', 'change the role of a member (owners only)', {
     target: member,
     args: { '<role>': 'new role' },
-    examples: ['berth members role second@example.com owner'],
+    examples: ['berth members set second@example.com owner'],
     done: ({ email, role }) => `${email} is now ${roleNoun(role)}.`,
   }),
   act('members rm', 'removeMember', 'remove a member and revoke their keys (owners only); asks first', {
@@ -157,22 +157,22 @@ const keyRows: readonly Row[] = [
       ['Expires', utcTime(made.expiresAt) || 'never'],
       '',
       'Save the key now: it is not shown again. To revoke it:',
-      `  berth keys revoke ${made.publicId}`,
+      `  berth keys rm ${made.publicId}`,
     ],
   }),
   act<'revokeApiKey', { yes?: true }, ApiKey>(
-    'keys revoke',
+    'keys rm',
     'revokeApiKey',
     'revoke an API key; takes effect within a second',
     {
       target: apiKey,
       options: { '-y, --yes': 'revoke it even if this command uses it' },
-      examples: ['berth keys revoke laptop'],
+      examples: ['berth keys rm laptop'],
       prepare: async ({ client, found, input, options }) => {
         const { key: own } = await client.call('getMe')
         if (own.publicId !== found.publicId || options.yes === true) return input
         throw new CliError(exitCodes.usage, `${found.publicId} "${found.name}" is the key that this command uses.`, [
-          `To revoke it anyway: berth keys revoke ${found.publicId} --yes`,
+          `To revoke it anyway: berth keys rm ${found.publicId} --yes`,
         ])
       },
       done: (_, { found }) => `Revoked ${found.publicId} "${found.name}".`,

@@ -56,7 +56,7 @@ describe('keys', () => {
     const out = await done('keys', 'create', 'laptop', '--scope', 'inference', 'billing:read', ...limits)
     const [, key = ''] = /^Key {6}(bk_\w+)$/m.exec(out) ?? []
     const [, id = ''] = /^Id {7}(\w+)$/m.exec(out) ?? []
-    expect(out).toContain(`Save the key now: it is not shown again. To revoke it:\n  berth keys revoke ${id}\n`)
+    expect(out).toContain(`Save the key now: it is not shown again. To revoke it:\n  berth keys rm ${id}\n`)
     expect((await cli.berth(['balance', '--key', key])).code).toBe(0)
     expect(await done('keys', 'ls')).toMatch(
       new RegExp(`^${id} +laptop +inference billing:read +\\S+ +2099-01-01$`, 'm'),
@@ -65,7 +65,7 @@ describe('keys', () => {
     expect(shown).toMatch(new RegExp(`^Key +${id} "laptop", ends in ${key.slice(-4)}$`, 'm'))
     expect(shown).toMatch(/^Models +a, b\nTotal limit +\$25\.00\nRequests per minute +120$/m)
     expect(shown).not.toContain(key)
-    await done('keys', 'revoke', 'laptop')
+    await done('keys', 'rm', 'laptop')
     expect((await cli.berth(['balance', '--key', key])).code).toBe(4)
     expect(await done('keys', 'ls')).toMatch(/To include revoked keys: berth keys ls --all\n$/)
     expect(await done('keys', 'ls', '--all')).toMatch(new RegExp(`^${id} .*revoked$`, 'm'))
@@ -78,25 +78,25 @@ describe('keys', () => {
     const { key } = await cli.server.account()
     const { apiKeys } = (await cli.json('keys', 'ls', '--key', key)) as { apiKeys: [{ publicId: string }] }
     const [{ publicId }] = apiKeys
-    const kept = await cli.berth(['keys', 'revoke', publicId, '--key', key])
+    const kept = await cli.berth(['keys', 'rm', publicId, '--key', key])
     expect(kept).toMatchObject({
       code: 2,
       out: '',
-      error: expect.stringContaining(`berth keys revoke ${publicId} --yes`),
+      error: expect.stringContaining(`berth keys rm ${publicId} --yes`),
     })
-    await done('keys', 'revoke', publicId, '--yes', '--key', key)
+    await done('keys', 'rm', publicId, '--yes', '--key', key)
     expect((await cli.berth(['keys', 'ls', '--key', key])).code).toBe(4)
   })
 
   test('unknown or ambiguous keys are reported with how to list them', async () => {
-    const none = await cli.berth(['keys', 'revoke', 'nothing'])
+    const none = await cli.berth(['keys', 'rm', 'nothing'])
     expect(none).toMatchObject({
       code: 1,
       error: 'error: There is no API key nothing.\n  To list them: berth keys ls\n',
     })
     await done('keys', 'create', 'twin', '--scope', 'inference')
     await done('keys', 'create', 'twin', '--scope', 'inference')
-    const both = await cli.berth(['keys', 'revoke', 'twin'])
+    const both = await cli.berth(['keys', 'rm', 'twin'])
     expect(both).toMatchObject({ code: 2, error: expect.stringMatching(/Use one of the ids: \w+, \w+\n$/) })
   })
 
@@ -163,7 +163,7 @@ describe('people', () => {
       /^Added second@example\.test as a viewer \(usr_\w+\)\.$/m,
     )
     expect(await done('members', 'ls', ...as)).toMatch(/^usr_\w+ +second@example\.test +viewer +\d{4}-\d\d-\d\d$/m)
-    expect(await done('members', 'role', 'second@example.test', 'owner', ...as)).toContain('is now an owner.')
+    expect(await done('members', 'set', 'second@example.test', 'owner', ...as)).toContain('is now an owner.')
     const asked = await cli.berth(['members', 'rm', 'second@example.test', ...as], {}, { answers: ['n'] })
     expect(asked).toMatchObject({ code: 1, error: expect.stringContaining('Remove second@example.test') })
     expect(await done('members', 'rm', 'second@example.test', '--yes', ...as)).toContain('Removed second@example.test')
@@ -177,7 +177,7 @@ describe('webhooks', () => {
   test('are added, tested, listed with deliveries, and removed', async () => {
     expect(await done('webhooks', 'ls')).toContain('There are no webhooks.')
     const url = `${receiver.url}/hook`
-    const out = await done('webhooks', 'add', url, '--event', 'key.created', 'webhook.test')
+    const out = await done('webhooks', 'create', url, '--event', 'key.created', 'webhook.test')
     const [, id = ''] = /^Webhook {2}(whk_\w+)$/m.exec(out) ?? []
     expect(out).toMatch(/^Secret {3}whsec_\S+$/m)
     expect(out).toContain(`Save it now: it is not shown again. To test it:\n  berth webhooks test ${id}\n`)
@@ -207,7 +207,7 @@ describe('webhooks', () => {
   })
 
   test('an unknown event type is a usage error', async () => {
-    const { code, error } = await cli.berth(['webhooks', 'add', 'https://a.test', '--event', 'rental.gone'])
+    const { code, error } = await cli.berth(['webhooks', 'create', 'https://a.test', '--event', 'rental.gone'])
     expect(code).toBe(2)
     expect(error).toContain('Allowed choices are rental.created, ')
   })
@@ -270,7 +270,7 @@ describe('usage', () => {
     [['keys', 'create', 'x'], "required option '-s, --scope <scope...>' not specified"],
     [['keys', 'create', 'x', '--scope', 'all'], 'Allowed choices are inference'],
     [['keys', 'create', 'x', '--scope', 'keys', '--expires', 'soon'], 'Must be a time such as'],
-    [['members', 'role', 'x', 'king'], 'Allowed choices are owner'],
+    [['members', 'set', 'x', 'king'], 'Allowed choices are owner'],
   ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {
     const { code, out, error } = await cli.berth(args)
     expect({ code, out }).toEqual({ code: 2, out: '' })

@@ -33,15 +33,15 @@ export const rows: readonly Row[] = [
   list('registries ls', 'listRegistryCredentials', 'list registry logins', {
     noun: 'registry login',
     columns: ['id', 'name', 'server', 'username', 'createdAt'],
-    empty: 'To add one: berth registries add NAME --server HOST --username USER',
+    empty: 'To add one: berth registries create NAME --server HOST --username USER',
     hint: 'To use one: berth rent --registry ID',
   }),
-  act('registries add', 'addRegistryCredential', 'add a login for private images; asks for the password', {
+  act('registries create', 'addRegistryCredential', 'add a login for private images; asks for the password', {
     args: { '<name>': 'your own name for it' },
     only: ['server', 'username'],
     flags: { server: 'host of the registry, as in the names of its images', username: 'user name' },
     prepare: async (call) => withBody(call.input, { password: await readHidden(call, 'Password or access token') }),
-    examples: ['berth registries add team --server reg.example.com --username ada'],
+    examples: ['berth registries create team --server reg.example.com --username ada'],
     done: ({ id, name }) => [`Added ${name}: ${id}.`, `To use it: berth rent --registry ${id}`],
   }),
   act('registries rm', 'deleteRegistryCredential', 'delete a registry login that no rental uses', {

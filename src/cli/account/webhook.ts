@@ -17,7 +17,7 @@ type Delivery = Reply<'redeliver'>
 /** A receiver has ten seconds to answer; after that the next attempt is minutes away. */
 const WAIT_MS = limits.webhookTimeoutMs + 2_000
 const POLL_MS = 100
-const ADD_EXAMPLE = 'berth webhooks add https://example.com/berth'
+const ADD_EXAMPLE = 'berth webhooks create https://example.com/berth'
 const ID = 'whk_07MWBtf8EQDEaFSoUt4aN'
 
 const webhook = targetOf('webhook', 'berth webhooks ls', {
@@ -46,7 +46,7 @@ export const rows: readonly Row[] = [
         disabledReason === null ? undefined : `${id} was turned off: ${disabledReason}`,
       ),
   }),
-  act('webhooks add', 'createWebhook', 'send events to a URL; the signing secret is shown once', {
+  act('webhooks create', 'createWebhook', 'send events to a URL; the signing secret is shown once', {
     args: { '<url>': 'public https URL' },
     flags: { eventTypes: `${EVENTS}, such as rental.failed`, description: DESCRIPTION },
     examples: [`${ADD_EXAMPLE} --event rental.failed`],
@@ -59,10 +59,10 @@ export const rows: readonly Row[] = [
       `  berth webhooks test ${made.id}`,
     ],
   }),
-  act('webhooks change', 'changeWebhook', 'change the URL, event types or description', {
+  act('webhooks set', 'changeWebhook', 'change the URL, event types or description', {
     target: webhook,
     flags: { eventTypes: `${EVENTS}; none: all`, description: DESCRIPTION, url: '--to <url>  new URL', enabled: false },
-    examples: [`berth webhooks change ${ID} --event rental.failed`],
+    examples: [`berth webhooks set ${ID} --event rental.failed`],
     done: ({ id }) => `Changed ${id}.`,
   }),
   switchRow('enable', true, 'turn a webhook on'),

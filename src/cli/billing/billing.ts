@@ -28,7 +28,7 @@ const MONTH = {
     help: 'month, such as 2026-11, or invoice number',
     parse: (text: string): string => {
       if (/^([\w-]{1,60}-)?\d{4}-(0[1-9]|1[0-2])$/.test(text)) return text
-      throw new InvalidArgumentError('Must be a month such as 2026-11, or a number shown by berth invoices.')
+      throw new InvalidArgumentError('Must be a month such as 2026-11, or a number shown by berth invoices ls.')
     },
   },
 }
@@ -83,7 +83,7 @@ export const rows: readonly Row[] = [
       screen.show({ file: options.output, lines }, () => [`Saved ${count(lines, 'line')} to ${options.output}.`])
     },
   }),
-  list('purchases', 'getPurchaseHistory', 'list payments and credits, newest first', {
+  list('purchases ls', 'getPurchaseHistory', 'list payments and credits, newest first', {
     noun: 'payment',
     columns: [
       'timestamp:TIME',
@@ -95,7 +95,7 @@ export const rows: readonly Row[] = [
     empty: HOW_TO_PAY,
     hint: 'Rounded to cents; exact amounts: berth statement --json',
   }),
-  list('invoices', 'listInvoices', 'list invoices, one per month', {
+  list('invoices ls', 'listInvoices', 'list invoices, one per month', {
     columns: ['month', 'number', 'status', 'chargesUsd'],
     empty: 'Each month in which the balance changes has one.',
     hint: ([newest]) => `To see one: berth invoices show ${newest?.month ?? 'MONTH'}`,
@@ -167,6 +167,6 @@ async function readInvoice(client: Client, wanted: string): Promise<Invoice> {
     if (!(error instanceof ApiError && error.status === 404)) throw error
   }
   throw new CliError(exitCodes.failed, `There is no invoice ${number ?? `for ${at}`}.`, [
-    'To list them: berth invoices. Each month in which the balance changed has one.',
+    'To list them: berth invoices ls. Each month in which the balance changed has one.',
   ])
 }

@@ -8,7 +8,7 @@ import type { Row } from '../kit/row-type.ts'
 
 type Budget = Reply<'listBudgets'>['budgets'][number]
 
-const ADD_EXAMPLE = 'berth budgets add Research --monthly 500 --action block'
+const ADD_EXAMPLE = 'berth budgets create Research --monthly 500 --action block'
 
 const budget = targetOf('budget', 'berth budgets ls', {
   read: async (client) => (await client.call('listBudgets')).budgets,
@@ -36,7 +36,7 @@ export const rows: readonly Row[] = [
     wide: ['id', 'alertsPercent:ALERTS', 'exceededAt'],
     empty: `To add one: ${ADD_EXAMPLE}`,
   }),
-  act('budgets add', 'createBudget', 'create a monthly budget', {
+  act('budgets create', 'createBudget', 'create a monthly budget', {
     args: { '<name>': 'name' },
     flags: {
       monthlyUsd: MONTHLY,
@@ -45,13 +45,13 @@ export const rows: readonly Row[] = [
       scope: '--for <scope>  the whole account, one API key, or a label',
       scopeValue: '--value <text>  public ID of the key, or the label',
     },
-    examples: [ADD_EXAMPLE, 'berth budgets add Training --for label --value training --monthly 200'],
+    examples: [ADD_EXAMPLE, 'berth budgets create Training --for label --value training --monthly 200'],
     done: (made) => `Created ${made.name}: ${money(made.monthlyUsd)} per month, ${money(made.spentUsd)} spent so far.`,
   }),
-  act('budgets change', 'changeBudget', 'change a budget; raising it above what is spent lifts the block', {
+  act('budgets set', 'changeBudget', 'change a budget; raising it above what is spent lifts the block', {
     target: budget,
     flags: { name: '--name <text>  new name', monthlyUsd: MONTHLY, alertsPercent: ALERTS, action: ACTION },
-    examples: ['berth budgets change Research --monthly 800'],
+    examples: ['berth budgets set Research --monthly 800'],
     done: (changed) =>
       `${changed.name}: ${money(changed.spentUsd)} of ${money(changed.monthlyUsd)} spent${changed.blocks ? '; new orders are rejected' : ''}.`,
   }),

@@ -116,7 +116,7 @@ describe('money', () => {
     const none = await cli.berth(['invoices', 'show', '2020-01'], { BERTH_KEY: account.key })
     expect(none).toMatchObject({
       code: 1,
-      error: expect.stringContaining('There is no invoice for 2020-01.\n  To list them: berth invoices'),
+      error: expect.stringContaining('There is no invoice for 2020-01.\n  To list them: berth invoices ls'),
     })
     const others = await cli.berth(['invoices', 'show', `B-other-${month}`], { BERTH_KEY: account.key })
     expect(others).toMatchObject({ code: 1, error: expect.stringContaining(`There is no invoice B-other-${month}.`) })
@@ -173,7 +173,7 @@ describe('requests', () => {
     )
     const more = await done('requests', '-n', '1', '--outcome', 'answered')
     const [, next = ''] =
-      /\nThere are more: berth (requests --outcome answered --limit 1 --cursor \S+)\n$/.exec(more) ?? []
+      /\nThere are more: berth (requests ls --outcome answered --limit 1 --cursor \S+)\n$/.exec(more) ?? []
     expect(await done(...next.split(' '))).toMatch(/^req_\w+ .* answered /m)
     expect(await done('requests', '--model', 'none/such')).toContain('No requests match.\n')
 
@@ -193,7 +193,7 @@ describe('requests', () => {
     const none = await cli.berth(['requests', 'show', 'req_none'], { BERTH_KEY: account.key })
     expect(none).toMatchObject({
       code: 1,
-      error: expect.stringContaining('To list them: berth requests'),
+      error: expect.stringContaining('To list them: berth requests ls'),
     })
   })
 })
@@ -281,18 +281,18 @@ describe('costs, budgets and notifications', () => {
   })
 
   test('a budget is added, blocks, is raised and deleted', async () => {
-    expect(await done('budgets', 'ls')).toMatch(/^There are no budgets\.\nTo add one: berth budgets add /)
-    const added = await done('budgets', 'add', 'Research', '--monthly', '0.000000001', '--action', 'block')
+    expect(await done('budgets', 'ls')).toMatch(/^There are no budgets\.\nTo add one: berth budgets create /)
+    const added = await done('budgets', 'create', 'Research', '--monthly', '0.000000001', '--action', 'block')
     expect(added).toMatch(/^Created Research: <\$0\.0001 per month, /)
     await waitFor('the budget to block', async () => /blocking/.test(await done('budgets', 'ls')))
     const order = ['rent', '--kind', 'container', '--gpu', '4090', '--count', '1', '--yes']
     const refused = await cli.berth(order, { BERTH_KEY: account.key })
     expect(refused.error).toContain('The budget “Research”')
-    expect(refused.error).toContain('berth budgets change')
+    expect(refused.error).toContain('berth budgets set')
     expect(await done('notifications', 'ls')).toMatch(/• Budget “Research” exceeded/)
     expect(await done('notifications', 'read')).toBe('Everything is read.\n')
     expect(await done('notifications', 'ls', '--unread')).toBe('Nothing unread.\n')
-    expect(await done('budgets', 'change', 'Research', '--monthly', '5000')).toMatch(/^Research: .* spent\.\n$/)
+    expect(await done('budgets', 'set', 'Research', '--monthly', '5000')).toMatch(/^Research: .* spent\.\n$/)
     expect(await done('budgets', 'rm', 'Research')).toBe('Deleted Research.\n')
   })
 

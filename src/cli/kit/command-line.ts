@@ -25,7 +25,7 @@ export function prepareWords(program: Command, argv: readonly string[]): string[
     const word = argv[at] ?? ''
     const next = findChild(command, word)
     if (next === undefined) {
-      if (word !== 'help' && command.registeredArguments.length === 0) reportUnknown(program, command, word)
+      if (word !== 'help' && !takesArguments(command)) reportUnknown(program, command, word)
       return [...argv]
     }
     command = next
@@ -59,8 +59,18 @@ function nextWord(path: readonly Command[], argv: readonly string[], from: numbe
   return argv.length
 }
 
+/** A group without a command lists. */
+function listOf(group: Command): Command | undefined {
+  return group.parent === null ? undefined : findChild(group, 'ls')
+}
+
+function takesArguments(command: Command): boolean {
+  return command.registeredArguments.length + (listOf(command)?.registeredArguments.length ?? 0) > 0
+}
+
 function takesNextWord(path: readonly Command[], flag: string): boolean {
-  return path.some(({ options }) =>
+  const list = path.map(listOf).at(-1)
+  return [...path, ...(list === undefined ? [] : [list])].some(({ options }) =>
     options.some(({ required, short, long }) => required && (flag === short || flag === long)),
   )
 }

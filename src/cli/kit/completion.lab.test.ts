@@ -54,7 +54,7 @@ describe.each(Object.entries(asks))('%s', (shell, ask) => {
     const offered = (...words: string[]): string[] => ask(source, ['berth', ...words]).toSorted()
     expect(offered('term')).toEqual(['terminal', 'terminate'])
     expect(offered('volumes', 'c')).toEqual(['clone', 'create'])
-    expect(offered('operator', 'accounts', 'c')).toEqual(['change', 'create'])
+    expect(offered('operator', 'accounts', 'c')).toEqual(['create'])
     expect(offered('--url', 'http://127.0.0.1', 'profiles', 'u')).toEqual(['use'])
     expect(offered('rent', '--m')).toEqual(['--machine', '--max-price', '--metadata', '--mount'])
     expect(offered('rentals', '--wi')).toEqual(['--wide'])

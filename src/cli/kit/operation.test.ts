@@ -19,7 +19,7 @@ const otherwise: Readonly<Partial<Record<OperationId, string>>> = {
   createCheapestInstance: 'berth rent --yes takes the cheapest, after showing its price',
   listRentalMetrics: 'sparklines of the console; berth metrics shows one machine',
   exportMetrics: 'for Prometheus, which scrapes it',
-  listSupply: 'berth supply machines and berth supply hosts list the two in full',
+  listSupply: 'berth supply machines ls and berth supply hosts ls list the two in full',
   countMachines: 'counts for the filters of the console',
   getCurrentBalance: 'berth balance shows more, from getCustomerBalance',
 }

@@ -1,4 +1,4 @@
-/** `berth catalog`: the models that a customer can call. */
+/** `berth catalog ls`: the models that a customer can call. */
 import type { Reply } from '../../client/client.ts'
 import { number } from '../../view/number.ts'
 import { list, show } from '../kit/row.ts'
@@ -8,14 +8,14 @@ import type { Row } from '../kit/row-type.ts'
 type Model = Reply<'getModel'>
 
 export const rows: readonly Row[] = [
-  list('catalog', 'listModels', 'list models you can call, and their prices', {
+  list('catalog ls', 'listModels', 'list models you can call, and their prices', {
     noun: 'model',
     columns: ['id:MODEL', 'kind', 'status', { 'PRICE PER MILLION': priceOf }, 'context_length:CONTEXT'],
-    empty: ['No models are on sale.', 'The operator adds one with: berth models add'],
+    empty: ['No models are on sale.', 'The operator adds one with: berth models create'],
     hint: 'To call one: berth chat --model MODEL "Hello"',
   }),
   show('catalog show', 'getModel', 'show a model you can call', {
-    args: { '<model>': 'name, as shown by berth catalog' },
+    args: { '<model>': 'name, as shown by berth catalog ls' },
     facts: [
       { Model: ({ id }) => bold(id) },
       'kind',

@@ -22,7 +22,7 @@ export async function chooseModel(
     models.find(({ id }) => id === favourite) ?? models.find(({ status }) => status === 'ready') ?? models[0]
   if (chosen !== undefined) return chosen.id
   throw new CliError(exitCodes.failed, `No ${kind} model is on sale at ${client.url}.`, [
-    'The operator adds one with: berth models add',
+    'The operator adds one with: berth models create',
   ])
 }
 

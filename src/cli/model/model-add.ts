@@ -1,5 +1,5 @@
 /**
- * `berth models add`: a model that the servers download and run, or one that a deployment runs. The second makes two
+ * `berth models create`: a model that the servers download and run, or one that a deployment runs. The second makes two
  * things; when the deployment is rejected the model is deleted again, so that a corrected command can be sent.
  */
 import { randomUUID } from 'node:crypto'
@@ -39,7 +39,7 @@ export const upstreamOptions: Options = {
 
 export function addModelRow(): Row {
   const { choices: protocols = [] } = fieldOf('createDeployment', 'protocol')
-  return custom<AddOptions>('models add', 'add a model from a file or a model server', {
+  return custom<AddOptions>('models create', 'add a model from a file or a model server', {
     operation: 'createModel',
     only: ['kind', ...Object.keys(factFlags), ...Object.keys(priceFlags)],
     isOptional: ['kind'],
@@ -63,9 +63,9 @@ export function addModelRow(): Row {
     },
     run: addModel,
     examples: [
-      'berth models add owner/small --gguf /srv/small.gguf \\',
+      'berth models create owner/small --gguf /srv/small.gguf \\',
       '    --input-price 0.05 --output-price 0.10',
-      'berth models add owner/large --upstream http://10.0.0.7:8000 \\',
+      'berth models create owner/large --upstream http://10.0.0.7:8000 \\',
       '    --input-price 0.50 --output-price 1.00',
     ],
   })
@@ -145,9 +145,9 @@ function rejectUpstreamOptions({ protocol, upstreamModel, apiKeyEnv, apiKeyStdin
 
 function noSource(name: string): CliError {
   return new CliError(exitCodes.usage, `Give the source of ${name}.`, [
-    `A file on the server's machine:  berth models add ${name} --gguf model.gguf`,
-    `A file to download:              berth models add ${name} --source hf:OWNER/REPO/model.gguf`,
-    `A server that runs it:           berth models add ${name} --upstream http://10.0.0.17:8000`,
+    `A file on the server's machine:  berth models create ${name} --gguf model.gguf`,
+    `A file to download:              berth models create ${name} --source hf:OWNER/REPO/model.gguf`,
+    `A server that runs it:           berth models create ${name} --upstream http://10.0.0.17:8000`,
   ])
 }
 
@@ -177,6 +177,6 @@ export function readUpstream(shell: Shell, { apiKeyEnv, apiKeyStdin }: UpstreamO
   const apiKey = shell.readInput()?.trim() ?? ''
   if (apiKey !== '') return { apiKey }
   throw new CliError(exitCodes.usage, 'The standard input holds no key.', [
-    'Example: berth operator upstreams add … --api-key-stdin < key.txt',
+    'Example: berth operator upstreams create … --api-key-stdin < key.txt',
   ])
 }

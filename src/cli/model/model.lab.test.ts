@@ -69,12 +69,12 @@ const nothing = { doneBytes: null, totalBytes: null, message: null, retryInMs: n
 
 describe('models', () => {
   test('prints how to add a model when there are none', async () => {
-    expect(await done('models', 'ls')).toContain('To add one: berth models add NAME')
+    expect(await done('models', 'ls')).toContain('To add one: berth models create NAME')
     expect(await done('operator', 'upstreams', 'ls')).toContain('There are no upstreams.')
   })
 
   test('adds a model from a file, whole or in parts, with its price', async () => {
-    const add = ['models', 'add', 'owner/local', '--source', 'npm:a@1.0.0/1', 'npm:a@1.0.0/2', '--context', '2048']
+    const add = ['models', 'create', 'owner/local', '--source', 'npm:a@1.0.0/1', 'npm:a@1.0.0/2', '--context', '2048']
     const facts = ['--sha256', 'AB'.repeat(32), '--input-price', '0.05', '--output-price', '0.10', '--tools']
     const out = await done(...add, ...facts)
     expect(out).toContain('owner/local is on sale at $0.05 in, $0.10 out per million tokens.')
@@ -90,12 +90,20 @@ describe('models', () => {
         { ...part, source: 'npm:a@1.0.0/2' },
       ],
     })
-    await done('models', 'add', 'owner/gguf', '--gguf', 'some.gguf')
+    await done('models', 'create', 'owner/gguf', '--gguf', 'some.gguf')
     expect((await find('owner/gguf'))?.files?.[0]?.source).toBe(`file:${process.cwd()}/some.gguf`)
   })
 
   test('adds a model and its deployment at once, and never shows the key', async () => {
-    const args = ['models', 'add', 'owner/remote', '--upstream', 'http://10.0.0.7:8000/v1', '--upstream-model', 'there']
+    const args = [
+      'models',
+      'create',
+      'owner/remote',
+      '--upstream',
+      'http://10.0.0.7:8000/v1',
+      '--upstream-model',
+      'there',
+    ]
     const { code, out } = await berth([...args, '--api-key-env', 'UPSTREAM_KEY', '--json'], {
       UPSTREAM_KEY: 'secret-of-upstream\n',
     })
@@ -111,11 +119,11 @@ describe('models', () => {
   })
 
   test('leaves no model behind when the deployment is rejected', async () => {
-    const bad = await berth(['models', 'add', 'owner/bad', '--upstream', 'http://169.254.169.254/'])
+    const bad = await berth(['models', 'create', 'owner/bad', '--upstream', 'http://169.254.169.254/'])
     expect(bad).toMatchObject({ code: 1, out: '', error: expect.stringContaining('metadata') })
     expect(await find('owner/bad')).toBeUndefined()
     expect(
-      await done('models', 'add', 'owner/bad', '--upstream', 'http://10.0.0.8', '--protocol', 'txt2img'),
+      await done('models', 'create', 'owner/bad', '--upstream', 'http://10.0.0.8', '--protocol', 'txt2img'),
     ).toContain('owner/bad is on sale at $0.00 per megapixel per step')
     await done('models', 'rm', 'owner/bad', '--yes')
   })
@@ -125,7 +133,7 @@ describe('models', () => {
     await cli.server.operator('POST', '/v2/operator/models', pictures)
     locals.set('pictogram', () => ({ ...nothing, state: 'ready' }))
     expect(await done('models', 'ls')).toMatch(/^pictogram +image +ready +\$0\.0001 per megapixel per step +local$/m)
-    await done('operator', 'upstreams', 'add', 'pictogram', '--upstream', 'http://10.0.0.8', '--protocol', 'txt2img')
+    await done('operator', 'upstreams', 'create', 'pictogram', '--upstream', 'http://10.0.0.8', '--protocol', 'txt2img')
     expect(await done('models', 'ls')).toMatch(
       /^pictogram +image +ready +\$0\.0001 per megapixel per step +1 deployment$/m,
     )
@@ -167,7 +175,7 @@ describe('models', () => {
   })
 
   test('removes models, and points to the list for unknown ones', async () => {
-    await done('models', 'add', 'owner/gone', '--upstream', 'http://10.0.0.9')
+    await done('models', 'create', 'owner/gone', '--upstream', 'http://10.0.0.9')
     expect(await berth(['models', 'rm', 'owner/gone'])).toMatchObject({ code: 2, out: '' })
     expect(await done('models', 'rm', 'owner/gone', '--yes')).toBe(
       'Deleted owner/gone. Its revenue stays in the ledger.\n',
@@ -175,26 +183,26 @@ describe('models', () => {
     const again = await berth(['models', 'rm', 'owner/gone', '--yes'])
     const { message } = fail('model_not_found', { model: 'owner/gone' })
     expect(again).toEqual({ code: 1, out: '', error: `error: ${message}\n  To list them: berth models ls\n` })
-    const twice = await berth(['models', 'add', 'owner/local', '--upstream', 'http://10.0.0.9'])
+    const twice = await berth(['models', 'create', 'owner/local', '--upstream', 'http://10.0.0.9'])
     expect(twice.code).toBe(1)
-    expect(twice.error).toContain('berth operator upstreams add')
+    expect(twice.error).toContain('berth operator upstreams create')
     const told = await berth(['models', 'rm', 'owner/gone', '--yes', '--json'])
     expect(JSON.parse(told.error)).toMatchObject({ error: { status: 404, reason: 'model_not_found' } })
   })
 
   test.each([
-    [['models', 'add', 'owner/x'], 'A server that runs it:           berth models add owner/x --upstream http'],
-    [['models', 'add', '-x'], 'unknown option'],
-    [['models', 'add', 'a b', '--upstream', 'http://a'], 'letters, digits and'],
-    [['models', 'add', 'x', '--source', 'ftp://a'], 'Must be npm:'],
-    [['models', 'add', 'x', '--gguf', 'a', '--upstream', 'http://a'], 'cannot be used with'],
-    [['models', 'add', 'x', '--gguf', 'a', '--protocol', 'chat'], 'need --upstream'],
-    [['models', 'add', 'x', '--upstream', 'http://a', '--sha256', '0'.repeat(64)], 'needs --gguf or --source'],
-    [['models', 'add', 'x', '--upstream', 'http://a', '--api-key', 'secret'], 'unknown option'],
-    [['models', 'add', 'x', '--upstream', 'http://a', '--api-key-env', 'UNSET'], 'UNSET is empty or not set.'],
-    [['models', 'add', 'x', '--upstream', 'http://a', '--input-price', '-1'], 'Must be a price in USD'],
+    [['models', 'create', 'owner/x'], 'A server that runs it:           berth models create owner/x --upstream http'],
+    [['models', 'create', '-x'], 'unknown option'],
+    [['models', 'create', 'a b', '--upstream', 'http://a'], 'letters, digits and'],
+    [['models', 'create', 'x', '--source', 'ftp://a'], 'Must be npm:'],
+    [['models', 'create', 'x', '--gguf', 'a', '--upstream', 'http://a'], 'cannot be used with'],
+    [['models', 'create', 'x', '--gguf', 'a', '--protocol', 'chat'], 'need --upstream'],
+    [['models', 'create', 'x', '--upstream', 'http://a', '--sha256', '0'.repeat(64)], 'needs --gguf or --source'],
+    [['models', 'create', 'x', '--upstream', 'http://a', '--api-key', 'secret'], 'unknown option'],
+    [['models', 'create', 'x', '--upstream', 'http://a', '--api-key-env', 'UNSET'], 'UNSET is empty or not set.'],
+    [['models', 'create', 'x', '--upstream', 'http://a', '--input-price', '-1'], 'Must be a price in USD'],
     [['models', 'price', 'owner/local'], 'No changes were given.'],
-    [['operator', 'upstreams', 'add', 'owner/local'], "required option '--upstream <url>'"],
+    [['operator', 'upstreams', 'create', 'owner/local'], "required option '--upstream <url>'"],
     [['operator', 'upstreams', 'weight', 'dep_1', '1001'], 'from 0 to 1000.'],
   ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {
     const { code, out, error } = await berth(args)
@@ -205,7 +213,7 @@ describe('models', () => {
 
   test('a file on a remote server needs an absolute path', async () => {
     const elsewhere = ['--url', 'http://berth.invalid', '--key', 'bk_x']
-    const { code, error } = await berth(['models', 'add', 'x', '--gguf', 'a.gguf', ...elsewhere])
+    const { code, error } = await berth(['models', 'create', 'x', '--gguf', 'a.gguf', ...elsewhere])
     expect(code).toBe(2)
     expect(error).toContain('Give the absolute path')
   })
@@ -297,8 +305,8 @@ describe('upstreams', () => {
     })
 
   test('are added, weighted, drained, resumed, listed and removed', async () => {
-    await done('models', 'add', 'owner/many', '--upstream', 'http://10.0.0.7:8000')
-    const add = ['operator', 'upstreams', 'add', 'owner/many', '--upstream', 'http://10.0.0.8:8000', '--weight', '3']
+    await done('models', 'create', 'owner/many', '--upstream', 'http://10.0.0.7:8000')
+    const add = ['operator', 'upstreams', 'create', 'owner/many', '--upstream', 'http://10.0.0.8:8000', '--weight', '3']
     const added = await withInput([...add, '--concurrency', '64', '--reads-metrics', '--api-key-stdin'], 'from-stdin\n')
     expect(added).toMatchObject({ code: 0, error: '' })
     const [, id = ''] = /^http:\/\/10\.0\.0\.8:8000\/ now serves owner\/many as (dep_\w+)\.$/m.exec(added.out) ?? []
@@ -330,14 +338,22 @@ describe('upstreams', () => {
   })
 
   test('rejects an empty key on standard input', async () => {
-    const add = ['operator', 'upstreams', 'add', 'owner/many', '--upstream', 'http://10.0.0.8:8000', '--api-key-stdin']
+    const add = [
+      'operator',
+      'upstreams',
+      'create',
+      'owner/many',
+      '--upstream',
+      'http://10.0.0.8:8000',
+      '--api-key-stdin',
+    ]
     expect(await withInput(add, ' \n')).toMatchObject({ code: 2, error: expect.stringContaining('holds no key') })
   })
 
   test('an unknown model: exit code 1, and how to list models', async () => {
     for (const args of [
       ['operator', 'upstreams', 'ls', '--model', 'owner/none'],
-      ['operator', 'upstreams', 'add', 'owner/none', '--upstream', 'http://10.0.0.8'],
+      ['operator', 'upstreams', 'create', 'owner/none', '--upstream', 'http://10.0.0.8'],
     ]) {
       const { code, error } = await berth(args)
       expect([code, error]).toEqual([1, expect.stringContaining('To list them: berth models ls')])
@@ -347,15 +363,15 @@ describe('upstreams', () => {
 
 test('the help lists every model command in 80 columns', async () => {
   const { out } = await berth(['--help'])
-  const names = ['ls', 'add <name>', 'pull <name>', 'price <name>', 'enable <name>', 'disable <name>', 'rm <name>']
-  const more = ['ls', 'add <model>', 'weight <id> <n>', 'drain <id>', 'resume <id>', 'rm <id>']
+  const names = ['ls', 'create <name>', 'pull <name>', 'price <name>', 'enable <name>', 'disable <name>', 'rm <name>']
+  const more = ['ls', 'create <model>', 'weight <id> <n>', 'drain <id>', 'resume <id>', 'rm <id>']
   for (const command of [
     ...names.map((name) => `models ${name}`),
     ...more.map((name) => `operator upstreams ${name}`),
   ]) {
     expect(out).toMatch(new RegExp(`^  ${command} {2,}\\S`, 'm'))
   }
-  for (const args of [['models', 'add'], ['operator', 'upstreams', 'add'], ['models', 'price'], []]) {
+  for (const args of [['models', 'create'], ['operator', 'upstreams', 'create'], ['models', 'price'], []]) {
     const { out: help } = await berth([...args, '--help'])
     expect(Math.max(...help.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
   }

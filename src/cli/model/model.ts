@@ -25,13 +25,13 @@ export const rows: readonly Row[] = [
       },
       'contextTokens:CONTEXT',
     ],
-    empty: ['No models are on sale.', 'To add one: berth models add NAME --upstream URL, or --gguf FILE'],
+    empty: ['No models are on sale.', 'To add one: berth models create NAME --upstream URL, or --gguf FILE'],
     below: (models) =>
       models.map(({ name, local }) => (local?.state === 'failed' ? red(`${name} ${localLabel(local)}`) : undefined)),
   }),
   addModelRow(),
   pullRow,
-  act('models change', 'changeModel', 'change the context length and capabilities of a model', {
+  act('models set', 'changeModel', 'change the context length and capabilities of a model', {
     args: NAME,
     only: [...Object.keys(factFlags), 'reason'],
     flags: {
@@ -41,7 +41,7 @@ export const rows: readonly Row[] = [
       supportsImageInput: { text: factFlags.supportsImageInput, off: '--no-image-input  it accepts no images' },
       ...REASON,
     },
-    examples: ['berth models change owner/small --context 8192 --tools'],
+    examples: ['berth models set owner/small --context 8192 --tools'],
     done: ({ name }) => `Changed ${name}.`,
   }),
   act('models price', 'changeModel', 'set the prices of a model, effective from the next request', {

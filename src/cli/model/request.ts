@@ -1,4 +1,4 @@
-/** `berth requests` and `berth cost`: the log of inference requests, and what they cost. */
+/** `berth requests ls` and `berth cost`: the log of inference requests, and what they cost. */
 import { InvalidArgumentError } from 'commander'
 import { systemClock } from '../../base/instant.ts'
 import { formatUsdForPeople, nanoUsdOf, sumUsd } from '../../base/money.ts'
@@ -13,7 +13,7 @@ import type { Call, Row } from '../kit/row-type.ts'
 const EXAMPLE_ID = 'req_cc1cbf2556a145c74b1c4df0a8df525b'
 
 export const rows: readonly Row[] = [
-  list('requests', 'listInferenceRequests', 'list inference requests, newest first', {
+  list('requests ls', 'listInferenceRequests', 'list inference requests, newest first', {
     rowsShown: 20,
     flags: {
       model: '--model <name>  only this model',
@@ -37,10 +37,10 @@ export const rows: readonly Row[] = [
     unmatched: 'The log goes back 30 days.',
     empty: ['There were no inference requests in the last 30 days.', 'To send one: berth chat "Hello"'],
     hint: 'To see one: berth requests show ID',
-    examples: ['berth requests --since 24h', 'berth requests --model owner/small --outcome failed'],
+    examples: ['berth requests ls --since 24h', 'berth requests ls --model owner/small --outcome failed'],
   }),
   show('requests show', 'getInferenceRequest', 'show an inference request, with its bodies if stored', {
-    args: { '<id>': 'id, such as req_…, as shown by berth requests' },
+    args: { '<id>': 'id, such as req_…, as shown by berth requests ls' },
     examples: [`berth requests show ${EXAMPLE_ID}`],
     facts: [
       { Request: ({ requestId }) => bold(requestId) },

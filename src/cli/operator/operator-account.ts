@@ -1,4 +1,4 @@
-/** `berth operator accounts`, and the money that an operator moves. Each change is recorded with its reason. */
+/** `berth operator accounts ls`, and the money that an operator moves. Each change is recorded with its reason. */
 import { defaultQuota } from '../../base/limits.ts'
 import { formatUsdForPeople, nanoUsdOf, parseUsd } from '../../base/money.ts'
 import type { Client, Reply } from '../../client/client.ts'
@@ -20,7 +20,7 @@ type Account = Reply<'getAccount'>
 /** Of its rentals and of the audit log. */
 const LAST_SHOWN = 5
 
-const ID_HELP = 'id, as shown by berth operator accounts'
+const ID_HELP = 'id, as shown by berth operator accounts ls'
 const REASON = { reason: 'reason, recorded in the audit log' }
 const OWNER = {
   ownerEmail: '--owner-email <email>  email address of the owner',
@@ -29,7 +29,7 @@ const OWNER = {
 const SAVE_KEY = 'Save the key now: it is not shown again.'
 
 const accountRows: readonly Row[] = [
-  list('operator accounts', 'listAccounts', 'list accounts and their balances', {
+  list('operator accounts ls', 'listAccounts', 'list accounts and their balances', {
     columns: [
       'id',
       'name',
@@ -42,7 +42,7 @@ const accountRows: readonly Row[] = [
         STATUS: ({ suspended }) => (suspended ? red('suspended') : 'active'),
       },
     ],
-    examples: ['berth operator accounts', 'berth operator accounts --all'],
+    examples: ['berth operator accounts ls', 'berth operator accounts ls --all'],
   }),
   show('operator accounts show', 'getAccount', 'show an account: money, quota, rentals, audit log', {
     args: { '<id>': ID_HELP },
@@ -77,7 +77,7 @@ const accountRows: readonly Row[] = [
         '',
         ...(records.length === 0 ? ['No changes yet.'] : records.flatMap((one) => recordContent(one, false))),
         '',
-        `More: berth operator rentals --account ${account.id}`,
+        `More: berth operator rentals ls --account ${account.id}`,
         `      berth operator log --account ${account.id}`,
       ]
     },
@@ -99,7 +99,7 @@ const accountRows: readonly Row[] = [
     ],
   }),
   act<'changeAccount', unknown, Account>(
-    'operator accounts change',
+    'operator accounts set',
     'changeAccount',
     'suspend or resume an account; change its quota, fee or credit line',
     {
@@ -115,9 +115,9 @@ const accountRows: readonly Row[] = [
         ...REASON,
       },
       examples: [
-        'berth operator accounts change acc_ID --gpus 16 --reason "new customer"',
-        'berth operator accounts change acc_ID --suspend --reason "charge disputed"',
-        'berth operator accounts change acc_ID --platform-fee 12.5 --reason contract',
+        'berth operator accounts set acc_ID --gpus 16 --reason "new customer"',
+        'berth operator accounts set acc_ID --suspend --reason "charge disputed"',
+        'berth operator accounts set acc_ID --platform-fee 12.5 --reason contract',
       ],
       done: (after, { found }) => describeChange(found, after),
     },
@@ -250,7 +250,7 @@ const moneyRows: readonly Row[] = [
   ),
   act('operator refund', 'refundCharge', 'refund charges of a rental', {
     args: { '<account>': ID_HELP, '<usd>': { ...AMOUNT, help: `${AMOUNT.help}; at most what was charged` } },
-    flags: { ...REASON, rentalId: 'id of the rental, as shown by berth operator rentals' },
+    flags: { ...REASON, rentalId: 'id of the rental, as shown by berth operator rentals ls' },
     examples: ['berth operator refund acc_ID 0.25 --rental 12 --reason "slow disk"'],
     done: (reply, call) => {
       const { account, amount } = movedIn(call)
@@ -322,7 +322,7 @@ async function readUnpaid(client: Client, id: string): Promise<string> {
   if (parseUsd(earningsUsd) !== 0n) return earningsUsd
   if (supplier) throw new CliError(exitCodes.failed, `${id} has no unpaid earnings.`)
   throw new CliError(exitCodes.failed, `${id} is not a supplier, so it has no earnings.`, [
-    `To make it one: berth operator accounts change ${id} --platform-fee 15 --reason TEXT`,
+    `To make it one: berth operator accounts set ${id} --platform-fee 15 --reason TEXT`,
   ])
 }
 

@@ -67,14 +67,14 @@ test('fleet: filters by name, offering and status, in pages', async () => {
   expect(metal).not.toContain(MACHINE)
   expect(metal).toMatch(/^\d+ machines?$/m)
   expect(await done('operator', 'fleet', '--status', 'lost')).toBe(
-    'No machines match.\nTo list all of them: berth operator fleet\n',
+    'No machines match.\nTo list all of them: berth operator fleet ls\n',
   )
 
   const seen: string[] = []
   let page = await done('operator', 'fleet', '-n', '10')
   for (;;) {
     seen.push(...page.split('\n').flatMap((line) => /^mock-\S+/.exec(line) ?? []))
-    const [, cursor] = /^There are more: berth operator fleet --limit 10 --cursor (\S+)$/m.exec(page) ?? []
+    const [, cursor] = /^There are more: berth operator fleet ls --limit 10 --cursor (\S+)$/m.exec(page) ?? []
     if (cursor === undefined) break
     page = await done('operator', 'fleet', '-n', '10', '--cursor', cursor)
   }
@@ -141,14 +141,14 @@ test('machine: rejects invalid changes with a sentence and changes nothing', asy
   expect(await change('--faulty', '64')).toMatchObject({ code: 2, error: expect.stringContaining('from 0 to 63') })
   expect(await change('--faulty', '4')).toMatchObject({
     code: 1,
-    error: `error: ${fail('gpu_not_found', { gpus: 4 }).message}\n  Check --faulty.\n`,
+    error: `error: ${fail('gpu_out_of_range', { gpus: 4 }).message}\n  Check --faulty.\n`,
   })
   expect(await change('--supplier', 'demo')).toMatchObject({
     code: 1,
-    error: expect.stringContaining('berth operator accounts'),
+    error: expect.stringContaining('berth operator accounts ls'),
   })
   const unknown = await cli.berth(['operator', 'machine', 'nobody', '--drain', '--reason', 'for the test'])
-  expect(unknown).toMatchObject({ code: 1, error: expect.stringContaining('berth operator fleet') })
+  expect(unknown).toMatchObject({ code: 1, error: expect.stringContaining('berth operator fleet ls') })
   expect((await fleet('--find', MACHINE)).machines).toEqual(before.machines)
 })
 
@@ -167,6 +167,6 @@ test('fleet: reports stuck rentals', async () => {
   await expireStates(app).run(new AbortController().signal)
 
   expect(await done('operator', 'fleet', '--find', MACHINE)).toContain(
-    '\n\n1 rental stuck. To see what to do: berth operator rentals --stuck\n',
+    '\n\n1 rental stuck. To see what to do: berth operator rentals ls --stuck\n',
   )
 })

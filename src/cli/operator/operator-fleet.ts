@@ -1,4 +1,4 @@
-/** `berth operator fleet`, `machine`, `hosts`, `images` and `placement`: machines of all suppliers. */
+/** `berth operator fleet ls`, `machine`, `hosts`, `images` and `placement`: machines of all suppliers. */
 import { randomUUID } from 'node:crypto'
 import { InvalidArgumentError } from 'commander'
 import type { CallInput, Reply } from '../../client/client.ts'
@@ -26,17 +26,17 @@ const REASON = { reason: 'reason, recorded in the audit log' }
 const statuses = ['ready', 'draining', 'cleaning', 'quarantined', 'lost']
 
 const machineRows: readonly Row[] = [
-  list<'listFleet', Reply<'listAllRentals'>>('operator fleet', 'listFleet', 'list machines of all suppliers', {
+  list<'listFleet', Reply<'listAllRentals'>>('operator fleet ls', 'listFleet', 'list machines of all suppliers', {
     flags: {
       q: 'part of the name, cluster, region, GPU or engine',
       offering: 'only this offering',
       status: { text: `only this status: ${statuses.join(', ')}`, parse: parseStatus },
     },
-    unmatched: 'To list all of them: berth operator fleet',
+    unmatched: 'To list all of them: berth operator fleet ls',
     empty: [
       'There are no machines yet.',
       'They come from engines (BERTH_ENGINES) and from hosts. To add a host, create',
-      'a join token: berth supply token',
+      'a join token: berth supply tokens create',
     ],
     read: ({ client }) => readStuck(client),
     columns: [
@@ -58,10 +58,10 @@ const machineRows: readonly Row[] = [
       'seenAt',
     ],
     below: (_, __, stuck) => describeStuck(stuck),
-    examples: ['berth operator fleet', 'berth operator fleet --find l40s --status draining --wide'],
+    examples: ['berth operator fleet ls', 'berth operator fleet ls --find l40s --status draining --wide'],
   }),
   act('operator machine', 'changeMachine', 'change the supplier, price, listing or GPUs of a machine', {
-    args: { '<machine>': 'name, as shown by berth operator fleet' },
+    args: { '<machine>': 'name, as shown by berth operator fleet ls' },
     flags: {
       supplierId: '--supplier <account>  assign it to a supplier, or none: to the operator',
       listed: { text: '--list  put it on sale', off: '--unlist  take it off sale; rentals continue' },
@@ -124,12 +124,12 @@ const hostRows: readonly Row[] = [
       driver: 'only this engine: host has an agent, private-cloud is reached over SSH',
     },
     columns: hostColumns,
-    empty: 'With an agent: berth supply token. Over SSH: berth operator hosts add FILE.json',
+    empty: 'With an agent: berth supply tokens create. Over SSH: berth operator hosts create FILE.json',
   }),
-  custom('operator hosts add', 'add bare-metal hosts reached over SSH', {
+  custom('operator hosts create', 'add bare-metal hosts reached over SSH', {
     operation: 'addHost',
     args: { '<file>': 'JSON: one host, or { "hosts": [ … ] } as in BERTH_INVENTORY; - reads standard input' },
-    examples: ['berth operator hosts add hosts.json'],
+    examples: ['berth operator hosts create hosts.json'],
     run: async ({ client, screen, shell, args }) => {
       const file = readJsonFile(shell, String(args[0]))
       const hosts = ('hosts' in file && Array.isArray(file['hosts']) ? file['hosts'] : [file]) as Array<
@@ -168,7 +168,7 @@ const imageRows: readonly Row[] = [
     columns: ['name', 'arch', 'loginUser:USER', 'isDefault:DEFAULT', 'source'],
     empty: 'Virtual machines boot a small image that their host builds.',
   }),
-  act('operator images add', 'addBaseImage', 'add an image for virtual machines', {
+  act('operator images create', 'addBaseImage', 'add an image for virtual machines', {
     args: { '<name>': 'name of the image' },
     flags: {
       arch: 'CPU architecture',
@@ -179,7 +179,7 @@ const imageRows: readonly Row[] = [
     },
     defaults: { arch: 'x64' },
     examples: [
-      'berth operator images add debian --source file:/srv/debian.qcow2 \\',
+      'berth operator images create debian --source file:/srv/debian.qcow2 \\',
       '    --sha256 HEX --user debian --default',
     ],
     done: (image) => `Added ${image.name}${image.isDefault ? `, the default for ${image.arch}` : ''}.`,

@@ -109,7 +109,7 @@ function applyStorage(rows: Map<string, StoragePrice>, text: string): void {
   const place = storageRegion.safeParse(which)
   if (!place.success && which !== 'all') {
     throw new CliError(exitCodes.usage, `--storage ${text}: ${which} is not a region.`, [
-      'To list regions: berth operator prices --wide. all means every region with a price.',
+      'To list regions: berth operator prices ls --wide. all means every region with a price.',
     ])
   }
   const matching = [...rows].filter(([name]) => !place.success || name === place.data)
@@ -165,7 +165,7 @@ function desiredOf(option: string, text: string, value: string, isPrice: boolean
 }
 
 function readBody(shell: Shell, file: string, reason: string): Body {
-  const json = readJsonFile(shell, file, 'To print one: berth operator prices --json')
+  const json = readJsonFile(shell, file, 'To print one: berth operator prices ls --json')
   return checked({ ...json, reason }, file)
 }
 

@@ -70,7 +70,7 @@ function partOf(word: string): PriceFilter | undefined {
 function unknownWord(text: string): CliError {
   return new CliError(exitCodes.usage, `"${text}" matches no row of the price book.`, [
     `Kinds: vm, metal. GPUs: ${gpuType.options.join(', ')}. Networks: ${networkType.options.join(', ')}.`,
-    `GPUs per machine: 1 to ${MAX_GPUS}. Regions: see berth operator prices --wide`,
+    `GPUs per machine: 1 to ${MAX_GPUS}. Regions: see berth operator prices ls --wide`,
   ])
 }
 

@@ -1,5 +1,5 @@
 /**
- * `berth operator prices`: the price book and changes to it. It has hundreds of rows, so rows that differ only in region
+ * `berth operator prices ls`: the price book and changes to it. It has hundreds of rows, so rows that differ only in region
  * or size are merged into one line. A change is shown, before and after, and confirmed.
  */
 import { count } from '../../view/number.ts'
@@ -35,7 +35,7 @@ A new row needs all five. on and off instead of a price put a row on sale or
 take it off sale.`
 
 export const rows: readonly Row[] = [
-  custom<{ wide?: true }>('operator prices', 'list prices of machines, storage and terms', {
+  custom<{ wide?: true }>('operator prices ls', 'list prices of machines, storage and terms', {
     operation: 'getPriceBook',
     args: { '[filter...]': 'only rows of this kind, GPU, network, region or size' },
     options: { '--wide': 'one line per row' },
@@ -44,7 +44,7 @@ export const rows: readonly Row[] = [
       const book = filterBook(await client.call('getPriceBook'), filter)
       screen.show(book, () => describeBook(book, { filter, isWide: options.wide === true }))
     },
-    examples: ['berth operator prices', 'berth operator prices vm h100 eu-north-2 --wide'],
+    examples: ['berth operator prices ls', 'berth operator prices ls vm h100 eu-north-2 --wide'],
   }),
   custom<ChangeOptions & { yes?: true }>('operator prices set', 'change prices; shows the changes and asks first', {
     operation: 'changePriceBook',
@@ -55,7 +55,7 @@ export const rows: readonly Row[] = [
       '--storage <region=usd...>': 'per GB-hour: us-central-1=0.0001, all=0.0002',
       '--term <days=percent...>': 'discount of a term: 30=10, 30/ACCOUNT=15, 90=0 removes it',
       '--file <file>': {
-        help: 'JSON as printed by berth operator prices --json; - reads standard input',
+        help: 'JSON as printed by berth operator prices ls --json; - reads standard input',
         conflicts: ['gpu', 'storage', 'term'],
       },
     },
@@ -120,7 +120,7 @@ interface Shown {
 function describeBook(book: PriceBook, { filter, isWide }: Shown): Content[] {
   const { gpus, storage, reserveOptions: terms } = book
   if (gpus.length + storage.length + terms.length === 0 && Object.keys(filter).length > 0) {
-    return ['No rows match.', 'To list all of them: berth operator prices']
+    return ['No rows match.', 'To list all of them: berth operator prices ls']
   }
   return [
     ...(gpus.length === 0

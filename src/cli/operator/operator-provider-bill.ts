@@ -11,7 +11,7 @@ import { readTextFile } from '../kit/text-file.ts'
 
 const name = 'name, as shown by berth operator providers ls'
 const fileArgs = { '<name>': name, '<file>': 'JSON or CSV: the machine and the amount in USD of each line' }
-const billArgs = { '<name>': name, '<id>': 'bill, as shown by berth operator providers bills' }
+const billArgs = { '<name>': name, '<id>': 'bill, as shown by berth operator providers bills ls' }
 const periodFlags = { from: 'first day of the bill (UTC)', to: 'last day of the bill (UTC)' }
 const notes =
   'The file has lines of machine,amount, with or without a head, or is JSON:\n{"lines": [{"machine": "i-1", "amountUsd": "12.50"}]}. Use - for standard input.\nWithout --from and --to, whole machines are compared.'
@@ -45,7 +45,7 @@ export const providerBillRows: readonly Row[] = [
       ...comparisonText(reply),
     ],
   }),
-  list('operator providers bills', 'listProviderBills', 'list the imported bills of an account', {
+  list('operator providers bills ls', 'listProviderBills', 'list the imported bills of an account', {
     args: { '<name>': name },
     columns: [
       'id:ID',
@@ -54,14 +54,14 @@ export const providerBillRows: readonly Row[] = [
       { MACHINES: ({ lines }) => String(lines), BILLED: ({ billedUsd }) => money(billedUsd) },
       'importedAt:IMPORTED',
     ],
-    examples: ['berth operator providers bills main'],
+    examples: ['berth operator providers bills ls main'],
   }),
-  show('operator providers bill', 'getProviderBill', 'compare an imported bill with what is recorded by now', {
+  show('operator providers bills show', 'getProviderBill', 'compare an imported bill with what is recorded by now', {
     args: billArgs,
     content: (reply) => [`${reply.bill.label}, imported ${reply.bill.importedAt}.`, ...comparisonText(reply)],
-    examples: ['berth operator providers bill main bil_4YtQ'],
+    examples: ['berth operator providers bills show main bil_4YtQ'],
   }),
-  act('operator providers delete-bill', 'deleteProviderBill', 'delete an imported bill', {
+  act('operator providers bills rm', 'deleteProviderBill', 'delete an imported bill', {
     args: billArgs,
     done: ({ id }) => `Deleted ${id}.`,
   }),

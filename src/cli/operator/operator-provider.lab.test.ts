@@ -28,7 +28,7 @@ const providers = (args: readonly string[], input?: string) =>
 
 test('says which clouds can be added, and adds an account with a key from standard input', async () => {
   expect((await providers(['ls'])).out).toContain('lambda needs apiKey.')
-  const add = ['add', 'lambda', 'main', '--credentials', '-', '--base-url', url, '--markup', '20']
+  const add = ['create', 'lambda', 'main', '--credentials', '-', '--base-url', url, '--markup', '20']
   const empty = await providers(add, '')
   expect([empty.code === 0, empty.error]).toEqual([false, expect.stringContaining('nothing was changed')])
   const added = await providers(add, `${sim.apiKey}\n`)
@@ -67,9 +67,11 @@ test('compares a bill in CSV, lists margins, changes and removes the account', a
   const bill = /bil_\w+/.exec(imported.out)?.[0] ?? ''
   const again = await providers(['import', 'main', file, '--from', '2026-11-01', '--to', '2026-11-30'])
   expect(again.out).toContain(`Imported before, as ${bill}`)
-  expect((await providers(['bills', 'main'])).out).toMatch(/bil_\w+ +bill\.csv +2026-11-01 to 2026-11-30 +1 +\$1\.75/)
-  expect((await providers(['bill', 'main', bill])).out).toMatch(/i-1 +- +\$1\.75 +not known/)
-  expect((await providers(['delete-bill', 'main', bill])).out).toContain(`Deleted ${bill}.`)
+  expect((await providers(['bills', 'ls', 'main'])).out).toMatch(
+    /bil_\w+ +bill\.csv +2026-11-01 to 2026-11-30 +1 +\$1\.75/,
+  )
+  expect((await providers(['bills', 'show', 'main', bill])).out).toMatch(/i-1 +- +\$1\.75 +not known/)
+  expect((await providers(['bills', 'rm', 'main', bill])).out).toContain(`Deleted ${bill}.`)
   expect((await providers(['margin', '--by', 'day'])).code).toBe(0)
   expect((await providers(['set', 'main', '--monthly-cap', '5000'])).code).toBe(0)
   expect((await providers(['suspend', 'main'])).code).toBe(0)

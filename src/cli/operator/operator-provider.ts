@@ -43,7 +43,7 @@ export const providerRows: readonly Row[] = [
         stateReason === null || state === 'healthy' ? [] : [`${name}: ${stateReason}`],
       ),
       providers.length === 0
-        ? 'To add one: berth operator providers add CLOUD NAME --credentials FILE'
+        ? 'To add one: berth operator providers create CLOUD NAME --credentials FILE'
         : `${count(providers.length, 'account')}.`,
       ...kinds.map(
         ({ provider, credentials }) => `${provider} needs ${credentials.map(({ name }) => name).join(', ')}.`,
@@ -51,7 +51,7 @@ export const providerRows: readonly Row[] = [
     ],
     examples: ['berth operator providers ls'],
   }),
-  act('operator providers add', 'addProvider', 'add an account at another cloud', {
+  act('operator providers create', 'addProvider', 'add an account at another cloud', {
     args: { '<provider>': 'cloud, as shown by berth operator providers ls', '<name>': 'your own name for it' },
     options: credentialsFrom,
     only: ['baseUrl', ...ruleFields],
@@ -59,7 +59,7 @@ export const providerRows: readonly Row[] = [
     prepare: async (call) => withBody(call.input, { credentials: await readCredentials(call, String(call.args[0])) }),
     notes:
       'The file is a JSON object with the credentials of the cloud. A cloud with only\none takes the bare text too.',
-    examples: ['berth operator providers add lambda main --credentials key.txt --markup 20'],
+    examples: ['berth operator providers create lambda main --credentials key.txt --markup 20'],
     done: ({ name }) => [`Added ${name}.`, `To check it: berth operator providers check ${name}`],
   }),
   act('operator providers set', 'changeProvider', 'change prices, cap or preference', {

@@ -68,7 +68,7 @@ test('lists all rentals, newest first, by account and state, in pages', async ()
     new RegExp(`^ *${ids[2]} .* vm +Running .* ${customer.id} +1 +mock-region .* mock +\\d+ +mock-m-`, 'm'),
   )
   const [, next = ''] = /^There are more: berth (.*)$/m.exec(wide) ?? []
-  expect(next).toMatch(new RegExp(`^operator rentals --account ${customer.id} --wide --limit 1 --cursor \\S+$`))
+  expect(next).toMatch(new RegExp(`^operator rentals ls --account ${customer.id} --wide --limit 1 --cursor \\S+$`))
   expect((await cli.berth(next.split(' '))).out).toMatch(new RegExp(`^ *${ids[1]} `, 'm'))
   expect(await done('rentals', '--account', customer.id, '--status', 'Failed')).toContain('No rentals match.\n')
   const wrong = await cli.berth(['operator', 'rentals', '--status', 'happy'])
@@ -88,13 +88,13 @@ test('shows stuck rentals with what to do', async () => {
   expect(await inTerminal('rentals')).toMatch(
     new RegExp(String.raw`^ *${id} +${name} +Test 1 +vm +Terminating +3h +customer request$`, 'm'),
   )
-  expect(await done('rentals')).toContain('\n1 stuck: berth operator rentals --stuck\n')
+  expect(await done('rentals')).toContain('\n1 stuck: berth operator rentals ls --stuck\n')
   const stuck = await inTerminal('rentals', '--stuck')
   expect(stuck).toMatch(new RegExp(String.raw`^ *${id} .* Terminating +3h +customer request$`, 'm'))
   expect(stuck).toContain(`\nRental ${id}: mock ${externalId}, `)
   expect(stuck).toContain('nobody is charged')
   expect(await inTerminal('traffic')).toMatch(
-    /\n\n1 rental stuck\. To see what to do: berth operator rentals --stuck\n$/,
+    /\n\n1 rental stuck\. To see what to do: berth operator rentals ls --stuck\n$/,
   )
 })
 

@@ -58,13 +58,13 @@ export const rows: readonly Row[] = [
       const upstreams = wanted.flatMap((one) => one.deployments)
       screen.show({ upstreams }, () => {
         if (upstreams.length === 0) {
-          return ['There are no upstreams.', 'To add one: berth operator upstreams add MODEL --upstream URL']
+          return ['There are no upstreams.', 'To add one: berth operator upstreams create MODEL --upstream URL']
         }
         return [tableOf(upstreams, columns), '', count(upstreams.length, 'upstream')]
       })
     },
   }),
-  act('operator upstreams add', 'createDeployment', 'add a server that runs a model', {
+  act('operator upstreams create', 'createDeployment', 'add a server that runs a model', {
     args: { '<model>': 'name, as shown by berth models ls' },
     flags: {
       ...upstreamFlags,
@@ -73,16 +73,16 @@ export const rows: readonly Row[] = [
       apiKey: false,
     },
     options: upstreamOptions,
-    examples: ['berth operator upstreams add owner/large --upstream http://10.0.0.8:8000'],
+    examples: ['berth operator upstreams create owner/large --upstream http://10.0.0.8:8000'],
     prepare: withKey,
     done: (made) => `${made.url} now serves ${made.model} as ${made.id}.`,
   }),
-  act('operator upstreams change', 'changeDeployment', 'change the URL, key, limits or timeouts of an upstream', {
+  act('operator upstreams set', 'changeDeployment', 'change the URL, key, limits or timeouts of an upstream', {
     args: ID,
     only: Object.keys(upstreamFlags),
     flags: upstreamFlags,
     options: upstreamOptions,
-    examples: ['berth operator upstreams change ID --concurrency 64'],
+    examples: ['berth operator upstreams set ID --concurrency 64'],
     prepare: withKey,
     done: ({ id }) => `Changed ${id}.`,
   }),

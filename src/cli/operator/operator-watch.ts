@@ -1,4 +1,4 @@
-/** `berth operator rentals`, `volumes`, `log`, `traffic` and `summary`: what happens across all accounts. */
+/** `berth operator rentals ls`, `volumes`, `log`, `traffic` and `summary`: what happens across all accounts. */
 import { systemClock } from '../../base/instant.ts'
 import { formatUsdForPeople, sumUsd, usd } from '../../base/money.ts'
 import type { Reply } from '../../client/client.ts'
@@ -22,7 +22,7 @@ type Traffic = Reply<'getTraffic'>
 const ACCOUNT = { accountId: 'only this account' }
 
 const rentalsRow = list<'listAllRentals', undefined, { stuck?: true }>(
-  'operator rentals',
+  'operator rentals ls',
   'listAllRentals',
   'list rentals of all accounts, newest first',
   {
@@ -55,7 +55,7 @@ const rentalsRow = list<'listAllRentals', undefined, { stuck?: true }>(
     below: (rentals, { options }) => {
       const stuck = rentals.filter(({ stuckSince }) => stuckSince !== null)
       if (stuck.length === 0) return []
-      if (options.stuck !== true) return [`${stuck.length} stuck: berth operator rentals --stuck`]
+      if (options.stuck !== true) return [`${stuck.length} stuck: berth operator rentals ls --stuck`]
       return [
         '',
         ...stuck.flatMap(stuckDetail),
@@ -65,7 +65,10 @@ const rentalsRow = list<'listAllRentals', undefined, { stuck?: true }>(
         'Delete by hand what remains there.',
       ]
     },
-    examples: ['berth operator rentals --stuck', 'berth operator rentals --account acc_ID --status Running --wide'],
+    examples: [
+      'berth operator rentals ls --stuck',
+      'berth operator rentals ls --account acc_ID --status Running --wide',
+    ],
   },
 )
 
@@ -76,21 +79,26 @@ function stuckDetail({ id, driver, externalId, attempts, lastError, lastErrorAt 
   ]
 }
 
-const volumesRow = list('operator volumes', 'listAllVolumes', 'list volumes of all accounts, and their last errors', {
-  rowsShown: 20,
-  flags: { state: 'only this state', failing: 'only volumes whose last engine call failed', ...ACCOUNT },
-  columns: [
-    'id',
-    'label',
-    'accountName:ACCOUNT',
-    'sizeGb:GB',
-    'state',
-    { FOR: ({ stateSince }) => age(stateSince, systemClock.now()) },
-    'driver:ENGINE',
-    { 'LAST ERROR': lastErrorOf },
-  ],
-  examples: ['berth operator volumes --failing', 'berth operator volumes --state unknown'],
-})
+const volumesRow = list(
+  'operator volumes ls',
+  'listAllVolumes',
+  'list volumes of all accounts, and their last errors',
+  {
+    rowsShown: 20,
+    flags: { state: 'only this state', failing: 'only volumes whose last engine call failed', ...ACCOUNT },
+    columns: [
+      'id',
+      'label',
+      'accountName:ACCOUNT',
+      'sizeGb:GB',
+      'state',
+      { FOR: ({ stateSince }) => age(stateSince, systemClock.now()) },
+      'driver:ENGINE',
+      { 'LAST ERROR': lastErrorOf },
+    ],
+    examples: ['berth operator volumes ls --failing', 'berth operator volumes ls --state unknown'],
+  },
+)
 
 /** Its own, or that of the first attachment that has one. */
 function lastErrorOf({ lastError, attachments }: Volume): string | undefined {
@@ -154,7 +162,7 @@ const summaryRow = show<'getOperatorSummary'>(
         'Rentals',
         `${number(rentals.running)} running, ${number(rentals.starting)} starting, ${number(rentals.failed)} failed`,
       ],
-      ['Stuck', rentals.stuck === 0 ? '0' : red(`${number(rentals.stuck)}: berth operator rentals --stuck`)],
+      ['Stuck', rentals.stuck === 0 ? '0' : red(`${number(rentals.stuck)}: berth operator rentals ls --stuck`)],
       ['GPUs', `${number(gpus.rented)} of ${number(gpus.total)} rented, ${number(gpus.faulty)} faulty`],
       ['Hosts', `${number(hosts.total)}, ${number(hosts.offline)} offline, ${number(hosts.quarantined)} quarantined`],
       ['Balances', `${money(sums.balancesUsd)} after charges so far, ${money(sums.heldUsd)} of it on hold`],
@@ -192,7 +200,7 @@ function describeModels({ models: called }: Traffic, models: readonly Model[]): 
     ...called.map((traffic) => ({ name: traffic.model, traffic, model: onSale.get(traffic.model) })),
     ...models.filter(({ name }) => !names.has(name)).map((model) => ({ name: model.name, model })),
   ]
-  if (all.length === 0) return ['No models are on sale.', 'To add one: berth models add --help']
+  if (all.length === 0) return ['No models are on sale.', 'To add one: berth models create --help']
   return [
     tableOf(all, [
       'name:MODEL',

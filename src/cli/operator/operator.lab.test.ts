@@ -91,7 +91,7 @@ describe('accounts', () => {
     expect(shown).toContain('\nNo rentals yet.\n')
     expect(shown).toMatch(/balance\.purchase +\$12\.50\n +by \w+: for the test\n/)
     const change = ['--gpus', '16', '--api-keys', '3', '--platform-fee', '12.5', '--suspend', '--reason', 'disputed']
-    const changed = await done('accounts', 'change', id, ...change)
+    const changed = await done('accounts', 'set', id, ...change)
     expect(changed).toMatch(/^Status +active → suspended$/m)
     expect(changed).toMatch(/^Platform fee +none, not a supplier → 12\.5%$/m)
     expect(changed).toMatch(/^GPUs in use +256 → 16 \(default: 256\)$/m)
@@ -99,7 +99,7 @@ describe('accounts', () => {
     expect(changed).not.toContain('Webhooks')
     expect(changed).toContain('Running machines continue and are charged')
     await waitFor('its key to be refused', async () => (await cli.berth(['balance', '--key', key])).code === 4)
-    const back = ['accounts', 'change', id, '--resume', '--platform-fee', 'none', '--reason', 'settled']
+    const back = ['accounts', 'set', id, '--resume', '--platform-fee', 'none', '--reason', 'settled']
     const handOver = ['machine', 'mock-fra-a6000-01', '--reason', 'a contract', '--supplier']
     await done(...handOver, id)
     expect(await refused(...back)).toContain(fail('still_a_supplier', { unpaid: undefined }).message)
@@ -109,7 +109,7 @@ describe('accounts', () => {
     expect(await done(...back)).toBe(`${id}: no change.\n`)
     const { quota, suspended } = (await show(id)) as Shown & { quota: object }
     expect({ quota, suspended }).toMatchObject({ quota: { gpus: 16, keys: 3, volumes: 100 }, suspended: false })
-    expect(await refused('accounts', 'show', 'acc_nobody')).toContain('berth operator accounts')
+    expect(await refused('accounts', 'show', 'acc_nobody')).toContain('berth operator accounts ls')
   })
 })
 
@@ -188,7 +188,7 @@ describe('money', () => {
       /At most <?\$0\.0/,
     )
     expect(await refused('refund', 'demo', '1', '--rental', '999', '--reason', 'all of it')).toContain(
-      'berth operator rentals',
+      'berth operator rentals ls',
     )
 
     const { earningsUsd } = await show(supplier)
@@ -233,7 +233,7 @@ describe('prices', () => {
     expect(wide.match(/^vm +h100 +(ethernet|infiniband) +[1248] +\$2\.[47]9 +eu-north-2$/gm)).toHaveLength(8)
     expect((await book('metal/b200')).gpus).toHaveLength(regions * 2)
     expect((await book('eu-north-2')).storage).toHaveLength(1)
-    expect(await done('prices', 'vm', '64')).toBe('No rows match.\nTo list all of them: berth operator prices\n')
+    expect(await done('prices', 'vm', '64')).toBe('No rows match.\nTo list all of them: berth operator prices ls\n')
   })
 
   test('changes several at once, the last value wins, and nothing without confirmation', async () => {
@@ -324,7 +324,7 @@ describe('prices', () => {
     const nobody = ['prices', 'set', '--term', '30/acc_nobody=15', '--reason', 'contract', '--yes']
     expect(await operator(...nobody)).toMatchObject({
       code: 1,
-      error: expect.stringContaining('berth operator accounts'),
+      error: expect.stringContaining('berth operator accounts ls'),
     })
   })
 })
@@ -332,7 +332,7 @@ describe('prices', () => {
 describe('the log', () => {
   test('shows who did what, when and why, in pages, with values before and after', async () => {
     const { id } = await cli.server.account({ usd: '3' })
-    await done('accounts', 'change', id, '--gpus', '16', '--reason', 'a new\u001B[31m customer')
+    await done('accounts', 'set', id, '--gpus', '16', '--reason', 'a new\u001B[31m customer')
     const shown = await inTerminal('log', '--account', id, '--details')
     expect(shown).toMatch(
       /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ {2}account\.change +quota\n {4}by \w+: a new\\x1b\[31m customer$/m,
@@ -352,12 +352,12 @@ describe('the log', () => {
 })
 
 test.each([
-  [['accounts', 'change', 'demo', '--reason', 'why not'], 'No changes were given.'],
-  [['accounts', 'change', 'demo', '--suspend'], "required option '--reason <text>' not specified"],
-  [['accounts', 'change', 'demo', '--suspend', '--resume', '--reason', 'why'], 'cannot be used with'],
-  [['accounts', 'change', 'demo', '--gpus', '1', '--reason', ' '], 'Must not be empty.'],
-  [['accounts', 'change', 'demo', '--gpus', 'many', '--reason', 'why'], 'from 0 to 1000000.'],
-  [['accounts', 'change', 'demo', '--platform-fee', '101', '--reason', 'why'], 'from 0 to 100'],
+  [['accounts', 'set', 'demo', '--reason', 'why not'], 'No changes were given.'],
+  [['accounts', 'set', 'demo', '--suspend'], "required option '--reason <text>' not specified"],
+  [['accounts', 'set', 'demo', '--suspend', '--resume', '--reason', 'why'], 'cannot be used with'],
+  [['accounts', 'set', 'demo', '--gpus', '1', '--reason', ' '], 'Must not be empty.'],
+  [['accounts', 'set', 'demo', '--gpus', 'many', '--reason', 'why'], 'from 0 to 1000000.'],
+  [['accounts', 'set', 'demo', '--platform-fee', '101', '--reason', 'why'], 'from 0 to 100'],
   [['adjust', 'demo', '5', '--reason', 'why'], 'Give the direction: --up or --down.'],
   [['adjust', 'demo', '-5', '--reason', 'why', '--up'], 'Must be an amount in USD above zero'],
   [['refund', 'demo', '5', '--reason', 'why'], "required option '--rental <id>' not specified"],

@@ -13,5 +13,5 @@ export function readStuck(client: Client): Promise<Reply<'listAllRentals'>> {
 export function describeStuck({ rentals, nextCursor }: Reply<'listAllRentals'>): Content[] {
   if (rentals.length === 0) return []
   const many = `${nextCursor === null ? '' : 'at least '}${count(rentals.length, 'rental')}`
-  return ['', red(`${many} stuck. To see what to do: berth operator rentals --stuck`)]
+  return ['', red(`${many} stuck. To see what to do: berth operator rentals ls --stuck`)]
 }

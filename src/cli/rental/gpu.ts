@@ -1,4 +1,4 @@
-/** `berth gpus`: everything that can be rented, in one table. */
+/** `berth gpus ls`: everything that can be rented, in one table. */
 import { count } from '../../view/number.ts'
 import { formatUsd, formatUsdForPeople } from '../../base/money.ts'
 import { isFree, offerFilters, placeOf, readOffers, type Offer } from './offer.ts'
@@ -12,7 +12,7 @@ import type { Row } from '../kit/row-type.ts'
 const REFRESH_S = 2
 
 export const rows: readonly Row[] = [
-  custom<OfferFilter & { all?: true }>('gpus', 'list GPUs you can rent, and their prices', {
+  custom<OfferFilter & { all?: true }>('gpus ls', 'list GPUs you can rent, and their prices', {
     options: { ...offerFilters, '--all': 'include offers that are fully rented' },
     canWatch: REFRESH_S,
     run: (call) =>
@@ -22,7 +22,7 @@ export const rows: readonly Row[] = [
         const offers = found.filter((offer) => isMatch(offer, options) && (options.all === true || isFree(offer)))
         return { onWire: offers.map(offerOnWire), content: describeOffers(offers) }
       }),
-    examples: ['berth gpus --gpu h100 --count 8', 'berth gpus --kind container --max-price 0.40 --watch'],
+    examples: ['berth gpus ls --gpu h100 --count 8', 'berth gpus ls --kind container --max-price 0.40 --watch'],
   }),
 ]
 
@@ -39,7 +39,7 @@ export const offerColumns: Columns<Offer, undefined> = [
 ]
 
 function describeOffers(offers: readonly Offer[]): Content[] {
-  if (offers.length === 0) return ['No free GPUs match.', 'To include rented ones: berth gpus --all']
+  if (offers.length === 0) return ['No free GPUs match.', 'To include rented ones: berth gpus ls --all']
   return [
     tableOf(offers, offerColumns),
     '',

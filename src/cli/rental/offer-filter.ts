@@ -65,13 +65,13 @@ export function noneFree(offers: readonly Offer[], filter: OfferFilter): CliErro
   for (const { isMet, whyNone } of criteria) {
     const met = left.filter((offer) => isMet(offer, filter))
     if (met.length === 0 && left.length > 0) {
-      return new CliError(exitCodes.failed, whyNone(left, filter), ['To see what you can rent: berth gpus'])
+      return new CliError(exitCodes.failed, whyNone(left, filter), ['To see what you can rent: berth gpus ls'])
     }
     left = met
   }
   const isRented = left.length > 0 && !left.some(isFree)
   return new CliError(exitCodes.failed, isRented ? 'All matching machines are rented.' : 'Nothing is for rent.', [
-    'To include rented ones: berth gpus --all',
+    'To include rented ones: berth gpus ls --all',
   ])
 }
 

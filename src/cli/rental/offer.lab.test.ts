@@ -68,7 +68,7 @@ describe('gpus', () => {
   test('prints what to do when nothing matches', async () => {
     expect(await berth('gpus', '--gpu', 'abacus')).toMatchObject({
       code: 0,
-      out: expect.stringContaining('To include rented ones: berth gpus --all'),
+      out: expect.stringContaining('To include rented ones: berth gpus ls --all'),
     })
     expect((await berth('gpus', '--kind', 'boat')).error).toContain('Allowed choices are container, vm, metal')
     expect((await berth('gpus', '--max-price', 'much')).error).toContain('Must be a price such as 2.49.')

@@ -1,4 +1,4 @@
-/** Offers of the marketplace and of the price book as one type, for `berth gpus` and `berth rent`. */
+/** Offers of the marketplace and of the price book as one type, for `berth gpus ls` and `berth rent`. */
 import { InvalidArgumentError } from 'commander'
 import { nanoUsdOf, parseUsd, usdFromNumber, zeroUsd, type NanoUsd } from '../../base/money.ts'
 import type { Client, Reply } from '../../client/client.ts'

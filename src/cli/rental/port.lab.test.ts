@@ -51,7 +51,7 @@ test('open prints a link: with a code for a private port, without for a public o
 })
 
 test('tokens are created, listed and revoked by name', async () => {
-  const { code, out } = await berth('port-tokens', 'add', 'web', '8888', '--name', 'ci', '--json')
+  const { code, out } = await berth('port-tokens', 'create', 'web', '8888', '--name', 'ci', '--json')
   expect([code, JSON.parse(out)]).toMatchObject([0, { name: 'ci', token: expect.stringMatching(/^bpt_\w{43}$/) }])
   const { token, last4 } = JSON.parse(out) as { token: string; last4: string }
   const listed = await berth('port-tokens', 'ls', 'web', '8888')

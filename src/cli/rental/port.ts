@@ -19,7 +19,7 @@ type Token = Reply<'listPortTokens'>['tokens'][number]
 const REFRESH_S = 5
 const MAX_PORT = 65_535
 const PORT = { '<port>': { help: 'HTTP port, as shown by berth ports', parse: parseWhole(1, MAX_PORT) } }
-const TOKEN_EXAMPLE = 'berth port-tokens add web 8000 --name ci'
+const TOKEN_EXAMPLE = 'berth port-tokens create web 8000 --name ci'
 
 export const rows: readonly Row[] = [
   custom<unknown, OwnMachine>('ports', 'list the ports of a machine and their addresses', {
@@ -76,7 +76,7 @@ export const rows: readonly Row[] = [
     },
   ),
   act<'createPortToken', unknown, OwnMachine>(
-    'port-tokens add',
+    'port-tokens create',
     'createPortToken',
     'create a token for an HTTP port; it is shown once',
     {

@@ -64,7 +64,7 @@ export const rows: readonly Row[] = [
         ? `${displayName(found)} is running${without}.`
         : `${displayName(found)} is starting${without}. It costs ${hourlyPrice(price)} once it runs.`
     },
-    notes: 'A machine that runs without its GPUs must be stopped before it can start with them.',
+    notes: 'To start it with its GPUs again, stop it first.',
     examples: ['berth start web', 'berth start web --if-no-gpu wait', 'berth start web --if-no-gpu cpu-only'],
   }),
   act<'rebootRental', unknown, OwnMachine>('reboot', 'rebootRental', 'reboot a running machine', {

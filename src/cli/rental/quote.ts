@@ -9,7 +9,7 @@ export const rows: readonly Row[] = [
   show('quote', 'quoteRental', 'show what a virtual machine or bare metal would cost', {
     flags: {
       rentalType: { text: '--kind <kind>  kind of machine', shortNames: shortRentalKinds },
-      region: 'region, as shown by berth gpus',
+      region: 'region, as shown by berth gpus ls',
       gpuType: '--gpu <type>  GPU type',
       networkType: '--network <type>  network between machines',
       gpuCount: '--count <n>  number of GPUs',

@@ -114,7 +114,7 @@ describe('rent', () => {
     expect(ending.error).toMatch(
       /^bound is reserved until \S+ \S+ If you end it now, its total cost is <?\$.*of the hold is released\.$/m,
     )
-    const changed = await json('change', 'bound', '--after-term', 'continue')
+    const changed = await json('set', 'bound', '--after-term', 'continue')
     expect(changed).toMatchObject({
       convertToOnDemandOnExpiry: true,
       currentTerm: { termType: 'reserved', termPeriodDays: 30, discountPercentage: 10, costPerHour: 2.241 },
@@ -124,24 +124,24 @@ describe('rent', () => {
 
   test('change: sets label and end time of rentals and instances; none removes them', async () => {
     await json('rent', '--kind', 'container', '--gpu', '3090', '--count', '1', '--label', 'old', '--yes')
-    const { out } = await berth('change', 'old', '--label', 'new', '--hours', '2', '--spending-limit', '7.50')
+    const { out } = await berth('set', 'old', '--label', 'new', '--hours', '2', '--spending-limit', '7.50')
     expect(out).toMatch(/^Name +new\nTerminates +at \d{4}-\S+ \S+Z\nSpending limit +\$7\.50$/m)
-    const freed = await berth('change', 'new', '--hours', 'none', '--spending-limit', 'none', '--label', '')
+    const freed = await berth('set', 'new', '--hours', 'none', '--spending-limit', 'none', '--label', '')
     expect(freed.error).toBe('')
     expect(freed.out).toMatch(/^Terminates +when you terminate it\nSpending limit +none$/m)
     const [, name = ''] = /^Name +(\S+)$/m.exec(freed.out) ?? []
-    const late = await berth('change', name, '--spending-limit', '0.000000001')
+    const late = await berth('set', name, '--spending-limit', '0.000000001')
     expect(late).toMatchObject({ code: 2, error: expect.stringContaining('add --yes') })
     const kept = await cli.berth(
-      ['change', name, '--spending-limit', '0.000000001'],
+      ['set', name, '--spending-limit', '0.000000001'],
       { BERTH_KEY: key },
       { answers: ['n'] },
     )
     expect(kept.error).toMatch(/^It has already cost <?\$0\.0\d+: .* \[y\/N\]/)
-    const { code, error } = await berth('change', name, '--after-term', 'terminate')
+    const { code, error } = await berth('set', name, '--after-term', 'terminate')
     expect({ code, error }).toEqual({ code: 2, error: expect.stringContaining('Containers are always on demand.') })
-    expect((await berth('change', name)).error).toContain('No changes were given.')
-    expect((await berth('change', name, '--hours', 'soon')).error).toContain('a whole number')
+    expect((await berth('set', name)).error).toContain('No changes were given.')
+    expect((await berth('set', name, '--hours', 'soon')).error).toContain('a whole number')
     await json('terminate', name, '--yes')
   })
 
@@ -172,7 +172,7 @@ describe('rent', () => {
   test.each([
     [['--gpu', 'h100'], 2, 'This needs a confirmation, and there is no terminal.\n  To confirm in advance, add --yes'],
     [['--yes'], 2, 'Choose what to rent with'],
-    [['--gpu', 'abacus', '--yes'], 1, 'To see what you can rent: berth gpus'],
+    [['--gpu', 'abacus', '--yes'], 1, 'To see what you can rent: berth gpus ls'],
     [['--kind', 'vm', '--image', 'debian', '--yes'], 2, '--image is for containers, and this offer is a vm.'],
     [['--kind', 'vm', '--volume', '1', '--yes'], 2, '--volume is for bare metal'],
     [['--kind', 'metal', '--port', '80', '--yes'], 2, '--port is not for bare metal'],
@@ -228,7 +228,7 @@ describe('rent', () => {
       expect(refused).toMatchObject({ code: 1, out: '' })
       expect(refused.error).toContain(`$${(Number(usd) * n).toFixed(2)}/hr`)
       expect(refused.error).toContain(`error: The price is now $${9 * n}.00/hr, above your maximum of $`)
-      expect(refused.error).toContain('berth gpus')
+      expect(refused.error).toContain('berth gpus ls')
       expect((await rentedIds()).filter((id) => !before.includes(id))).toEqual([])
       await setPrice(usd)
     },

@@ -50,7 +50,7 @@ export const rows: readonly Row[] = [
     flags: { spendingLimitUsd: 'terminate it when its cost reaches this amount' },
     options: {
       ...offerFilters,
-      '--machine <name>': 'this marketplace machine, as shown by berth gpus',
+      '--machine <name>': 'this marketplace machine, as shown by berth gpus ls',
       '--network <type>': { help: 'network between machines', choices: ['infiniband', 'ethernet'] },
       '--image <image>': 'containers: image to run, such as debian:12',
       ...workloadOptions,
@@ -129,7 +129,7 @@ async function chooseOrder(session: Session, shell: Shell, options: Completed): 
   if (asks === undefined && machine === undefined && gpu === undefined && kind === undefined) {
     throw new CliError(exitCodes.usage, 'Choose what to rent with --gpu, --kind or --machine.', [
       'Example: berth rent --gpu h100 --count 1',
-      'To see what you can rent: berth gpus',
+      'To see what you can rent: berth gpus ls',
     ])
   }
   const all = await readOffers(session.client)

@@ -1,4 +1,4 @@
-/** `berth change` and `berth terminate`, for machines of every kind. */
+/** `berth set` and `berth terminate`, for machines of every kind. */
 import { money } from '../../view/money.ts'
 import { utcTime } from '../../view/time.ts'
 import { addMs, formatInstant, HOUR_MS, systemClock } from '../../base/instant.ts'
@@ -27,7 +27,7 @@ interface ChangeOptions {
 }
 
 export const rows: readonly Row[] = [
-  custom<ChangeOptions, OwnMachine>('change', 'change the label, end time or spending limit', {
+  custom<ChangeOptions, OwnMachine>('set', 'change the label, end time or spending limit', {
     target: ownMachine,
     operation: 'changeRental',
     only: ['spendingLimitUsd'],
@@ -42,7 +42,7 @@ export const rows: readonly Row[] = [
     },
     confirms: true,
     run: runChange,
-    examples: ['berth change web --label front --hours 8', 'berth change front --spending-limit 25 --hours none'],
+    examples: ['berth set web --label front --hours 8', 'berth set front --spending-limit 25 --hours none'],
   }),
   custom<{ reason?: string; yes?: true }>('terminate', 'terminate machines; asks first, and shows what they cost', {
     operation: 'terminateVirtualMachineRental',
@@ -68,7 +68,7 @@ async function runChange(call: Call<ChangeOptions, OwnMachine>): Promise<void> {
   const { client, screen, options, found: machine } = call
   const { label, hours, spendingLimit, afterTerm } = options
   if ([label, hours, spendingLimit, afterTerm].every((one) => one === undefined)) {
-    throw new CliError(exitCodes.usage, 'No changes were given.', ['Example: berth change NAME --hours 8'])
+    throw new CliError(exitCodes.usage, 'No changes were given.', ['Example: berth set NAME --hours 8'])
   }
   if (spendingLimit !== undefined && spendingLimit !== NONE) {
     const cost = usd((await readDetail(client, machine)).costSoFarUsd)

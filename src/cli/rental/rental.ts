@@ -80,7 +80,7 @@ async function lookAtCurrent({ client, options: { wide } }: Call<ListOptions>) {
   if (machines.length === 0) {
     return {
       onWire: list,
-      content: ['You have no machines.', 'To see what you can rent: berth gpus. To rent: berth rent'],
+      content: ['You have no machines.', 'To see what you can rent: berth gpus ls. To rent: berth rent'],
     }
   }
   const running = machines.filter(({ status }) => status === 'Running')

@@ -60,7 +60,7 @@ export const rows: readonly Row[] = [
     done: (made) => [`Created ${made.id}.`, `To use it: berth rent --template ${made.id}`],
   }),
   act<'changeTemplate', { file?: string }, Template>(
-    'templates change',
+    'templates set',
     'changeTemplate',
     'change a template; its fields become a new version',
     {

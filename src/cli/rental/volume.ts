@@ -93,7 +93,7 @@ export const rows: readonly Row[] = [
       sizeInGb: `--size <gb>  size, in steps of ${STEP_GB} GB`,
       region: 'region, as shown by berth volumes prices',
       rentalIds: false,
-      nodeName: '--machine <name>  for containers: the machine that it is for, as shown by berth gpus',
+      nodeName: '--machine <name>  for containers: the machine that it is for, as shown by berth gpus ls',
     },
     options: { '--attach <name...>': 'attach it to these machines; the first one hosts the disk' },
     notes: `Machines of suppliers keep volumes on their own disk: name the machine with

@@ -38,7 +38,7 @@ export const joinRow: Row = custom<RunOptions & { check?: true }>(
   {
     options: {
       ...termsOptions,
-      '--token <token>': { help: 'join token, from berth supply token', required: true },
+      '--token <token>': { help: 'join token, from berth supply tokens create', required: true },
       '--check': 'join only if this machine can run tenants',
       ...runOptions,
     },

@@ -44,7 +44,7 @@ function occupancyOf({ byMachine }: Earnings): string | undefined {
 
 const NOTHING_EARNED = [
   'Nothing was earned in this time.',
-  'A machine earns while a customer rents its GPUs. Yours: berth supply machines',
+  'A machine earns while a customer rents its GPUs. Yours: berth supply machines ls',
 ]
 
 function describeDays({ byDay }: Earnings): Content[] {

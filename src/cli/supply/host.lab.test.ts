@@ -26,7 +26,7 @@ let instance = ''
 beforeAll(async () => {
   cli = await startCliTest({ BERTH_ENGINES: 'mock,host' })
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
-  const { token } = (await cli.json('supply', 'token')) as { token: string }
+  const { token } = (await cli.json('supply', 'tokens', 'create')) as { token: string }
   const body = { token, name: 'pier-1', offer: testOffer, publicKey: publicKey.export({ format: 'jwk' }).x }
   await cli.server.anonymous('POST', '/v2/agent/join', body)
   agent = await new TestAgent(cli.server.url, { id: 'pier-1', privateKey }, answerStream).enter()
@@ -69,7 +69,7 @@ function answerStream(request: unknown, stream: MuxStream): void {
 }
 
 test('supply: creates a join token and prints the join command', async () => {
-  const { code, out } = await cli.berth(['supply', 'token', '--uses', '3', '--hours', '2'])
+  const { code, out } = await cli.berth(['supply', 'tokens', 'create', '--uses', '3', '--hours', '2'])
   expect(code).toBe(0)
   const [, token = ''] = /^Token +(bj_\w+)$/m.exec(out) ?? []
   expect(out).toMatch(/^Valid for +3 machines, until \d{4}-/m)
@@ -78,13 +78,13 @@ test('supply: creates a join token and prints the join command', async () => {
   const { tokens } = (await cli.json('supply', 'tokens')) as { tokens: Array<{ id: string; usesLeft: number }> }
   const made = tokens.find((one) => one.usesLeft === 3)
   expect((await cli.berth(['supply', 'tokens'])).out).toContain(made?.id)
-  expect(await cli.berth(['supply', 'tokens', 'revoke', made?.id ?? ''])).toMatchObject({
+  expect(await cli.berth(['supply', 'tokens', 'rm', made?.id ?? ''])).toMatchObject({
     code: 0,
     out: `Revoked ${made?.id}. No more machines can join with it.\n`,
   })
-  const refused = await cli.berth(['supply', 'token', '--key-file', path.join(cli.folder, 'demo.key')])
+  const refused = await cli.berth(['supply', 'tokens', 'create', '--key-file', path.join(cli.folder, 'demo.key')])
   expect(refused).toMatchObject({ code: 4, error: expect.stringContaining('is not a supplier') })
-  expect((await cli.berth(['supply', 'token', '--uses', '0'])).code).toBe(2)
+  expect((await cli.berth(['supply', 'tokens', 'create', '--uses', '0'])).code).toBe(2)
 })
 
 test('supply: lists, drains and resumes hosts, and keeps those with tenants', async () => {
@@ -104,12 +104,12 @@ test('operator: adds bare metal from a file, and records the reason of each acti
   const { privateKey } = makeSshKeyPair('test')
   const host = { ...exampleBodies.addHost, privateKey }
   await writeFile(file, JSON.stringify({ hosts: [host, { ...host, id: 'rack1-02', publicIp: '198.51.100.18' }] }))
-  const added = await cli.berth(['operator', 'hosts', 'add', file])
+  const added = await cli.berth(['operator', 'hosts', 'create', file])
   expect(added).toMatchObject({ code: 0, out: expect.stringContaining('Added rack1-02 (cleaning)') })
   await writeFile(file, JSON.stringify({ ...host, id: 'rack1-03', scratch: ['/etc'], region: undefined }))
-  const faulty = await cli.berth(['operator', 'hosts', 'add', file])
+  const faulty = await cli.berth(['operator', 'hosts', 'create', file])
   expect(faulty).toMatchObject({ code: 1, error: expect.stringContaining('region: Required') })
-  expect((await cli.berth(['operator', 'hosts', 'add', path.join(cli.folder, 'none.json')])).code).toBe(2)
+  expect((await cli.berth(['operator', 'hosts', 'create', path.join(cli.folder, 'none.json')])).code).toBe(2)
   expect((await cli.berth(['operator', 'hosts', 'ls'])).out).toMatch(/^rack1-01 +cleaning, offline +bare-metal .*new$/m)
   const act = (verb: string) => cli.berth(['operator', 'hosts', verb, 'rack1-01', '--reason', 'for the test'])
   expect((await act('quarantine')).out).toBe('rack1-01 is quarantined.\n')
@@ -124,7 +124,7 @@ test('operator: adds bare metal from a file, and records the reason of each acti
 test('operator: adds, lists and removes images', async () => {
   expect((await cli.berth(['operator', 'images', 'ls'])).out).toContain('There are no images')
   const source = 'https://images.example.com/debian-12.qcow2'
-  const add = ['operator', 'images', 'add', 'debian-12', '--source', source, '--sha256', '0a'.repeat(32)]
+  const add = ['operator', 'images', 'create', 'debian-12', '--source', source, '--sha256', '0a'.repeat(32)]
   const added = await cli.berth([...add, '--user', 'debian', '--default'])
   expect(added.out).toBe('Added debian-12, the default for x64.\n')
   expect((await cli.berth(['operator', 'images', 'ls'])).out).toMatch(/^debian-12 +x64 +debian +yes +https:/m)

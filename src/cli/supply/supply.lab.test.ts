@@ -46,7 +46,7 @@ const done = async (...args: string[]): Promise<string> => {
 const inTerminal = (...args: string[]): Promise<string> => cli.onScreen(args, { BERTH_KEY: supplier.key })
 
 test('explains how to join a machine when there are none', async () => {
-  expect(await inTerminal('supply', 'machines')).toContain('berth supply token')
+  expect(await inTerminal('supply', 'machines')).toContain('berth supply tokens create')
   const shown = await inTerminal('supply', 'earnings')
   expect(shown).toMatch(/^Unpaid +\$0\.00; /m)
   expect(shown).toMatch(/^Platform fee +15%/m)
@@ -63,7 +63,7 @@ test('lists machines with price and rented GPUs, in pages', async () => {
     })
   }
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
-  const { token } = JSON.parse(await done('supply', 'token', '--json')) as { token: string }
+  const { token } = JSON.parse(await done('supply', 'tokens', 'create', '--json')) as { token: string }
   const body = { token, name: 'pier-1', offer: testOffer, publicKey: publicKey.export({ format: 'jwk' }).x }
   await succeed(cli.server.anonymous, 'POST', '/v2/agent/join', body)
   agent = await new TestAgent(cli.server.url, { id: 'pier-1', privateKey }).enter()
@@ -169,7 +169,7 @@ test('a removed machine is shown on request', async () => {
   const shown = await done('supply', 'machines')
   expect(shown).not.toContain('pier-1')
   expect(shown).toContain('\n2 machines. 2 on sale; ')
-  expect(shown).toContain('\n1 removed machine not shown: berth supply machines --include-left\n')
+  expect(shown).toContain('\n1 removed machine not shown: berth supply machines ls --include-left\n')
   expect(await done('supply', 'machines', '--include-left')).toMatch(/^pier-1 +left /m)
 })
 
@@ -178,7 +178,7 @@ test('rejects invalid requests with a next step', async () => {
   expect(unknown).toMatchObject({
     code: 1,
     out: '',
-    error: expect.stringContaining('To list them: berth supply machines'),
+    error: expect.stringContaining('To list them: berth supply machines ls'),
   })
   const byTheBook = await berth('supply', 'price', HOUSE_PRICED, '1')
   expect(byTheBook).toMatchObject({ code: 1, out: '', error: expect.stringContaining('price book') })

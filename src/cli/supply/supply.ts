@@ -16,14 +16,14 @@ import type { Call, Row } from '../kit/row-type.ts'
 
 type Machine = Reply<'changeSuppliedMachine'>
 
-const HOST = { '<host>': 'name, as shown by berth supply hosts' }
-const MACHINE = { '<machine>': 'name, as shown by berth supply machines' }
+const HOST = { '<host>': 'name, as shown by berth supply hosts ls' }
+const MACHINE = { '<machine>': 'name, as shown by berth supply machines ls' }
 const MAX_HOST_PAGES = 50
 
 const tokenRows: readonly Row[] = [
-  act('supply token', 'createJoinToken', 'create a join token', {
+  act('supply tokens create', 'createJoinToken', 'create a join token', {
     flags: { uses: 'how many machines can join with it', expiresInHours: '--hours <n>  hours until it expires' },
-    examples: ['berth supply token --uses 4 --hours 2'],
+    examples: ['berth supply tokens create --uses 4 --hours 2'],
     // The server may have another name over there; this is the one that has just worked.
     onWire: (made, { client }) => ({ ...made, command: installCommand(client.url, made) }),
     done: (made, { client }) => [
@@ -36,22 +36,22 @@ const tokenRows: readonly Row[] = [
       'Add --price USD, per GPU-hour, and other options of berth agent join.',
     ],
   }),
-  list('supply tokens', 'listJoinTokens', 'list active join tokens', {
+  list('supply tokens ls', 'listJoinTokens', 'list active join tokens', {
     noun: 'active join token',
     columns: ['id', 'usesLeft', 'createdAt', 'expiresAt'],
-    empty: 'To create one: berth supply token',
-    hint: 'To revoke one: berth supply tokens revoke ID',
+    empty: 'To create one: berth supply tokens create',
+    hint: 'To revoke one: berth supply tokens rm ID',
   }),
-  act('supply tokens revoke', 'revokeJoinToken', 'revoke a join token; machines that have joined stay', {
-    args: { '<id>': 'id, as shown by berth supply tokens' },
+  act('supply tokens rm', 'revokeJoinToken', 'revoke a join token; machines that have joined stay', {
+    args: { '<id>': 'id, as shown by berth supply tokens ls' },
     done: (_, { args }) => `Revoked ${String(args[0])}. No more machines can join with it.`,
   }),
 ]
 
 const hostRows: readonly Row[] = [
-  list('supply hosts', 'listSuppliedHosts', 'list your hosts and their health', {
+  list('supply hosts ls', 'listSuppliedHosts', 'list your hosts and their health', {
     columns: hostColumns,
-    empty: 'To add one, create a join token: berth supply token',
+    empty: 'To add one, create a join token: berth supply tokens create',
   }),
   moveRow('drain', 'draining', 'stop accepting new tenants on a host'),
   moveRow('resume', 'ready', 'accept tenants on a host again'),
@@ -72,14 +72,15 @@ type Hosts = ReadonlyMap<string, Host>
 
 const machineRows: readonly Row[] = [
   list<'listSuppliedMachines', Hosts, { includeLeft?: true }>(
-    'supply machines',
+    'supply machines ls',
     'listSuppliedMachines',
     'list your machines: state, price and use',
     {
       empty: [
         'You have no machines here.',
-        'To add one, create a join token: berth supply token. Machines that have just',
-        'joined are in berth supply hosts, those of the operator in berth operator fleet.',
+        'To add one, create a join token: berth supply tokens create.',
+        'Machines that have just joined are in berth supply hosts ls,',
+        'those of the operator in berth operator fleet ls.',
       ],
       options: { '--include-left': 'include machines that have left' },
       read: ({ client }) => readHosts(client),
@@ -118,9 +119,9 @@ const machineRows: readonly Row[] = [
         const left = machines.filter(({ id }) => hosts.get(id)?.state === 'left').length
         return left === 0 || options.includeLeft === true
           ? []
-          : [`${count(left, 'removed machine')} not shown: berth supply machines --include-left`]
+          : [`${count(left, 'removed machine')} not shown: berth supply machines ls --include-left`]
       },
-      examples: ['berth supply machines', 'berth supply machines --include-left'],
+      examples: ['berth supply machines ls', 'berth supply machines ls --include-left'],
     },
   ),
   act('supply price', 'changeSuppliedMachine', 'set the price per GPU-hour for new rentals', {

@@ -7,7 +7,7 @@ export const supplyReasons = {
   machine_not_ready: invalid(
     ({ status }: { readonly status: string }) => `The machine is not ready (status: ${status}).`,
   ),
-  gpu_not_found: invalid(({ gpus }: { readonly gpus: number }) => `The machine has only ${counted(gpus, 'GPU')}.`),
+  gpu_out_of_range: invalid(({ gpus }: { readonly gpus: number }) => `The machine has only ${counted(gpus, 'GPU')}.`),
   price_book_managed: invalid(
     'The price of this machine is set in the price book.',
     'Only marketplace machines have their own price.',
@@ -79,12 +79,12 @@ export const supplyReasons = {
   ),
   bill_not_found: notFound(
     ({ id }: { readonly id: string }) => `There is no imported bill ${id}.`,
-    'List imported bills with `berth operator providers bills NAME`.',
+    'List imported bills with `berth operator providers bills ls NAME`.',
   ),
   too_many_bills: conflict(
     ({ name, max }: { readonly name: string; readonly max: number }) =>
       `The provider account ${name} has ${max} imported bills, which is the maximum.`,
-    'Delete old ones with `berth operator providers delete-bill NAME ID`.',
+    'Delete old ones with `berth operator providers bills rm NAME ID`.',
   ),
   provider_unreachable: unavailable(
     ({ name, message }: { readonly name: string; readonly message: string }) =>

@@ -51,7 +51,7 @@ usage() {
 Usage: install.sh --token TOKEN [options]     offer this machine for rent
        install.sh --cli-only [options]        install only the berth command
 
-  --token TOKEN   join token, from "berth supply token" or the console
+  --token TOKEN   join token, from "berth supply tokens create" or the console
   --url URL       server to install from and to join
   --cli-only      install only the berth command, for customers
   --prefix DIR    folder to install into
@@ -153,7 +153,7 @@ check_options() {
   fi
   [ -z "$joined" ] || return 0
   [ -n "$token" ] || fail 'A machine needs a join token: --token TOKEN' \
-    'Create one with "berth supply token" or in the console.' 'To install only the command: --cli-only'
+    'Create one with "berth supply tokens create" or in the console.' 'To install only the command: --cli-only'
   [ -n "$price" ] || [ -n "$simulated" ] || [ "$offer" = virtual-machine ] ||
     fail 'A machine on the marketplace needs a price.' 'Set the price per GPU-hour: --price 1.20'
 }

@@ -1,0 +1,49 @@
+/** The answer to a bare `berth`: one screen with the commands that a newcomer needs, and where the rest is. */
+import { paint } from './screen.ts'
+import type { Shell } from './shell.ts'
+
+/** Each exists as a command; a test compares them. */
+export const firstCommands: ReadonlyArray<readonly [command: string, what: string]> = [
+  ['login', 'save the API key for a server'],
+  ['status', 'show the server, your account and your balance'],
+  ['gpus ls', 'list GPUs you can rent, and their prices'],
+  ['rent --gpu h100', 'rent a machine; shows the price and asks first'],
+  ['ls', 'list your machines'],
+  ['ssh NAME', 'log in to a machine'],
+  ['cp FILE NAME:/root/', 'copy a file to a machine'],
+  ['terminate NAME', 'end a rental, and show what it cost'],
+  ['chat "Hello"', 'ask a model'],
+  ['balance', 'show what you have, and how long it lasts'],
+]
+
+/** A role of `berth help ROLE`, and the title of its part of the help. */
+export const helpRoles: Readonly<Record<string, string>> = {
+  server: 'Server:',
+  customers: 'Customers:',
+  suppliers: 'Suppliers:',
+  operators: 'Operators:',
+}
+
+const others: ReadonlyArray<readonly [command: string, what: string]> = [
+  ['help customers', 'machines, models, volumes, billing: all commands'],
+  ['help suppliers', 'offer machines for rent'],
+  ['help operators', 'run a cloud; `berth serve` starts a server'],
+  ['COMMAND --help', 'the options of a command, with an example'],
+]
+
+export function firstScreen(shell: Shell): string {
+  const width = Math.max(...[...firstCommands, ...others].map(([command]) => command.length))
+  const lines = (rows: typeof others): string[] =>
+    rows.map(([command, what]) => `  berth ${command.padEnd(width)}  ${what}`)
+  const title = (text: string): string => paint(shell.colour.out, 'bold', text)
+  return [
+    'Berth: GPU machines, volumes and models over one HTTP API.',
+    '',
+    title('Start here:'),
+    ...lines(firstCommands),
+    '',
+    title('More:'),
+    ...lines(others),
+    '',
+  ].join('\n')
+}
