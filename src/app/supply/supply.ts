@@ -7,6 +7,7 @@ import type { Tx } from '../../store/platform/database.ts'
 import { findHost, moveHost } from '../../store/host/host.ts'
 import { changeMachine, findMachine, type Machine } from '../../store/machine/machine.ts'
 import type { Actor } from '../app.ts'
+import { supplierOf } from './host.ts'
 
 function noMachine(): ReturnType<typeof fail> {
   return fail('machine_not_found')
@@ -20,20 +21,27 @@ function pricedByItsSupplier(): ReturnType<typeof failField> {
   return failField(['pricePerGpuHourUsd'], 'supplier_priced')
 }
 
-/** A supplier prices and lists its own machines only, even with an operator key. */
+/** A supplier prices and lists its own machines only, even with an operator key; the operator those of its own hosts. */
 export async function changeSuppliedMachine(
   tx: Tx,
   actor: Actor,
   id: string,
   change: { price?: NanoUsd | undefined; listed?: boolean | undefined },
 ): Promise<Result<Machine>> {
+  const owner = supplierOf(actor)
   const machine = await findMachine(tx.db, id)
-  if (machine === undefined || machine.supplier_id !== actor.accountId) return noMachine()
+  if (machine === undefined || machine.supplier_id !== owner) return noMachine()
+  if (owner === null && (await findHost(tx.db, id))?.supplier_id !== null) return noMachine()
   if (change.price !== undefined && machine.offering !== 'marketplace') return pricedByTheBook()
   const { price, listed } = change
   const columns = { ...(price === undefined ? {} : { price }), ...(listed === undefined ? {} : { listed }) }
-  const changed = await changeMachine(tx, id, columns, actor.accountId)
-  return changed === undefined ? noMachine() : ok(changed)
+  const changed = await changeMachine(tx, id, columns, owner)
+  if (changed === undefined) return noMachine()
+  if (owner === null) {
+    const detail = { ...(price === undefined ? {} : { pricePerGpuHourUsd: formatUsd(price) }), listed }
+    await writeAudit(tx, { actor: actor.keyId, action: 'machine.change', subject: `machine:${id}`, detail })
+  }
+  return ok(changed)
 }
 
 export interface OperatorMachineChange {

@@ -80,7 +80,7 @@ const machineRows: readonly Row[] = [
         'You have no machines here.',
         'To add one, create a join token: berth supply tokens create.',
         'Machines that have just joined are in berth supply hosts ls,',
-        'those of the operator in berth operator fleet ls.',
+        'those of clouds in berth operator fleet ls.',
       ],
       options: { '--include-left': 'include machines that have left' },
       read: ({ client }) => readHosts(client),

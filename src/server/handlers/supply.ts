@@ -18,11 +18,11 @@ export const supplyHandlers = {
     if (query.cursor !== undefined && after === undefined) return badCursor()
     const { db } = app.database
     const now = app.clock.now()
-    const scope = { hostsOf: supplierOf(actor), machinesOf: actor.accountId }
+    const supplierId = supplierOf(actor)
     const joinedAfter = query.joinedAfter === undefined ? undefined : parseInstant(query.joinedAfter)
     const [found, totals] = await Promise.all([
-      listSupply(db, scope, { q: query.q, left: query.left, joinedAfter, after, limit: rowsToAsk(query.limit) }),
-      sumSupply(db, scope, now),
+      listSupply(db, supplierId, { q: query.q, left: query.left, joinedAfter, after, limit: rowsToAsk(query.limit) }),
+      sumSupply(db, supplierId, now),
     ])
     const page = pageOf(found, query.limit, ({ id }) => id)
     return ok({
@@ -40,7 +40,7 @@ export const supplyHandlers = {
     const after = query.cursor === undefined ? undefined : decodeCursor(query.cursor)
     if (query.cursor !== undefined && after === undefined) return badCursor()
     const found = await listFleet(app.database.db, {
-      supplierId: actor.accountId,
+      supplierId: supplierOf(actor),
       ...(after === undefined ? {} : { after }),
       limit: rowsToAsk(query.limit),
     })

@@ -174,10 +174,19 @@ function toRow(machine: ReportedMachine): Record<string, unknown> {
 }
 
 /** Machines for suppliers and operators, in the order of ids. */
+/** null: the operator, who manages machines of joined hosts like a supplier; those of clouds and clusters have no host. */
+export function isOfSupplier(supplierId: string | null) {
+  return supplierId === null
+    ? sql<boolean>`machine.supplier_id is null
+        and exists (select 1 from host where host.id = machine.id and host.supplier_id is null)`
+    : sql<boolean>`machine.supplier_id = ${supplierId}`
+}
+
 export async function listFleet(
   db: Db,
   query: {
-    supplierId?: string
+    /** As in `isOfSupplier`. */
+    supplierId?: string | null
     q?: string | undefined
     offering?: Machine['offering'] | undefined
     status?: Machine['status'] | undefined
@@ -192,7 +201,7 @@ export async function listFleet(
   }
   if (query.offering !== undefined) select = select.where('offering', '=', query.offering)
   if (query.status !== undefined) select = select.where('status', '=', query.status)
-  if (query.supplierId !== undefined) select = select.where('supplier_id', '=', query.supplierId)
+  if (query.supplierId !== undefined) select = select.where(isOfSupplier(query.supplierId))
   if (query.after !== undefined) select = select.where('id', '>', query.after)
   return select.orderBy('id').limit(query.limit).execute()
 }

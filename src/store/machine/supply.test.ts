@@ -7,20 +7,19 @@ import { usd } from '../../base/money.ts'
 import { SILENT_MS, type HostState } from '../../domain/host.ts'
 import { mockFleet } from '../../drivers/mock/fleet.ts'
 import { transact } from '../platform/database.ts'
-import { changeMachine, saveInventory, type ReportedMachine } from './machine.ts'
-import { listSupply, sumSupply, type SupplierScope } from './supply.ts'
+import { changeMachine, listFleet, saveInventory, type ReportedMachine } from './machine.ts'
+import { listSupply, sumSupply } from './supply.ts'
 
 const [machine] = mockFleet().filter(({ offering }) => offering === 'marketplace')
 if (machine === undefined) throw new Error('the simulated fleet has changed')
 
 let ledger: TestLedger
-let scope: SupplierScope
+let own: string
 beforeAll(async () => {
   ledger = await openTestLedger()
-  const own = (await openAccount(ledger, 'own')).accountId
+  own = (await openAccount(ledger, 'own')).accountId
   const other = (await openAccount(ledger, 'other')).accountId
-  scope = { hostsOf: own, machinesOf: own }
-  const reported = (id: string, supplierId: string, more: Partial<ReportedMachine> = {}): ReportedMachine => ({
+  const reported = (id: string, supplierId: string | null, more: Partial<ReportedMachine> = {}): ReportedMachine => ({
     ...machine,
     id,
     supplierId,
@@ -46,6 +45,8 @@ beforeAll(async () => {
       reported('silent', own),
       reported('off-sale', own),
       reported('theirs', other),
+      reported('house', null),
+      reported('cloud', null),
     ]
     await saveInventory(tx, 'mock', machines, tx.clock.now())
     await changeMachine(tx, 'engine', { gpusWithdrawn: [1, 2] })
@@ -72,7 +73,7 @@ async function addHost(id: string, supplier: string | null, state: HostState = '
 }
 
 const list = async (query: Partial<Parameters<typeof listSupply>[2]> = {}) =>
-  (await listSupply(ledger.database.db, scope, { limit: 100, ...query })).map(({ id, host, machine: listed }) => [
+  (await listSupply(ledger.database.db, own, { limit: 100, ...query })).map(({ id, host, machine: listed }) => [
     id,
     host !== undefined,
     listed !== undefined,
@@ -97,13 +98,20 @@ test('finds by a part of the name, and by the time of joining', async () => {
   expect(await list({ q: '%' })).toEqual([])
 })
 
-test('the operator has the hosts without a supplier', async () => {
-  const found = await listSupply(ledger.database.db, { hostsOf: null, machinesOf: 'house' }, { limit: 100 })
-  expect(found.map(({ id }) => id)).toEqual(['house'])
+test('the operator has the hosts without a supplier and their machines, not those of engines without hosts (issue 31, 10)', async () => {
+  const found = await listSupply(ledger.database.db, null, { limit: 100 })
+  expect(found.map(({ id, machine: listed }) => [id, listed?.gpus_total])).toEqual([['house', 8]])
+  const fleet = await listFleet(ledger.database.db, { supplierId: null, limit: 100 })
+  expect(fleet.map(({ id }) => id)).toEqual(['house'])
+  expect(await sumSupply(ledger.database.db, null, ledger.clock.now())).toMatchObject({
+    machines: 1,
+    onSale: 1,
+    gpus: 8,
+  })
 })
 
 test('totals count every page, and on sale only what can be rented', async () => {
-  expect(await sumSupply(ledger.database.db, scope, ledger.clock.now())).toEqual({
+  expect(await sumSupply(ledger.database.db, own, ledger.clock.now())).toEqual({
     machines: 5,
     // A silent host accepts no tenants.
     onSale: 2,
@@ -113,6 +121,5 @@ test('totals count every page, and on sale only what can be rented', async () =>
     tenants: 0,
     left: 1,
   })
-  const nobody = { hostsOf: 'nobody', machinesOf: 'nobody' }
-  expect(await sumSupply(ledger.database.db, nobody, ledger.clock.now())).toMatchObject({ machines: 0, gpus: 0 })
+  expect(await sumSupply(ledger.database.db, 'nobody', ledger.clock.now())).toMatchObject({ machines: 0, gpus: 0 })
 })

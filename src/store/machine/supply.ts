@@ -7,13 +7,7 @@ import { addMs, type Instant } from '../../base/instant.ts'
 import { SILENT_MS } from '../../domain/host.ts'
 import { at, type Db } from '../platform/database.ts'
 import { awaitsCleaning, readHostRecords, type HostRecord } from '../host/host-admin.ts'
-import { isPresent, readMachines, type Machine } from './machine.ts'
-
-export interface SupplierScope {
-  /** null: the operator's own hosts. */
-  readonly hostsOf: string | null
-  readonly machinesOf: string
-}
+import { isOfSupplier, isPresent, readMachines, type Machine } from './machine.ts'
 
 export interface SuppliedPair {
   readonly id: string
@@ -21,15 +15,16 @@ export interface SuppliedPair {
   readonly machine: Machine | undefined
 }
 
-function pairs({ hostsOf, machinesOf }: SupplierScope) {
-  return sql`(select host.*, ${awaitsCleaning} as awaits_cleaning from host where supplier_id is not distinct from ${hostsOf}) h
-    full join (select * from machine where supplier_id = ${machinesOf} and ${isPresent}) m on m.id = h.id`
+function pairs(supplierId: string | null) {
+  return sql`(select host.*, ${awaitsCleaning} as awaits_cleaning from host
+      where supplier_id is not distinct from ${supplierId}) h
+    full join (select * from machine where ${isOfSupplier(supplierId)} and ${isPresent}) m on m.id = h.id`
 }
 
-/** In the order of names. */
+/** In the order of names. `supplierId`: null for the operator. */
 export async function listSupply(
   db: Db,
-  scope: SupplierScope,
+  supplierId: string | null,
   query: {
     q?: string | undefined
     /** Also those that have left. */
@@ -41,7 +36,7 @@ export async function listSupply(
 ): Promise<SuppliedPair[]> {
   const { q, left = false, joinedAfter, after = '', limit } = query
   const found = await sql<{ id: string }>`
-    select coalesce(h.id, m.id) as id from ${pairs(scope)}
+    select coalesce(h.id, m.id) as id from ${pairs(supplierId)}
     where coalesce(h.id, m.id) > ${after}
       and (${left} or h.state is distinct from 'left')
       ${q === undefined ? sql`` : sql`and position(lower(${q}) in lower(coalesce(h.id, m.id))) > 0`}
@@ -54,8 +49,8 @@ export async function listSupply(
     const machine = machines.get(id)
     return {
       id,
-      host: host?.supplier_id === scope.hostsOf ? host : undefined,
-      machine: machine?.supplier_id === scope.machinesOf ? machine : undefined,
+      host: host?.supplier_id === supplierId ? host : undefined,
+      machine: machine?.supplier_id === supplierId ? machine : undefined,
     }
   })
 }
@@ -72,7 +67,7 @@ export interface SupplyTotals {
 }
 
 /** Sums over all of them. "On sale" is what view/supply.ts calls so. */
-export async function sumSupply(db: Db, scope: SupplierScope, now: Instant): Promise<SupplyTotals> {
+export async function sumSupply(db: Db, supplierId: string | null, now: Instant): Promise<SupplyTotals> {
   const found = await sql<SupplyTotals>`
     select count(*) filter (where here)::integer as machines,
       count(*) filter (where here and on_sale)::integer as "onSale",
@@ -91,7 +86,7 @@ export async function sumSupply(db: Db, scope: SupplierScope, now: Instant): Pro
         m.status = 'node_ready' and m.listed
           and (h.id is null or h.state = 'ready' and not h.awaits_cleaning and h.fault is null
             and h.seen_at >= ${at(addMs(now, -SILENT_MS))}) as on_sale
-      from ${pairs(scope)}
+      from ${pairs(supplierId)}
     ) one`.execute(db)
   return found.rows[0] ?? { machines: 0, onSale: 0, gpus: 0, gpusRented: 0, gpusFaulty: 0, tenants: 0, left: 0 }
 }
