@@ -150,6 +150,6 @@ it('exports the documented metrics in Prometheus format, with counters that only
     'berth_deployment_affinity_total',
   ])
     expect(first.types.get(name)).toBe('counter')
-  const documented = await readFile('docs/operator.md', 'utf8')
+  const documented = await readFile('docs/operator/watch.md', 'utf8')
   expect([...first.types.keys()].filter((name) => !documented.includes(`\`${name}\``))).toEqual([])
 })

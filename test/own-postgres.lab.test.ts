@@ -1,5 +1,5 @@
 /**
- * Berth on a PostgreSQL that an operator runs: Debian's, with the role and the database of docs/operator.md. The whole
+ * Berth on a PostgreSQL that an operator runs: Debian's, with the role and the database of docs/operator/servers.md. The whole
  * API runs on it too: see `DATABASE_SUITES` in scripts/test.mjs.
  */
 import { execFile } from 'node:child_process'

@@ -1,4 +1,4 @@
-/** Everything works behind the proxies configured in docs/operator.md. */
+/** Everything works behind the proxies configured in docs/operator/servers.md. */
 import { randomInt } from 'node:crypto'
 import https from 'node:https'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'

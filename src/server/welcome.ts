@@ -59,7 +59,7 @@ function warningsFor({ host, trustedProxy, databaseUrl, dataDir }: Started['sett
   if (trustedProxy === undefined) {
     warnings.push(
       `WARNING: Berth listens on ${host} without TLS, so API keys can be read in transit. Put a TLS proxy in front`,
-      '  (docs/operator.md, "Behind a proxy") and set BERTH_TRUST_PROXY, or listen on BERTH_HOST=127.0.0.1.',
+      '  (docs/operator/servers.md, "Behind a proxy") and set BERTH_TRUST_PROXY, or listen on BERTH_HOST=127.0.0.1.',
     )
   }
   if (databaseUrl === undefined) {

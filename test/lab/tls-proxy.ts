@@ -1,4 +1,4 @@
-/** nginx and Caddy with the configuration in docs/operator.md; only addresses and files are replaced. */
+/** nginx and Caddy with the configuration in docs/operator/servers.md; only addresses and files are replaced. */
 import { execFile, spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises'
 import https from 'node:https'
@@ -58,10 +58,10 @@ export async function startTlsProxy(name: ProxyName, upstreamPort: number): Prom
 }
 
 async function documented(name: ProxyName): Promise<string> {
-  const docs = await readFile('docs/operator.md', 'utf8')
+  const docs = await readFile('docs/operator/servers.md', 'utf8')
   const fence = name === 'nginx' ? 'nginx' : 'caddyfile'
   const [, block] = new RegExp(`\`\`\`${fence}\\n([^]*?)\`\`\``).exec(docs) ?? []
-  if (block === undefined) throw new Error(`docs/operator.md shows no configuration for ${name}`)
+  if (block === undefined) throw new Error(`docs/operator/servers.md shows no configuration for ${name}`)
   return block
 }
 

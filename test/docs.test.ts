@@ -1,0 +1,37 @@
+/** Links in the docs lead somewhere. */
+import fs from 'node:fs'
+import path from 'node:path'
+import { expect, test } from 'vitest'
+import { listFiles } from './tidy/source.ts'
+
+const pages = [
+  ...fs.readdirSync('.').filter((name) => name.endsWith('.md')),
+  ...listFiles(['docs', 'src', 'console', 'bench', 'schema'], /\.md$/),
+]
+
+/** The anchors of a page, as forges write them. */
+function anchorsOf(page: string): Set<string> {
+  const text = fs.readFileSync(page, 'utf8').replaceAll(/^```.*?^```/gms, '')
+  const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => heading)
+  return new Set(
+    headings.map((heading) =>
+      heading
+        .trim()
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N}_ -]/gu, '')
+        .replaceAll(' ', '-'),
+    ),
+  )
+}
+
+test.each(pages)('every link in %s leads to a file and a heading', (page) => {
+  const links = [...fs.readFileSync(page, 'utf8').matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link)
+  const broken = links.filter((link) => {
+    if (/^[a-z]+:/.test(link)) return false
+    const [file = '', anchor] = link.split('#')
+    const target = file === '' ? page : path.join(path.dirname(page), file)
+    if (!fs.existsSync(target)) return true
+    return anchor !== undefined && target.endsWith('.md') && !anchorsOf(target).has(anchor)
+  })
+  expect(broken).toEqual([])
+})
