@@ -29,11 +29,6 @@ const unusual = new Set([
   'keep-alive',
 ])
 
-/** Whether a request with this header needs node:http. */
-export function changesReading(name: string): boolean {
-  return unusual.has(name)
-}
-
 /** undefined: for the full path. */
 export function readFastPathHead(bytes: Buffer): FastPathHead | undefined {
   // The first byte rules out most other requests.
@@ -105,11 +100,11 @@ function readLines(text: string, headBytes: number): FastPathHead | undefined {
 }
 
 /** The host names that the client may have used: a proxy can forward the original one. */
-export function hostsOf(host: string, forwardedHost: string | undefined): string[] {
+function hostsOf(host: string, forwardedHost: string | undefined): string[] {
   return forwardedHost === undefined ? [host] : [host, ...forwardedHost.split(',').map((one) => one.trim())]
 }
 
-export function isPlainLine(line: string): boolean {
+function isPlainLine(line: string): boolean {
   for (let at = 0; at < line.length; at++) {
     const code = line.charCodeAt(at)
     if (code < 0x20 || code > 0x7e) return false
@@ -118,7 +113,7 @@ export function isPlainLine(line: string): boolean {
   return line.charCodeAt(0) !== 0x20
 }
 
-export function isToken(name: string): boolean {
+function isToken(name: string): boolean {
   return /^[a-z0-9!#$%&'*+.^_`|~-]+$/.test(name)
 }
 

@@ -10,7 +10,6 @@ import type { AccountEvent, EventRecord } from '../../contract/event.ts'
 import type { NewEvent } from '../../domain/event.ts'
 import { transact } from '../../store/platform/database.ts'
 import { listEventsAfter, recordEvent } from '../../store/notice/event.ts'
-import { BareResponse, makeBareConnections, readStreamHead } from '../http/bare-response.ts'
 import { makeEventStreams, resumeAfter, type EventStreams } from './event-stream.ts'
 
 let house: WebhookTest
@@ -33,41 +32,28 @@ interface Served {
   readonly sockets: net.Socket[]
 }
 
-/** How a stream is connected: see server/http/bare-response.ts. */
-const connections = ['bare socket', 'node:http'] as const
-
 async function serve(
   options: Parameters<typeof makeEventStreams>[1] & {
     of?: 'account' | 'everyone'
     stillValid?: () => Promise<boolean>
     woken?: boolean
-    on?: (typeof connections)[number]
   } = {},
 ): Promise<Served> {
-  const { of = 'account', stillValid = () => Promise.resolve(true), woken = true, on, ...settings } = options
+  const { of = 'account', stillValid = () => Promise.resolve(true), woken = true, ...settings } = options
   const streams = makeEventStreams(house.app, { pollMs: 60_000, ...settings })
   if (woken) house.database.onCommit = (wake) => wake.forEach((name) => streams.wake(name.replace(/^events:/, '')))
   const sockets: net.Socket[] = []
   const server = http.createServer((request, response) => {
     sockets.push(request.socket)
-    expect(response instanceof BareResponse).toBe(on !== 'node:http')
     const after = resumeAfter(request.headers['last-event-id'] as string | undefined, undefined)
     void streams.open(actor, { of, after, stillValid }, response).then((opened) => {
       if (!opened.ok) response.writeHead(429).end(opened.reason)
       return undefined
     })
   })
-  const bare = makeBareConnections(server)
-  if (on !== 'node:http') {
-    server.removeAllListeners('connection')
-    server.on('connection', (socket) => {
-      socket.once('data', (bytes: Buffer) => bare.take(socket, readStreamHead(bytes) ?? failRead(bytes)))
-    })
-  }
   await once(server.listen(0, '127.0.0.1'), 'listening')
   servers.push(async () => {
     await streams.close()
-    bare.destroy()
     server.closeAllConnections()
     server.close()
   })
@@ -75,10 +61,6 @@ async function serve(
 }
 
 const PATH = '/v2/events/stream'
-
-function failRead(bytes: Buffer): never {
-  throw new Error(`not read as a stream: ${bytes.toString()}`)
-}
 
 async function connect(url: string, lastId?: string): Promise<http.IncomingMessage> {
   const request = http.get(url, { headers: lastId === undefined ? {} : { 'last-event-id': lastId } })
@@ -131,8 +113,8 @@ async function emitLarge(count: number): Promise<void> {
   })
 }
 
-test.each(connections)('sends new events as they happen, and none of another account: %s', async (on) => {
-  const { url } = await serve({ on })
+test('sends new events as they happen, and none of another account', async () => {
+  const { url } = await serve()
   await house.emit(actor, 3)
   const response = await connect(url)
   expect(response.headers).toMatchObject({
@@ -227,8 +209,8 @@ test('a key that cannot be checked ends the stream', async () => {
   expect(await take(await connect(url), 1)).toEqual([])
 })
 
-test.each(connections)('drops a client that does not read, without buffering more than the limit: %s', async (on) => {
-  const { url, sockets } = await serve({ on, heartbeatMs: 100 })
+test('drops a client that does not read, without buffering more than the limit', async () => {
+  const { url, sockets } = await serve({ heartbeatMs: 100 })
   await emitLarge(1_500)
   const client = net.connect(Number(new URL(url).port), '127.0.0.1')
   client.pause()
@@ -247,6 +229,16 @@ test.each(connections)('drops a client that does not read, without buffering mor
   client.destroy()
 })
 
+test('a client that closes its side ends the stream', async () => {
+  const { url, sockets } = await serve({ perAccount: 1 })
+  const client = net.connect(Number(new URL(url).port), '127.0.0.1')
+  client.write(`GET ${PATH} HTTP/1.1\r\nHost: berth\r\n\r\n`)
+  await once(client, 'data')
+  client.end()
+  await waitFor('the server closes its side', () => sockets[0]?.destroyed === true)
+  expect((await connect(url)).statusCode).toBe(200)
+})
+
 test('a slow client gets everything in order', async () => {
   const { url } = await serve({ heartbeatMs: 5_000, bufferedBytes: 65_536 })
   await emitLarge(1_000)
@@ -258,8 +250,8 @@ test('a slow client gets everything in order', async () => {
   expect(seen).toEqual(Array.from({ length: 1_000 }, (_, n) => n))
 })
 
-test.each(connections)('at shutdown, ends all streams and accepts no more: %s', async (on) => {
-  const { url, streams } = await serve({ on })
+test('at shutdown, ends all streams and accepts no more', async () => {
+  const { url, streams } = await serve()
   const response = await connect(url)
   const rest = take(response, 1)
   await streams.close()

@@ -10,14 +10,12 @@
  * streams of one key are checked together.
  */
 import type { ServerResponse } from 'node:http'
-import { Socket } from 'node:net'
 import type { Actor, App } from '../../app/app.ts'
 import { SECOND_MS } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
 import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
 import { sseHeartbeat, unbuffered } from '../../base/net/sse.ts'
 import type { Db } from '../../store/platform/database.ts'
-import { BareResponse } from '../http/bare-response.ts'
 import { BATCH_ROWS, eventsOf, eventsOfEveryone, makeFeed, startPoll, type Feed } from './event-feed.ts'
 
 const POLL_MS = 5_000
@@ -237,9 +235,6 @@ function tooMany({ perAccount, heartbeatMs }: Settings): Failure {
   return fail('too_many_streams', { limit: perAccount, streams: 'event', retryAfterMs: heartbeatMs })
 }
 
-/** The connection of a stream: a response of node:http, or a socket of our own. */
-type Connection = ServerResponse | Socket
-
 /** At rest it holds no promise and no request, only what it needs to go on. */
 class Stream {
   readonly accountId: string
@@ -249,7 +244,7 @@ class Stream {
   readonly #feed: Feed
   readonly #bufferedBytes: number
   readonly #left: (stream: Stream) => void
-  #connection: Connection | undefined
+  #response: ServerResponse | undefined
   #last = 0n
   #hasNew = false
   #isOver = false
@@ -268,15 +263,16 @@ class Stream {
   start(response: ServerResponse, after: bigint): void {
     this.#last = after
     if (response.destroyed) return this.end()
-    this.#connection = begin(response)
-    this.#connection.on('close', () => this.end()).on('error', ignore)
+    this.#response = response
+    begin(response)
+    response.on('close', () => this.end()).on('error', ignore)
     this.wake()
   }
 
   /** There may be new events. */
   wake(): void {
     this.#hasNew = true
-    if (this.#connection === undefined || this.#isOver || this.writing !== undefined) return
+    if (this.#response === undefined || this.#isOver || this.writing !== undefined) return
     this.writing = this.#write()
   }
 
@@ -285,24 +281,24 @@ class Stream {
     this.#isOver = true
     this.#resume?.()
     this.#left(this)
-    if (this.#connection !== undefined) close(this.#connection)
+    this.#response?.end()
   }
 
   /** Drops a client that has read nothing since the last call. */
   dropIfStalled(): void {
-    const connection = this.#connection
-    if (connection === undefined || connection.writableLength === 0) {
+    const response = this.#response
+    if (response === undefined || response.writableLength === 0) {
       this.#stalledAt = undefined
       return
     }
-    const sent = sentBytes(connection)
-    if (sent === this.#stalledAt) connection.destroy()
+    const sent = sentBytes(response)
+    if (sent === this.#stalledAt) response.destroy()
     this.#stalledAt = sent
   }
 
   heartbeat(): void {
-    const connection = this.#connection
-    if (!this.#isOver && connection?.writableLength === 0) connection.write(sseHeartbeatBytes)
+    const response = this.#response
+    if (!this.#isOver && response?.writableLength === 0) response.write(sseHeartbeatBytes)
   }
 
   async #write(): Promise<void> {
@@ -327,34 +323,27 @@ class Stream {
   }
 
   async #send(bytes: Buffer): Promise<void> {
-    const connection = this.#connection
-    if (connection === undefined) return
-    connection.write(bytes)
-    if (connection.writableLength <= this.#bufferedBytes) return
+    const response = this.#response
+    if (response === undefined) return
+    response.write(bytes)
+    if (response.writableLength <= this.#bufferedBytes) return
     // Wait until it is empty. A heartbeat drops a client that never reads.
     await new Promise<void>((resolve) => {
       this.#resume = resolve
-      connection.once('drain', resolve)
+      response.once('drain', resolve)
     })
     this.#resume = undefined
   }
 }
 
 /** Sends the head and a first heartbeat. */
-function begin(response: ServerResponse): Connection {
+function begin(response: ServerResponse): void {
   // The end of the connection is the end of the stream: chunks would be two more pieces per write.
   response.removeHeader('transfer-encoding')
   response.writeHead(200, headers).write(sseHeartbeatBytes)
-  return response instanceof BareResponse ? response.release() : response
 }
 
-function close(connection: Connection): void {
-  if (connection instanceof Socket) connection.destroySoon()
-  else connection.end()
-}
-
-function sentBytes(connection: Connection): number {
-  const socket = connection instanceof Socket ? connection : connection.socket
+function sentBytes({ socket }: ServerResponse): number {
   return socket === null ? 0 : socket.bytesWritten - socket.writableLength
 }
 

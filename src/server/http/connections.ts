@@ -8,7 +8,6 @@ import { makeFastPath, type FastPath, type FastPathOptions } from '../../gateway
 import type { Gateway } from '../../gateway/gateway.ts'
 import { inferencePages } from '../inference/answer-inference.ts'
 import type { Authenticator } from './authenticate.ts'
-import { makeBareConnections, readStreamHead } from './bare-response.ts'
 
 export interface FastPathParts {
   readonly gateway: Gateway
@@ -38,14 +37,11 @@ export function acceptOf(server: http.Server): Accept {
   }
 }
 
-/** Chats and event streams are answered on bare sockets; other connections go to node:http. */
+/** Chats are answered on bare sockets; other connections go to node:http. */
 export function openFastPath(server: http.Server, options: FastPathParts): ServerFastPath {
   const { gateway, bodies, authenticator, clock, isOther, isDraining, spread } = options
   const accept = acceptOf(server)
-  const bare = makeBareConnections(server)
   const handOver = (socket: Socket, bytes: Buffer): void => {
-    const head = readStreamHead(bytes)
-    if (head !== undefined && !head.hosts.some(isOther)) return bare.take(socket, head)
     // The stream flows, and emits these bytes on the next tick, when node:http listens. A pause and resume around this
     // would restart the reading of bodies that node:http holds back.
     if (socket.isPaused()) socket.resume()
@@ -78,11 +74,6 @@ export function openFastPath(server: http.Server, options: FastPathParts): Serve
   return {
     ...fastPath,
     accept,
-    isBusy: () => fastPath.isBusy() || bare.hasAny(),
-    destroy: () => {
-      fastPath.destroy()
-      bare.destroy()
-    },
     takeBack: (socket, bytes) => {
       // As for connections that node:http accepted itself.
       socket.allowHalfOpen = true
