@@ -62,8 +62,8 @@ function readGpu(row: GpuFields, flags: ReadonlySet<string>): GpuReading {
     gpu: {
       uuid: row.uuid ?? '',
       name,
-      ramMib: totalMib ?? model?.ramMib ?? 1,
-      clockMhz: amount(row['clocks.max.graphics']) ?? model?.clockMhz ?? 1,
+      ramMib: positive(totalMib) ?? model?.ramMib ?? 1,
+      clockMhz: positive(amount(row['clocks.max.graphics'])) ?? model?.clockMhz ?? 1,
       interface: interfaceOf(row, name),
       pciAddress: known(row['pci.bus_id']) ?? '',
     },
@@ -92,7 +92,12 @@ function interfaceOf(row: GpuFields, name: string): string {
 
 /** null for `[N/A]`, `[Not Supported]`, `ERR!` and the like. */
 function amount(text: string | undefined): number | null {
-  return text !== undefined && /^-?\d+(\.\d+)?$/.test(text) ? Number.parseFloat(text) : null
+  return text !== undefined && /^-?\d{1,9}(\.\d+)?$/.test(text) ? Number.parseFloat(text) : null
+}
+
+/** A broken device may report a clock or a memory of zero, and the server refuses such an offer. */
+function positive(value: number | null): number | null {
+  return value !== null && value > 0 ? value : null
 }
 
 function known(text: string | undefined): string | undefined {
