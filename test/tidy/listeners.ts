@@ -24,7 +24,6 @@ export const uncontained: Readonly<Record<string, string>> = {
   'src/gateway/upstream/connection.ts': 'a contained method',
   'src/agent/connection.ts': 'it only reads a clock',
   'src/runtimes/stream.ts': 'it only keeps a value',
-  'src/runtimes/qemu/base-image.ts': 'it only resolves a promise',
   'src/drivers/kubernetes/api.ts': 'it only attaches a contained one',
   'src/runtimes/docker/ssh-session.ts': 'ssh2 catches errors of its listeners and ends that connection',
   'src/runtimes/run-program.ts': 'output of a program that this one has started',

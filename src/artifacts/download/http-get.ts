@@ -10,7 +10,7 @@
 import http, { type IncomingMessage } from 'node:http'
 import https from 'node:https'
 import type { LookupFunction } from 'node:net'
-import { contained } from '../../base/net/contained.ts'
+import { answerTo } from '../../base/net/http-answer.ts'
 import { checkOutboundUrl, guardedLookup, OutboundRefused, type Resolve } from '../../base/net/outbound.ts'
 import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
 
@@ -92,35 +92,31 @@ export function whereOf(href: string): string {
   return `${origin}${pathname}`
 }
 
-function send(
+async function send(
   lookup: LookupFunction,
   url: URL,
   headers: Readonly<Record<string, string>>,
   signal: AbortSignal,
 ): Promise<Result<Answer>> {
-  return new Promise((resolve) => {
-    const asked = (url.protocol === 'https:' ? https : http).get(url, {
-      lookup,
-      signal,
-      // No keep-alive: downloads are few and long.
-      agent: false,
-      // No compression: size and digest are those of the file.
-      headers: { 'user-agent': 'Berth-Models/1', 'accept-encoding': 'identity', ...headers },
-    })
-    const late = setTimeout(() => asked.destroy(new Error('no response in time')), CONNECT_MS)
-    const take = (body: IncomingMessage): void => {
-      clearTimeout(late)
-      // Ignores errors on a body that is no longer read.
-      body.on('error', () => {})
-      resolve(ok({ url: url.href, status: body.statusCode ?? 0, headers: body.headers, body }))
-    }
-    const fail = (error: Error): void => {
-      clearTimeout(late)
-      resolve(failureOf(url, error))
-    }
-    asked.once('response', contained(fail, take))
-    asked.on('error', fail)
+  const asked = (url.protocol === 'https:' ? https : http).get(url, {
+    lookup,
+    signal,
+    // No keep-alive: downloads are few and long.
+    agent: false,
+    // No compression: size and digest are those of the file.
+    headers: { 'user-agent': 'Berth-Models/1', 'accept-encoding': 'identity', ...headers },
   })
+  const late = setTimeout(() => asked.destroy(new Error('no response in time')), CONNECT_MS)
+  try {
+    const body = await answerTo(asked)
+    // Ignores errors on a body that is no longer read.
+    body.on('error', () => {})
+    return ok({ url: url.href, status: body.statusCode ?? 0, headers: body.headers, body })
+  } catch (error) {
+    return failureOf(url, error)
+  } finally {
+    clearTimeout(late)
+  }
 }
 
 function failureOf(url: URL, error: unknown): Failure {

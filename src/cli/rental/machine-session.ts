@@ -6,6 +6,7 @@ import http from 'node:http'
 import https from 'node:https'
 import { text } from 'node:stream/consumers'
 import { isatty } from 'node:tty'
+import { answerTo } from '../../base/net/http-answer.ts'
 import { apiErrorOf, unreachable } from '../../client/error.ts'
 import type { OwnMachine } from '../../view/own-machine.ts'
 import { parsePast, parseWhole } from '../kit/flag.ts'
@@ -143,10 +144,10 @@ export async function openLogs(
   }
   const address = `${client.url}/v2/alpha/on-demand/rentals/${machine.id}/logs?${query.toString()}`
   const { request } = address.startsWith('https:') ? https : http
-  const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
-    request(address, { headers: { Authorization: `Bearer ${key}` } }, resolve)
-      .once('error', (error) => reject(unreachable(client.url, error)))
-      .end()
+  const asked = request(address, { headers: { Authorization: `Bearer ${key}` } })
+  asked.end()
+  const response = await answerTo(asked).catch((error: unknown) => {
+    throw unreachable(client.url, error)
   })
   const status = response.statusCode ?? 0
   if (status >= 200 && status < 300) return response

@@ -12,6 +12,7 @@ import { Transform, type Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
+import { answerTo } from '../../base/net/http-answer.ts'
 import { checkOutboundUrl, guardedLookup } from '../../base/net/outbound.ts'
 import type { Workload } from '../../contract/agent.ts'
 import { NeverStarts } from '../runtime.ts'
@@ -149,18 +150,15 @@ async function openSource(image: RegisteredImage, allowPrivate: boolean, signal:
 }
 
 function get(url: URL, allowPrivate: boolean, signal: AbortSignal): Promise<http.IncomingMessage> {
-  return new Promise((resolve, reject) => {
-    const asked = (url.protocol === 'https:' ? https : http).get(url, {
-      lookup: guardedLookup(allowPrivate),
-      signal,
-      agent: false,
-      headers: { 'accept-encoding': 'identity' },
-    })
-    // Restarts with every byte.
-    asked.setTimeout(SILENCE_MS, () => asked.destroy(new Error(`no data for ${SILENCE_MS} ms`)))
-    asked.once('response', resolve)
-    asked.once('error', reject)
+  const asked = (url.protocol === 'https:' ? https : http).get(url, {
+    lookup: guardedLookup(allowPrivate),
+    signal,
+    agent: false,
+    headers: { 'accept-encoding': 'identity' },
   })
+  // Restarts with every byte.
+  asked.setTimeout(SILENCE_MS, () => asked.destroy(new Error(`no data for ${SILENCE_MS} ms`)))
+  return answerTo(asked)
 }
 
 function noSource(image: RegisteredImage, why: string): NeverStarts {
