@@ -1,6 +1,8 @@
 /** Nothing that a tenant, a host, a browser, another server or an engine sends can end a server. */
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import net from 'node:net'
+import tls from 'node:tls'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { MINUTE_MS, toDate } from '../src/base/instant.ts'
@@ -9,6 +11,7 @@ import { AGENT_PATH } from '../src/contract/agent.ts'
 import { makeHostLinks } from '../src/server/hosts/host-links.ts'
 import { openPeers, type Peers } from '../src/server/hosts/peers.ts'
 import { openRelay, type Relay } from '../src/server/hosts/relay.ts'
+import { openPortHealth } from '../src/server/ports/port-health.ts'
 import { pino } from 'pino'
 import { testOffer } from './harness/host-sockets.ts'
 import { atMost, fuzzingServer, fuzzOf, sendFuzzed, type Fuzzed } from './harness/listener-fuzz.ts'
@@ -243,6 +246,60 @@ describe('a server with hosts', () => {
     expect(await fuzzed.run(later(() => sendFuzzed(fuzzed, Number(address.split(':')[1]))))).toEqual([])
     await works()
   })
+
+  test('outlasts every frame of a peer that knows the key (issue 31, 1)', { timeout: FUZZ_MS }, async () => {
+    const { address } = await lab.database.db.selectFrom('server').select('address').executeTakeFirstOrThrow()
+    const request = { kind: 'port', workloadId: 'w1', port: PUBLIC }
+    const opening = frame(1, 1, JSON.stringify({ hostId: 'host-1', request }))
+    const onStream = (one: Buffer) => Buffer.concat([one.subarray(0, 1), Buffer.from([0, 0, 0, 1]), one.subarray(5)])
+    const fuzzed = fuzzOf('a peer with the key', [opening, ...frames.map(onStream)])
+    let streams = 0
+    lab.connect = (stream) => {
+      streams += 1
+      stream.on('error', () => {}).pipe(stream)
+    }
+    const attempt = async (): Promise<void> => {
+      const socket = connectPeer(address)
+      socket.on('error', () => {})
+      await atMost(5_000, Promise.race([once(socket, 'open'), once(socket, 'close')]))
+      if (fuzzed.random() < 0.8 && socket.readyState === WebSocket.OPEN) socket.send(opening)
+      for (let n = 0; n < 4 && socket.readyState === WebSocket.OPEN; n += 1) socket.send(fuzzed.next())
+      await atMost(100, once(socket, 'close'))
+      socket.terminate()
+    }
+    expect(await fuzzed.run(later(attempt))).toEqual([])
+    expect(streams).toBeGreaterThan(0)
+    await works()
+  })
+
+  test('outlasts every answer to a health check (issue 31, 1)', { timeout: FUZZ_MS }, async () => {
+    await works()
+    const health = openPortHealth({ app: lab.app, links: lab.links, log, everyMs: FUZZ_MS })
+    const fuzzed = fuzzOf('a health check', answers)
+    let checks = 0
+    lab.connect = (stream) => {
+      checks += 1
+      stream.once('data', () => void fuzzed.feed(stream))
+    }
+    expect(await fuzzed.run(later(() => health.check()))).toEqual([])
+    expect(checks).toBeGreaterThan(0)
+    await health.close()
+    await works()
+  })
+
+  /** As another server of the same installation. */
+  const connectPeer = (address: string): WebSocket => {
+    const [psk = Buffer.alloc(0)] = lab.app.vault.deriveAll('peers')
+    const name = createHash('sha256').update(psk).digest('hex').slice(0, 16)
+    const pskCallback = () => ({ psk, identity: `${lab.app.installationId}.${name}` })
+    const [host = '', port] = address.split(':')
+    const options = { ciphers: 'ECDHE-PSK-CHACHA20-POLY1305', maxVersion: 'TLSv1.2' } as const
+    return new WebSocket(`wss://${address}/peer`, {
+      perMessageDeflate: false,
+      createConnection: () =>
+        tls.connect({ ...options, host, port: Number(port), pskCallback, checkServerIdentity: () => undefined }),
+    })
+  }
 })
 
 /** A WebSocket frame of a client, masked with zeros. */
