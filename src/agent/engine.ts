@@ -15,6 +15,7 @@ import type { Runtime } from '../runtimes/runtime.ts'
 import { AgentError } from './agent-error.ts'
 import { findDockerSocket, type SocketPlaces } from './docker-socket.ts'
 import type { AgentFolder } from './folder.ts'
+import { claimMachine } from './machine-claim.ts'
 import type { GpuSnapshot } from './gpu-source.ts'
 import type { AgentTerms, RunSettings } from './identity.ts'
 
@@ -30,6 +31,7 @@ export type MakeRuntime = (
 
 export interface EngineOptions {
   readonly offering: AgentTerms['offering']
+  readonly isSimulated: boolean
   readonly folder: AgentFolder
   readonly socket: SocketPlaces
   readonly settings: RunSettings
@@ -52,7 +54,7 @@ export function smallImage(
   return buildSmallImage({ folder: path.join(folder.dir, 'small-image'), arch, progress, signal })
 }
 
-function openQemu({ folder, settings }: EngineOptions): MakeRuntime {
+function openQemu({ folder, settings, isSimulated }: EngineOptions): MakeRuntime {
   const accel = settings.accel ?? 'auto'
   try {
     const emulator = qemuProgram(process.arch === 'arm64' ? 'arm64' : 'x64')
@@ -64,6 +66,7 @@ function openQemu({ folder, settings }: EngineOptions): MakeRuntime {
       'To run containers instead, which need only Docker or Podman: --offer marketplace',
     ])
   }
+  claimMachine({ isSimulated, socketPath: undefined })
   let built: SmallImage | undefined
   return (snapshot, onError) =>
     qemuRuntime({
@@ -84,7 +87,7 @@ function openQemu({ folder, settings }: EngineOptions): MakeRuntime {
     })
 }
 
-async function openDocker({ socket, folder, settings }: EngineOptions): Promise<MakeRuntime> {
+async function openDocker({ socket, folder, settings, isSimulated }: EngineOptions): Promise<MakeRuntime> {
   const socketPath = await findDockerSocket(socket)
   const registries = settings.registryAuth === undefined ? {} : readLogins(settings.registryAuth)
   const { pullStall, allowUnfenced = false } = settings
@@ -95,8 +98,10 @@ async function openDocker({ socket, folder, settings }: EngineOptions): Promise<
       'If all tenants of this machine trust each other: --allow-unfenced',
     ])
   }
+  const notes = claimMachine({ isSimulated, socketPath })
   return (snapshot, onError, downloads) =>
     dockerRuntime({
+      notes,
       downloads,
       socketPath,
       folder: path.join(folder.dir, 'containers'),

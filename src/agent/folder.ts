@@ -68,8 +68,7 @@ export function openAgentFolder(dir: string): AgentFolder {
 /** Throws a sentence for the user when another agent holds the lock. */
 export function lockFolder(folder: AgentFolder): FolderLock {
   const lock = path.join(folder.dir, LOCK_NAME)
-  const nonce = randomBytes(6).toString('hex')
-  const mine = `${process.pid}\n${processStart(process.pid) ?? ''}\n${nonce}\n`
+  const mine = ownMark()
   const holder = acquire(lock, mine, MAX_GUARDS)
   if (holder !== undefined) {
     throw new AgentError(`Another agent (process ${holder}) is using ${folder.dir}.`, [
@@ -81,6 +80,21 @@ export function lockFolder(folder: AgentFolder): FolderLock {
       if (readIfExists(lock) === mine) fs.rmSync(lock, { force: true })
     },
   }
+}
+
+/** Takes a lock until this process ends and returns undefined, or returns the process that holds it. */
+export function takeLock(file: string): string | undefined {
+  const mine = ownMark()
+  const holder = acquire(file, mine, MAX_GUARDS)
+  if (holder !== undefined) return holder === String(process.pid) ? undefined : holder
+  process.once('exit', () => {
+    if (readIfExists(file) === mine) fs.rmSync(file, { force: true })
+  })
+  return undefined
+}
+
+function ownMark(): string {
+  return `${process.pid}\n${processStart(process.pid) ?? ''}\n${randomBytes(6).toString('hex')}\n`
 }
 
 /** Takes the lock and returns undefined, or returns the process that holds it or is about to. */

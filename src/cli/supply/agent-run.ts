@@ -92,7 +92,7 @@ async function runTheAgent({ session, shell, options }: Call<RunOptions>): Promi
 
 async function openRuntime(
   folder: AgentFolder,
-  { offering }: AgentTerms,
+  { offering, simulated }: AgentTerms,
   settings: RunSettings,
   shell: Shell,
 ): Promise<MakeRuntime> {
@@ -100,6 +100,7 @@ async function openRuntime(
   const { openEngine } = await import('../../agent/engine.ts')
   return openEngine({
     offering,
+    isSimulated: simulated !== null,
     folder,
     socket: {
       named: settings.dockerSocket,

@@ -36,6 +36,8 @@ export interface DockerRuntimeOptions {
   readonly fenceCheckMs?: number
   /** How long a program gets to end when its container is stopped. */
   readonly stopGraceS?: number
+  /** For the owner, beside its own. */
+  readonly notes?: readonly string[]
   /** What the server hands out. Absent: no weights, and no image of our engines. */
   readonly downloads?: HostDownloads | undefined
   /** For errors outside of any call. */

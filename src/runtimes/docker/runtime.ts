@@ -114,6 +114,7 @@ class DockerRuntime implements Runtime {
     return [
       `Container engine ${info.ServerVersion}, storage driver ${info.Driver}.`,
       diskNote(this.#maker.diskQuota === true, seconds),
+      ...(this.#options.notes ?? []),
       ...this.#fence.notes(),
       ...(this.#whyNoVolumes === undefined ? [] : [`This host has no storage volumes: ${this.#whyNoVolumes}.`]),
       ...(simulated === 0 ? [] : [`${simulated} GPUs are simulated: containers get no GPU device.`]),
