@@ -6,6 +6,7 @@ import { serverConfig } from '../rolldown.config.ts'
 import { writeImage, type Image } from '../src/artifacts/oci/image-archive.ts'
 import { addTree, APP, baseFiles, packageFiles } from '../src/artifacts/oci/image-files.ts'
 import type { ImageFiles } from '../src/artifacts/oci/image-layer.ts'
+import { releaseNode } from './release-node.ts'
 import { linkLibraries } from '../src/server/data/embedded-postgres.ts'
 
 export interface ImageOptions {
@@ -43,7 +44,7 @@ export function layerFiles({ root, dist }: Pick<ImageOptions, 'root' | 'dist'>):
   // `ldd` would miss libraries of PostgreSQL without them.
   linkLibraries()
   const packages = packageFiles(root, externalPackages())
-  const base = baseFiles(packages)
+  const base = baseFiles(packages, releaseNode())
   base.set(SHELL, { kind: 'file', from: fs.realpathSync(SHELL), mode: 0o755 })
   return [base, packages, appFiles(root, dist)]
 }

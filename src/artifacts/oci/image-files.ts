@@ -22,8 +22,8 @@ export const APP = '/app'
 const LEFT_OUT =
   /(?<!\/licen[cs]e)\.(map|md|markdown|d\.[cm]?ts|ts|flow)$|\/(test|tests|docs|example|examples)\/|\/gitRelease\.bundle$/i
 
-export function baseFiles(packages: ImageFiles): ImageFiles {
-  const node = fs.realpathSync(process.execPath)
+/** Node, and the libraries of this system that it and the packages need. */
+export function baseFiles(packages: ImageFiles, node = fs.realpathSync(process.execPath)): ImageFiles {
   const files: ImageFiles = new Map([
     ['/usr/local/bin/node', { kind: 'file', from: node, mode: 0o755 }],
     ['/usr/local/LICENSE', { kind: 'file', from: licenceOf(node) }],
