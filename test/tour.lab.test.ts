@@ -32,7 +32,7 @@ needs('build')
 const START = 'npm ci\nnpm start\n'
 const TOUR_HOST = '127.0.0.1:8420'
 const CHAT_MODEL = 'tinyllama-1.1b-chat'
-const WHOLE_TOUR_MS = 240_000
+const WHOLE_TOUR_MS = 600_000
 
 interface Step {
   readonly commands: string

@@ -71,7 +71,7 @@ export interface Customer {
 }
 
 const JOIN_MS = 30_000
-const SSH_MS = 60_000
+const SSH_MS = 100_000
 
 interface MachinesOptions {
   readonly hosts: number
@@ -218,7 +218,7 @@ export function sshOptions(keyFile: string): string[] {
     'StrictHostKeyChecking=no',
     'UserKnownHostsFile=/dev/null',
     'LogLevel=ERROR',
-    'ConnectTimeout=20',
+    'ConnectTimeout=60',
   ]
   return ['-F', '/dev/null', '-i', keyFile, ...settings.flatMap((one) => ['-o', one])]
 }

@@ -19,7 +19,7 @@ import { waitFor } from '../harness/wait.ts'
 
 const SSH_MS = 60_000
 const BUILD_MS = 300_000
-const CONNECT_S = 5
+const CONNECT_S = 45
 const never = new AbortController().signal
 
 let built: Promise<SmallImage> | undefined
@@ -195,7 +195,7 @@ async function runSsh(key: string, port: number, user: string, command: string):
   const options = [
     ['-i', key, '-p', String(port), '-F', 'none', '-o', 'BatchMode=yes', '-o', 'LogLevel=ERROR'],
     ['-o', 'StrictHostKeyChecking=no', '-o', 'UserKnownHostsFile=/dev/null', '-o', 'IdentitiesOnly=yes'],
-    // Long enough for the first output of a booting machine.
+    // An emulated guest on a busy machine takes long for its first output and the exchange of keys.
     ['-o', `ConnectTimeout=${CONNECT_S}`],
   ].flat()
   const { stdout } = await promisify(execFile)('ssh', [...options, `${user}@127.0.0.1`, command], { timeout: SSH_MS })
