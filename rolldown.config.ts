@@ -48,35 +48,11 @@ const leftOut: Plugin = {
   name: 'left-out',
   resolveId: (id) => (schemaCompilers.has(id) ? `\0${id}` : null),
   load: (id) => (schemaCompilers.has(id.slice(1)) ? 'export default undefined' : null),
-  transform: (code, id) => {
-    if (!id.endsWith('/pg/lib/stream.js')) return null
-    // It finds that this is not a Cloudflare worker by loading all of `fetch`.
-    const asks = 'function isCloudflareRuntime() {'
-    if (!code.includes(asks)) throw new Error('pg no longer asks whether it runs at Cloudflare: remove this')
-    // On the same line, so that the map of the source stays right.
-    return { code: code.replace(asks, `${asks} return false;`), map: null }
-  },
-}
-
-/**
- * undici without `fetch`, web sockets, caches and mocks, which nothing here uses: 430 kB that each start would compile.
- * Line by line, so that the map of the source stays right.
- */
-const leanUndici: Plugin = {
-  name: 'lean-undici',
-  transform: (code, id) => {
-    if (!id.endsWith('/undici/index.js')) return null
-    const parts = /require\('\.\/lib\/(web|mock|cache|interceptor)\/[\w/-]+'\)/g
-    const cache = 'new CacheStorage(kConstruct)'
-    if (!parts.test(code) || !code.includes(cache))
-      throw new Error('undici has changed: see what it loads, and adapt this')
-    return { code: code.replace(parts, '({})').replace(cache, '({})'), map: null }
-  },
 }
 
 export const serverConfig = {
   ...shared,
-  plugins: [leftOut, leanUndici, removeFormerBuild],
+  plugins: [leftOut, removeFormerBuild],
   input: {
     server: 'src/server/main.ts',
     worker: 'src/server/workers/worker-main.ts',
@@ -123,7 +99,7 @@ export const cliConfig = {
   transform: { define: { __dirname: 'import.meta.dirname' } },
   external: [...node, 'bufferutil', 'utf-8-validate', 'cpu-features', /\.node$/],
   input: { cli: 'src/cli/main.ts' },
-  plugins: [contractAsData, leanUndici, licences],
+  plugins: [contractAsData, licences],
   output: {
     ...output,
     chunkFileNames: 'cli-[name]-[hash].mjs',
