@@ -58,7 +58,7 @@ describe('crusoe only', () => {
     if (sim.server.violations.length > 0) throw new Error(sim.server.violations.join('\n'))
   })
 
-  it('refuses an order whose operation fails for lack of stock, and removes the disk that is left', async () => {
+  it('refuses an order whose operation fails for lack of stock, tells the operator why, and removes the disk that is left (issue 31, 8: S-5)', async () => {
     sim.halfMade = 1
     // The last unit goes after the driver has looked at the capacities.
     sim.server.chaos = (operation) => {
@@ -67,6 +67,7 @@ describe('crusoe only', () => {
     }
     const outcome = await opened.driver.create(tag, opened.spec(), signal)
     expect(outcome).toMatchObject({ kind: 'refused', reason: 'no_capacity' })
+    expect(outcome.kind === 'refused' && outcome.detail).toMatch(/out_of_stock/i)
     expect(sim.leftovers()).toEqual([])
   })
 

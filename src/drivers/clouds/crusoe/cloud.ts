@@ -249,6 +249,7 @@ class CrusoeCloud implements Cloud {
       return refused(
         isNoCapacity(reason) ? 'no_capacity' : 'rejected_by_provider',
         'Crusoe could not create the machine.',
+        reason,
       )
     }
     if (id === '') throw new Error('Crusoe did not say which machine it creates.')

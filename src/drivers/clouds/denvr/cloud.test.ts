@@ -191,6 +191,14 @@ describe('denvr only', () => {
     expect(checks.find(({ check }) => check === 'prices')?.result).toBe('not_tried')
   })
 
+  it('tells the operator alone what the vendor said about a lack of resources (issue 31, 8: S-5)', async () => {
+    const body = { success: false, error: { code: 0, message: 'No A100 is left, see ticket 17.' } }
+    sim.server.arm('createServer', { kind: 'answer', answer: { status: 503, body } })
+    const outcome = await opened.driver.create(tag, opened.spec(), signal)
+    expect(outcome).toMatchObject({ reason: 'no_capacity', message: 'Denvr has no resources for the order.' })
+    expect(outcome.kind === 'refused' && outcome.detail).toContain('ticket 17')
+  })
+
   it('installs the image that the operator chose, if the vendor has it', async () => {
     const image = 'Ubuntu 20.04.6 LTS'
     opened.world.change('main', { credentials: { ...sim.credentials, image: 'Ubuntu 18' } })

@@ -136,14 +136,14 @@ class DenvrCloud implements Cloud {
       rootDiskSize: ROOT_DISK_GB,
     }
     const path = '/api/v1/servers/virtual/CreateServer'
-    const answer = await this.#http
-      .write(api.created, { method: 'POST', path, body, refusesWith: 503, signal })
-      .catch((error: unknown) => {
-        if (isOutOfResources(error)) return undefined
-        throw error
-      })
-    if (answer === undefined) return refused('no_capacity', 'Denvr has no resources for the order.')
-    return { kind: 'created', id: `${cluster}/${answer.id}` }
+    try {
+      const request = { method: 'POST', path, body, refusesWith: 503, signal } as const
+      const { id } = await this.#http.write(api.created, request)
+      return { kind: 'created', id: `${cluster}/${id}` }
+    } catch (error) {
+      if (!isOutOfResources(error)) throw error
+      return refused('no_capacity', 'Denvr has no resources for the order.', error.message)
+    }
   }
 
   /**
@@ -251,7 +251,7 @@ function isMissing(error: unknown, name: string): boolean {
  * The vendor describes a 503 of this operation alone, for a lack of resources. It has the body of all its errors; that of a
  * gateway in front of it has not, and leaves the outcome unknown.
  */
-function isOutOfResources(error: unknown): boolean {
+function isOutOfResources(error: unknown): error is CloudError {
   return error instanceof CloudError && error.status === 503 && api.messageOf(error.answer) !== ''
 }
 
