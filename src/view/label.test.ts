@@ -47,6 +47,11 @@ describe('rentals', () => {
     for (const next of rentalMoves[status]) expect(hint).toContain(next)
   })
 
+  test('a start may take longer than the usual limit, and only a start (issue 31, 8: La-6)', () => {
+    expect(nextStatesHint('Pending')).toContain('Fails after 30 minutes, or later')
+    expect(nextStatesHint('Unknown')).toMatch(/Fails after 60 minutes\.$/)
+  })
+
   test('an unknown reason is shown unchanged, with a next step', () => {
     expect(rentalReasonSentence('fan_stopped')).toBe('The engine reports: fan stopped.')
     expect(rentalReasonNextStep('fan_stopped')).toContain('Terminate it')

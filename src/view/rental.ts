@@ -78,7 +78,9 @@ export function nextStatesHint(status: RentalState): string | undefined {
   const limit = status in stateLimits ? stateLimits[status as keyof typeof stateLimits] : undefined
   if (limit === undefined) return `Next: ${names}.`
   const within = `${limit.ms / MINUTE_MS} minutes`
-  return `Next: ${names}. ${pastLimits[limit.past]} after ${within}.`
+  // Installing a whole server takes longer at some providers (`Driver.startLimitMs`).
+  const atLeast = status === 'Pending' ? `${within}, or later at providers that need longer to start a machine` : within
+  return `Next: ${names}. ${pastLimits[limit.past]} after ${atLeast}.`
 }
 
 const pastLimits = { fail: 'Fails', stop: 'Stopped again', flag: 'Reported to the operator' } as const
