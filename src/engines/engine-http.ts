@@ -160,9 +160,9 @@ function keyCheck(apiKey: string): (request: IncomingMessage) => boolean {
 
 /** Removes only a socket that nobody listens on. */
 async function removeStale(socketPath: string): Promise<void> {
-  const found = lstatSync(socketPath, { throwIfNoEntry: false })
-  if (found === undefined) return
-  if (!found.isSocket()) throw new Error(`${socketPath} exists and is not a socket`)
+  const entry = lstatSync(socketPath, { throwIfNoEntry: false })
+  if (entry === undefined) return
+  if (!entry.isSocket()) throw new Error(`${socketPath} exists and is not a socket`)
   const isInUse = await new Promise<boolean>((resolve) => {
     const probe = net.connect(socketPath, () => {
       probe.destroy()
@@ -175,8 +175,8 @@ async function removeStale(socketPath: string): Promise<void> {
 }
 
 async function answer(engine: Engine, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const gone = new AbortController()
-  response.once('close', () => gone.abort())
+  const disconnect = new AbortController()
+  response.once('close', () => disconnect.abort())
   const key = `${request.method ?? ''} ${(request.url ?? '').split('?')[0]}`
   try {
     if (key === 'GET /health') return sendJson(response, 200, { status: 'ok' })
@@ -186,12 +186,12 @@ async function answer(engine: Engine, request: IncomingMessage, response: Server
     if (route === undefined) return sendFailure(response, fail('not_found', { route: key }))
     const body = request.method === 'GET' ? undefined : await readJson(request, engine.maxBodyBytes)
     if (body?.ok === false) return sendFailure(response, body)
-    const result = await route({ body: body?.value, signal: gone.signal, response })
+    const result = await route({ body: body?.value, signal: disconnect.signal, response })
     if (response.headersSent) return
     if (result.ok) sendJson(response, 200, result.value)
     else sendFailure(response, result)
   } catch (cause) {
-    if (gone.signal.aborted || request.socket.destroyed) return
+    if (disconnect.signal.aborted || request.socket.destroyed) return
     process.stderr.write(`${key}: ${cause instanceof Error ? cause.stack : String(cause)}\n`)
     // A route that reported the error in its stream has ended the response.
     if (response.writableEnded) return

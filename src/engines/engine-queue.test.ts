@@ -8,11 +8,11 @@ const never = new AbortController().signal
 function heldWork(): { readonly work: () => Promise<Result<string>>; readonly end: () => void; begun: () => boolean } {
   let begun = false
   let end: ((result: Result<string>) => void) | undefined
-  const held = new Promise<Result<string>>((resolve) => (end = resolve))
+  const result = new Promise<Result<string>>((resolve) => (end = resolve))
   return {
     work: () => {
       begun = true
-      return held
+      return result
     },
     end: () => end?.(ok('done')),
     begun: () => begun,
@@ -63,7 +63,7 @@ describe('a queue', () => {
   test('rejects requests when it is full, with a retry time', async () => {
     const queue = new WorkQueue(1, lanes)
     const [first, second] = [heldWork(), heldWork()]
-    const taken = [queue.run('slow', 100, never, first.work), queue.run('slow', 20, never, second.work)]
+    const accepted = [queue.run('slow', 100, never, first.work), queue.run('slow', 20, never, second.work)]
     const refused = await queue.run('slow', 1, never, heldWork().work)
     expect(refused).toMatchObject({ ok: false, kind: 'unavailable', reason: 'queue_full' })
     const { message, retryAfterMs } = refused as { message: string; retryAfterMs: number }
@@ -74,20 +74,20 @@ describe('a queue', () => {
     expect(readMetrics(queue)).toEqual({ processing: 1, deferred: 1, total: 2 })
     first.end()
     second.end()
-    await Promise.all(taken)
+    await Promise.all(accepted)
   })
 
   test('removes an aborted request from the queue', async () => {
     const queue = new WorkQueue(1, lanes)
     const [first, second] = [heldWork(), heldWork()]
-    const gone = new AbortController()
-    const taken = queue.run('quick', 1, never, first.work)
-    const given = queue.run('quick', 1, gone.signal, second.work)
-    gone.abort(new Error('gone'))
-    await expect(given).rejects.toThrow('gone')
+    const disconnect = new AbortController()
+    const firstRun = queue.run('quick', 1, never, first.work)
+    const secondRun = queue.run('quick', 1, disconnect.signal, second.work)
+    disconnect.abort(new Error('gone'))
+    await expect(secondRun).rejects.toThrow('gone')
     expect(readMetrics(queue)).toMatchObject({ processing: 1, deferred: 0 })
     first.end()
-    await taken
+    await firstRun
     expect(second.begun()).toBe(false)
     expect(readMetrics(queue)).toMatchObject({ processing: 0, deferred: 0 })
   })
@@ -96,15 +96,15 @@ describe('a queue', () => {
     const queue = new WorkQueue(4, lanes)
     const works = [heldWork(), heldWork(), heldWork(), heldWork()]
     const reported: number[][] = [[], [], [], []]
-    const gone = new AbortController()
+    const disconnect = new AbortController()
     const all = works.map(({ work }, i) =>
-      queue.run('quick', 1, i === 1 ? gone.signal : never, work, (ahead) => reported[i]?.push(ahead)),
+      queue.run('quick', 1, i === 1 ? disconnect.signal : never, work, (ahead) => reported[i]?.push(ahead)),
     )
     // Requests of another lane do not count.
     const other = [heldWork(), heldWork()]
     const others = other.map(({ work }) => queue.run('slow', 1, never, work))
     expect(reported).toEqual([[], [1], [2], [3]])
-    gone.abort(new Error('gone'))
+    disconnect.abort(new Error('gone'))
     await expect(all[1]).rejects.toThrow('gone')
     expect(reported).toEqual([[], [1], [2, 1], [3, 2]])
     works[0]?.end()

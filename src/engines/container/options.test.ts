@@ -18,9 +18,9 @@ test('the program of the engine image takes every argument of its recipe', () =>
       concurrency: 2,
       ...(kind === 'chat' ? { weights: { mountPath: '/models', files: [file] } } : {}),
     }
-    const made = replicaOf(order, { name: 'a/b', kind, gpuCount: 1, apiKey: 'secret' })
-    if (!made.ok) throw new Error(made.message)
-    const { start } = readContainerOptions(made.value.args ?? [], made.value.env, 3)
+    const replica = replicaOf(order, { name: 'a/b', kind, gpuCount: 1, apiKey: 'secret' })
+    if (!replica.ok) throw new Error(replica.message)
+    const { start } = readContainerOptions(replica.value.args ?? [], replica.value.env, 3)
     const chat = kind === 'chat' ? { file: '/models/m.gguf', contextTokens: 512, sequences: 2 } : {}
     expect(start).toEqual({ model: 'a/b', port: 8_000, queue: 8, threads: 3, apiKey: 'secret', ...chat })
   }

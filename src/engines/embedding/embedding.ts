@@ -15,7 +15,7 @@ const MAX_INPUTS = 2_048
 const PLACES = 4
 /** Used until a request has been measured. */
 const GUESSED_MS_PER_TOKEN = 0.2
-/** 512 of the longest words, far more than the model's context. The rest of a longer text is not tokenised. */
+/** 512 of the longest words, far more than the model's context. The rest of a longer text is not tokenized. */
 const MAX_TEXT_CHARS = 100_000
 /** Only the start and end tokens. */
 const EMPTY_TOKENS = 2
@@ -53,7 +53,7 @@ export class EmbeddingHandler {
     const request = readFields(requestForm, body)
     if (!request.ok) return request
     const { input, encoding_format: format, truncate } = request.value
-    const texts = await this.#tokenise(input, truncate ?? false)
+    const texts = await this.#tokenize(input, truncate ?? false)
     if (!texts.ok) return texts
     const tokens = texts.value.reduce((sum, ids) => sum + ids.length, 0)
     return this.queue.run('texts', tokens, signal, async () => {
@@ -77,11 +77,11 @@ export class EmbeddingHandler {
       const isCut = text.length > MAX_TOKENS - EMPTY_TOKENS
       return { ids: this.#model.wrap(isCut ? text.slice(0, MAX_TOKENS - EMPTY_TOKENS) : text), isCut }
     }
-    const { ids, isCut } = this.#model.tokenise(text.slice(0, MAX_TEXT_CHARS))
+    const { ids, isCut } = this.#model.tokenize(text.slice(0, MAX_TEXT_CHARS))
     return { ids, isCut: isCut || text.length > MAX_TEXT_CHARS }
   }
 
-  async #tokenise(input: Input | readonly Input[], truncate: boolean): Promise<Result<Array<readonly number[]>>> {
+  async #tokenize(input: Input | readonly Input[], truncate: boolean): Promise<Result<Array<readonly number[]>>> {
     const texts: Array<readonly number[]> = []
     let chars = 0
     const isOne = typeof input === 'string' || typeof input[0] === 'number'

@@ -1,5 +1,5 @@
 /**
- * all-MiniLM-L6-v2, quantised to 8 bits. Texts are not batched: the model scales values by the maximum of the batch, so
+ * all-MiniLM-L6-v2, quantized to 8 bits. Texts are not batched: the model scales values by the maximum of the batch, so
  * other texts would change a vector, by up to 0.015 in cosine even at equal lengths. Batching would gain little anyway,
  * since one text fills the processor.
  */
@@ -18,7 +18,7 @@ const MODEL_FOLDER = 'models/Xenova/all-MiniLM-L6-v2'
 /** Each call blocks the thread, for about a tenth of a second at most. */
 export interface EmbeddingModel {
   /** At most `maxTokens`, by default the model's maximum. */
-  tokenise(text: string, maxTokens?: number): Tokens
+  tokenize(text: string, maxTokens?: number): Tokens
   readonly vocabularySize: number
   /** Adds the start and end tokens to tokens sent by a client. */
   wrap(ids: readonly number[]): readonly number[]
@@ -50,7 +50,7 @@ export async function loadMiniLm(threads: number): Promise<EmbeddingModel> {
     return vectors
   }
   return {
-    tokenise: (text, maxTokens = MAX_TOKENS) => wordPiece.encode(text, Math.min(maxTokens, MAX_TOKENS)),
+    tokenize: (text, maxTokens = MAX_TOKENS) => wordPiece.encode(text, Math.min(maxTokens, MAX_TOKENS)),
     vocabularySize: wordPiece.size,
     wrap: (ids) => wordPiece.wrap(ids),
     states,

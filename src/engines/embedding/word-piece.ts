@@ -1,5 +1,5 @@
 /**
- * The tokeniser of BERT models: lowercases text, removes accents, splits at spaces and around punctuation and Chinese
+ * The tokenizer of BERT models: lowercases text, removes accents, splits at spaces and around punctuation and Chinese
  * characters, and splits each word into the longest pieces in the vocabulary. Special token names (`[SEP]`) in a text
  * are plain text.
  */
@@ -64,7 +64,7 @@ export class WordPiece {
   encode(text: string, maxTokens: number): Tokens {
     const ids = [this.#beginning]
     for (const [chunk] of text.matchAll(chunks)) {
-      for (const [part] of normalise(chunk).matchAll(word)) {
+      for (const [part] of normalize(chunk).matchAll(word)) {
         ids.push(...this.#split(part))
         if (ids.length >= maxTokens) return { ids: [...ids.slice(0, maxTokens - 1), this.#end], isCut: true }
       }
@@ -98,7 +98,7 @@ export class WordPiece {
   }
 }
 
-function normalise(chunk: string): string {
+function normalize(chunk: string): string {
   return chunk
     .replaceAll(noText, '')
     .normalize('NFD')

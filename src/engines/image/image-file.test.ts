@@ -7,7 +7,7 @@ const NATIVE = 64
 const GROUND = [20, 120, 200]
 const DISC = [250, 220, 30]
 
-/** A centred disc of half the width on a plain background. The bottom rows have the disc's colour. */
+/** A centered disc of half the width on a plain background. The bottom rows have the disc's color. */
 const square = Uint8Array.from({ length: 3 * NATIVE ** 2 }, (_, i) => {
   const [x, y] = [Math.floor(i / 3) % NATIVE, Math.floor(i / 3 / NATIVE)]
   const isDisc = Math.hypot(x + 0.5 - NATIVE / 2, y + 0.5 - NATIVE / 2) < NATIVE / 4 || y >= NATIVE - 4
@@ -31,7 +31,7 @@ describe('an image', () => {
     [129, 500],
     [128, 2_496],
     [2_496, 131],
-  ])('of %d by %d has that size and shows the whole disc, round and centred', async (width, height) => {
+  ])('of %d by %d has that size and shows the whole disc, round and centered', async (width, height) => {
     const png = await writePng(square, NATIVE, { width, height })
     expect(await sharp(png).metadata()).toMatchObject({ format: 'png', width, height, hasAlpha: false })
     const at = await read(png)

@@ -32,9 +32,9 @@ export async function writePng(pixels: Uint8Array, native: number, size: ImageSi
   const right = width - side - left
   const bottom = height - side - top
   const trim = Math.floor(native * TRIMMED)
-  const kept = native - 2 * trim
+  const croppedSide = native - 2 * trim
   const fitted = await sharp(pixels, { raw: { width: native, height: native, channels: CHANNELS } })
-    .extract({ left: trim, top: trim, width: kept, height: kept })
+    .extract({ left: trim, top: trim, width: croppedSide, height: croppedSide })
     .resize(side, side, { fit: 'fill', kernel: 'lanczos3' })
     .extend({ left, top, right, bottom })
     .raw()
@@ -78,7 +78,7 @@ function continueEdge(pixels: Uint8Array, { start, along, outwards, length, dept
   }
 }
 
-/** Each pixel becomes the mean of similar neighbours, as many on either side, so that gradients are preserved. */
+/** Each pixel becomes the mean of similar neighbors, as many on either side, so that gradients are preserved. */
 function evenOut(edge: readonly Uint8Array[], most: number): Float32Array {
   const evened = new Float32Array(CHANNELS * edge.length)
   for (const [i, own] of edge.entries()) {

@@ -96,10 +96,10 @@ export class ImageHandler {
   }
 
   #noteOf(field: string, readPart: string): string {
-    const shown = readPart.length > MAX_QUOTED_CHARS ? `…${readPart.slice(-MAX_QUOTED_CHARS)}` : readPart
+    const quote = readPart.length > MAX_QUOTED_CHARS ? `…${readPart.slice(-MAX_QUOTED_CHARS)}` : readPart
     // Two are the start and end tokens.
     const tokens = this.#facts.maxTokens - 2
-    return `${field}: this model reads only ${tokens} tokens, here up to "${shown}". The rest had no effect`
+    return `${field}: this model reads only ${tokens} tokens, here up to "${quote}". The rest had no effect`
   }
 }
 

@@ -52,8 +52,8 @@ describe(
   'an image',
   () => {
     test('is a PNG of the native size, and identical for the same seed, also when streamed', async () => {
-      const asked = { width: 512, height: 512, cfg_scale: 3, seed: 7 }
-      const [first, again] = [await paint(engine, asked), await paintStream(engine, asked)]
+      const request = { width: 512, height: 512, cfg_scale: 3, seed: 7 }
+      const [first, again] = [await paint(engine, request), await paintStream(engine, request)]
       expect(first.status).toBe(200)
       expect(Object.keys(first.body)).toEqual(['images'])
       expect(first.body.images).toEqual([{ index: 0, image: expect.any(String) as string, random_seed: 7 }])
@@ -61,14 +61,14 @@ describe(
     })
 
     test('changes with seed, steps, guidance, prompt and negative prompt', async () => {
-      const asked = { steps: 1, cfg_scale: 4, seed: 7 }
+      const request = { steps: 1, cfg_scale: 4, seed: 7 }
       const all = [
-        asked,
-        { ...asked, seed: 8 },
-        { ...asked, steps: 2 },
-        { ...asked, cfg_scale: 8 },
-        { ...asked, prompt: 'a blue cup' },
-        { ...asked, negative_prompt: 'a blue cup' },
+        request,
+        { ...request, seed: 8 },
+        { ...request, steps: 2 },
+        { ...request, cfg_scale: 8 },
+        { ...request, prompt: 'a blue cup' },
+        { ...request, negative_prompt: 'a blue cup' },
       ]
       const images = await Promise.all(all.map(async (one) => imageOf(await paint(engine, one))))
       expect(new Set(images).size).toBe(all.length)
@@ -135,7 +135,7 @@ describe('the content of an image', () => {
   beforeAll(async () => {
     judge = await loadJudge(path.join(pictogramFolder, 'judge.onnx'))
     const miniLm = await loadMiniLm(1)
-    for (const one of names) labels.set(one, await miniLm.embed(miniLm.tokenise(one).ids))
+    for (const one of names) labels.set(one, await miniLm.embed(miniLm.tokenize(one).ids))
   })
 
   // Few steps, so this image is rough. The model card has the general quality.

@@ -41,11 +41,11 @@ async function encodePrompt(
   { maxTokens, dimensions }: ImageFacts,
   text: string,
 ): Promise<EncodedPrompt> {
-  const { ids, isCut } = miniLm.tokenise(text, maxTokens)
+  const { ids, isCut } = miniLm.tokenize(text, maxTokens)
   const states = new Float32Array(maxTokens * dimensions)
   states.set(await miniLm.states(ids))
   // Without the start and end tokens.
-  const count = (part: string): number => miniLm.tokenise(part, maxTokens).ids.length - 2
+  const count = (part: string): number => miniLm.tokenize(part, maxTokens).ids.length - 2
   return {
     states,
     mask: new Float32Array(maxTokens).fill(1, 0, ids.length),

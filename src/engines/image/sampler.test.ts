@@ -53,13 +53,13 @@ test('covers the whole path in one step if asked to', async () => {
 test('reports each step, and starts none after a cancellation', async () => {
   const off = new AbortController()
   const reported: number[] = []
-  let asked = 0
+  let calls = 0
   const sampling = sample({
     noise: Float32Array.of(1),
     steps: 1_000,
     shift: 2,
     velocity: async (x) => {
-      asked += 1
+      calls += 1
       return x
     },
     onStep: (step) => {
@@ -70,5 +70,5 @@ test('reports each step, and starts none after a cancellation', async () => {
   })
   await expect(sampling).rejects.toThrow('called off')
   expect(reported).toEqual([1, 2, 3])
-  expect(asked).toBe(3)
+  expect(calls).toBe(3)
 })

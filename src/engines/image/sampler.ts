@@ -20,8 +20,8 @@ export interface Sampling {
 
 export async function sample({ noise, steps, shift, velocity, onStep, signal }: Sampling): Promise<Float32Array> {
   const timeOf = (step: number): number => {
-    const left = 1 - step / steps
-    return (shift * left) / (1 + (shift - 1) * left)
+    const remaining = 1 - step / steps
+    return (shift * remaining) / (1 + (shift - 1) * remaining)
   }
   const latent = Float32Array.from(noise)
   let before: { readonly velocity: Float32Array; readonly length: number } | undefined

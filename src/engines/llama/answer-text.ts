@@ -42,9 +42,9 @@ export class AnswerText<T> {
     const { text, stopped } = this.#stop.push(this.#decoder.decode())
     const whole = stopped ? text : text + this.#stop.end()
     const tokens = this.#release(whole)
-    const rest = stopped ? [] : this.#waiting.map(({ token }) => token)
+    const lastTokens = stopped ? [] : this.#waiting.map(({ token }) => token)
     this.#waiting = []
-    return { text: whole, stopped, tokens: [...tokens, ...rest] }
+    return { text: whole, stopped, tokens: [...tokens, ...lastTokens] }
   }
 
   #release(text: string): T[] {

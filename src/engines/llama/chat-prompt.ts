@@ -69,7 +69,7 @@ export class ChatPrompt {
     const hide = (text: string): string =>
       this.#special === undefined
         ? text
-        : text.replaceAll(this.#special, (found) => `z${mark}z${literals.push(found) - 1}z`)
+        : text.replaceAll(this.#special, (literal) => `z${mark}z${literals.push(literal) - 1}z`)
     const { messages, tools } = this.toolSyntax === undefined ? withToolsInText(this.#spellCalls(input)) : input
     try {
       const text = this.#template.render({

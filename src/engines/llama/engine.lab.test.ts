@@ -143,9 +143,9 @@ describe('an engine with one sequence, a queue of one, a smaller context and no 
       finish_reason: 'tool_calls',
       message: { tool_calls: [{ function: { name: 'clock' } }] },
     })
-    const spoken = await engine.chat({ tools, max_tokens: 5, logit_bias: { ...endless, [brace]: -100 } })
-    expect(spoken.choices[0]).toMatchObject({ finish_reason: 'length' })
-    expect(spoken.choices[0]?.message.tool_calls ?? []).toEqual([])
+    const withoutCalls = await engine.chat({ tools, max_tokens: 5, logit_bias: { ...endless, [brace]: -100 } })
+    expect(withoutCalls.choices[0]).toMatchObject({ finish_reason: 'length' })
+    expect(withoutCalls.choices[0]?.message.tool_calls ?? []).toEqual([])
     const awkward = { name: 'f', parameters: { type: 'object', properties: { a: { type: 'string', pattern: 'x' } } } }
     expect(
       (await engine.chat({ tools: [{ type: 'function', function: awkward }], max_tokens: 2 })).choices,

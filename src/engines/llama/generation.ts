@@ -44,9 +44,9 @@ export async function* generateAnswer(
   try {
     const { seed, temperature } = job.sampling
     const repeatable = seed !== undefined || temperature === 0
-    const rest = await evaluatePrompt(sequence, { ...generation, repeatable })
-    if (rest === undefined) return undefined
-    const pieces = generatePieces(loaded, generation, rest)
+    const lastTokens = await evaluatePrompt(sequence, { ...generation, repeatable })
+    if (lastTokens === undefined) return undefined
+    const pieces = generatePieces(loaded, generation, lastTokens)
     for (;;) {
       const { value, done } = await pieces.next()
       if (done === true) {
@@ -68,7 +68,7 @@ export async function* generateAnswer(
 async function* generatePieces(
   { model, vocabulary, contextTokens }: LoadedModel,
   { sequence, job, prompt, choice, tally, signal }: Generation,
-  rest: Token[],
+  lastTokens: Token[],
 ): AsyncGenerator<TextPiece<TokenLogprob>, 'stop' | 'length' | undefined> {
   const { sampling, alternatives } = job
   const generated: Token[] = []
@@ -77,7 +77,7 @@ async function* generatePieces(
   const text = new AnswerText<TokenLogprob>(job.stops)
   const maxTokens = Math.min(job.maxTokens, contextTokens - prompt.length)
   const steps: AsyncIterable<GeneratedToken> = sequence.evaluateWithMetadata(
-    rest,
+    lastTokens,
     { probabilities: alternatives !== undefined },
     options,
   )

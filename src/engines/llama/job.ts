@@ -82,7 +82,7 @@ function fitPrompt({ contextTokens }: LoadedModel, tokens: Token[], param: strin
     : ok(tokens)
 }
 
-/** Clients recognise this sentence. */
+/** Clients recognize this sentence. */
 function tooLong(contextTokens: number, length: string, param: string): Result<never> {
   const message = `This model's maximum context length is ${contextTokens} tokens, the answer included. The prompt has ${length} tokens; shorten it.`
   return failField([param], 'context_length_exceeded', { message })

@@ -9,10 +9,10 @@ beforeAll(async () => {
 })
 
 async function accepts(grammar: string, text: string): Promise<boolean> {
-  const made = await llama.createGrammar({ grammar })
+  const compiled = await llama.createGrammar({ grammar })
   // Not public, but the only way to match without a model.
-  const testText = Reflect.get(made, '_testText') as (text: string) => boolean
-  return testText.call(made, text)
+  const testText = Reflect.get(compiled, '_testText') as (text: string) => boolean
+  return testText.call(compiled, text)
 }
 
 function grammarOf(schema: unknown): string {

@@ -61,10 +61,10 @@ export async function loadModel(
     eosText: eosString ?? '',
     specialTexts: vocabulary.specialTexts,
   })
-  const wanted = options.contextTokens === null ? null : Math.min(options.contextTokens, model.trainContextSize)
+  const contextSize = options.contextTokens === null ? null : Math.min(options.contextTokens, model.trainContextSize)
   const context = await model.createContext({
     sequences: options.sequences,
-    contextSize: wanted ?? { max: model.trainContextSize },
+    contextSize: contextSize ?? { max: model.trainContextSize },
     threads,
     // Without it, models with sliding windows could not reuse the beginning of a prompt.
     swaFullCache: true,
@@ -75,7 +75,7 @@ export async function loadModel(
     model,
     sequences: Array.from({ length: options.sequences }, () => context.getSequence()),
     // The library may round the size up.
-    contextTokens: Math.min(wanted ?? context.contextSize, context.contextSize),
+    contextTokens: Math.min(contextSize ?? context.contextSize, context.contextSize),
     vocabulary,
     chatPrompt,
   }

@@ -9,8 +9,8 @@ class Recorder implements PromptSequence {
   readonly evaluated: number[] = []
   onPart = (): void => {}
 
-  constructor(held: number, needsCheckpoints = false) {
-    this.contextTokens = range(held)
+  constructor(contextLength: number, needsCheckpoints = false) {
+    this.contextTokens = range(contextLength)
     this.needsCheckpoints = needsCheckpoints
   }
 
@@ -40,23 +40,23 @@ async function evaluate(
     reused: (tokens: number) => void (counts.reused += tokens),
     evaluated: (tokens: number) => void (counts.evaluated += tokens),
   }
-  return { rest: await evaluatePrompt(sequence, { prompt, repeatable, tally, signal }), ...counts }
+  return { lastTokens: await evaluatePrompt(sequence, { prompt, repeatable, tally, signal }), ...counts }
 }
 
 test('evaluates a long prompt in parts and leaves its end for the first token', async () => {
   const sequence = new Recorder(0)
-  const { rest, reused, evaluated } = await evaluate(sequence, range(75))
+  const { lastTokens, reused, evaluated } = await evaluate(sequence, range(75))
   expect(sequence.evaluated).toEqual([32, 32])
-  expect(rest).toEqual(range(11, 64))
+  expect(lastTokens).toEqual(range(11, 64))
   expect({ reused, evaluated }).toEqual({ reused: 0, evaluated: 75 })
 })
 
 test('stops a cancelled request after the current part of its prompt', async () => {
   const sequence = new Recorder(0)
-  const gone = new AbortController()
-  sequence.onPart = () => gone.abort()
-  expect(await evaluate(sequence, range(2_000), { signal: gone.signal })).toEqual({
-    rest: undefined,
+  const disconnect = new AbortController()
+  sequence.onPart = () => disconnect.abort()
+  expect(await evaluate(sequence, range(2_000), { signal: disconnect.signal })).toEqual({
+    lastTokens: undefined,
     reused: 0,
     evaluated: 32,
   })
@@ -66,13 +66,13 @@ test('stops a cancelled request after the current part of its prompt', async () 
 test('keeps the shared beginning of a sequence and drops the rest', async () => {
   const sequence = new Recorder(100)
   const prompt = [...range(60), ...range(20, 9_000)]
-  expect(await evaluate(sequence, prompt)).toEqual({ rest: range(20, 9_000), reused: 60, evaluated: 20 })
+  expect(await evaluate(sequence, prompt)).toEqual({ lastTokens: range(20, 9_000), reused: 60, evaluated: 20 })
   expect(sequence.contextTokens).toEqual(range(60))
 })
 
 test('evaluates the last token of a fully cached prompt again', async () => {
   const sequence = new Recorder(100)
-  expect(await evaluate(sequence, range(50))).toEqual({ rest: range(1, 49), reused: 49, evaluated: 1 })
+  expect(await evaluate(sequence, range(50))).toEqual({ lastTokens: range(1, 49), reused: 49, evaluated: 1 })
 })
 
 test('keeps a recurrent state as a whole or not at all', async () => {
@@ -82,8 +82,8 @@ test('keeps a recurrent state as a whole or not at all', async () => {
 
 /** Appends an answer to the prompt token by token, as generation does. */
 async function answer(sequence: Recorder, prompt: Token[], tokens: Token[]): Promise<void> {
-  const { rest } = await evaluate(sequence, prompt)
-  sequence.contextTokens.push(...(rest ?? []), ...tokens)
+  const { lastTokens } = await evaluate(sequence, prompt)
+  sequence.contextTokens.push(...(lastTokens ?? []), ...tokens)
 }
 
 test('a repeatable request reuses only whole parts of prompts, so its batches match a fresh sequence', async () => {
@@ -93,10 +93,10 @@ test('a repeatable request reuses only whole parts of prompts, so its batches ma
   // 96 tokens were whole parts; the last 4 and the answer were not.
   const next = [...prompt, ...range(50, 500), ...range(30, 900)]
   sequence.evaluated.length = 0
-  const { rest, reused } = await evaluate(sequence, next, { repeatable: true })
+  const { lastTokens, reused } = await evaluate(sequence, next, { repeatable: true })
   expect(reused).toBe(96)
   expect(sequence.evaluated).toEqual([32, 32])
-  expect(rest).toHaveLength(next.length - 160)
+  expect(lastTokens).toHaveLength(next.length - 160)
 
   const again = new Recorder(0)
   await answer(again, prompt, range(50, 500))

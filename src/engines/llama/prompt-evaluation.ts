@@ -41,32 +41,32 @@ export async function evaluatePrompt(sequence: PromptSequence, work: PromptWork)
   if (signal.aborted) return undefined
   const reused = await keepPrefix(sequence, prompt, repeatable)
   tally.reused(reused)
-  let rest = prompt.slice(reused)
-  while (rest.length > PART_TOKENS) {
+  let remaining = prompt.slice(reused)
+  while (remaining.length > PART_TOKENS) {
     if (signal.aborted) return undefined
-    await sequence.evaluateWithoutGeneratingNewTokens(rest.slice(0, PART_TOKENS))
-    const start = prompt.length - rest.length
+    await sequence.evaluateWithoutGeneratingNewTokens(remaining.slice(0, PART_TOKENS))
+    const start = prompt.length - remaining.length
     if (start === exactTokens.get(sequence)) exactTokens.set(sequence, start + PART_TOKENS)
     tally.evaluated(PART_TOKENS)
-    rest = rest.slice(PART_TOKENS)
+    remaining = remaining.slice(PART_TOKENS)
   }
   if (signal.aborted) return undefined
-  tally.evaluated(rest.length)
-  return rest
+  tally.evaluated(remaining.length)
+  return remaining
 }
 
 /** Drops everything after the beginning shared with this prompt, and returns the number of tokens kept. */
 async function keepPrefix(sequence: PromptSequence, prompt: readonly Token[], repeatable: boolean): Promise<number> {
-  const held = sequence.contextTokens
+  const context = sequence.contextTokens
   const exact = exactTokens.get(sequence) ?? 0
   // The last token must be evaluated to predict the next one.
-  const common = Math.min(commonPrefix(held, prompt), prompt.length - 1)
+  const common = Math.min(commonPrefix(context, prompt), prompt.length - 1)
   const shared = repeatable ? wholeParts(Math.min(common, exact)) : common
   // Models with a recurrent state can keep all of it or nothing.
-  const kept = sequence.needsCheckpoints && shared < held.length ? 0 : shared
-  if (kept < held.length) await sequence.eraseContextTokenRanges([{ start: kept, end: held.length }])
-  exactTokens.set(sequence, wholeParts(Math.min(kept, exact)))
-  return kept
+  const keepLength = sequence.needsCheckpoints && shared < context.length ? 0 : shared
+  if (keepLength < context.length) await sequence.eraseContextTokenRanges([{ start: keepLength, end: context.length }])
+  exactTokens.set(sequence, wholeParts(Math.min(keepLength, exact)))
+  return keepLength
 }
 
 function wholeParts(tokens: number): number {

@@ -107,7 +107,7 @@ const sharedBody = z.object({
     .optional(),
   n: z.int().min(1).max(MAX_CHOICES).default(1),
   max_tokens: z.int().min(1).optional(),
-  // Small, strongly quantised models write gibberish if every token of the vocabulary can be chosen.
+  // Small, strongly quantized models write gibberish if every token of the vocabulary can be chosen.
   temperature: z.number().min(0).max(2).default(0.7),
   top_p: z.number().min(0).max(1).default(0.95),
   top_k: z.int().min(-1).default(40),
@@ -172,13 +172,13 @@ export function readRequest(
 ): Result<GenerationRequest> {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return fail('invalid_body')
   // null is the same as an absent key.
-  const given = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null))
+  const fields = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null))
   for (const [name, allowed] of Object.entries(unsupportedExcept)) {
-    if (Object.hasOwn(given, name) && !allowed.includes(given[name])) return refuseKey(name)
+    if (Object.hasOwn(fields, name) && !allowed.includes(fields[name])) return refuseKey(name)
   }
-  const read = kind === 'chat' ? readChat(given) : readCompletion(given)
+  const read = kind === 'chat' ? readChat(fields) : readCompletion(fields)
   if (!read.ok) return read
-  if (given.model !== facts.model) return fail('model_not_found', { model: String(given.model), field: ['model'] })
+  if (fields.model !== facts.model) return fail('model_not_found', { model: String(fields.model), field: ['model'] })
   const isUnknown = (token: number): boolean => token >= facts.vocabularySize
   const biased = [...read.value.sampling.logitBias.keys()].find(isUnknown)
   if (biased !== undefined)
@@ -191,17 +191,17 @@ export function readRequest(
     : failField(['prompt'], 'invalid_value', { message: `prompt: ${prompted} is not a token of this model.` })
 }
 
-function readChat(given: unknown): Result<GenerationRequest> {
-  const parsed = chatBody.safeParse(given, { error: issueText })
+function readChat(fields: unknown): Result<GenerationRequest> {
+  const parsed = chatBody.safeParse(fields, { error: issueText })
   if (!parsed.success) return failParsing(parsed.error)
   const body = parsed.data
   const { tools, logprobs, top_logprobs: top } = body
-  const asked = typeof logprobs === 'number' ? logprobs : logprobs === true ? (top ?? 0) : undefined
-  if (top !== undefined && asked === undefined) return failField(['top_logprobs'], 'logprobs_missing')
+  const alternatives = typeof logprobs === 'number' ? logprobs : logprobs === true ? (top ?? 0) : undefined
+  if (top !== undefined && alternatives === undefined) return failField(['top_logprobs'], 'logprobs_missing')
   const toolChoice = readToolChoice(body.tool_choice, tools)
   if (!toolChoice.ok) return toolChoice
   const usesTools = toolChoice.value.kind !== 'none'
-  if (usesTools && asked !== undefined)
+  if (usesTools && alternatives !== undefined)
     return failField(['logprobs'], 'invalid_value', { message: 'logprobs cannot be combined with tools.' })
   if (usesTools && body.response_format.type !== 'text')
     return failField(['response_format'], 'invalid_value', {
@@ -213,15 +213,15 @@ function readChat(given: unknown): Result<GenerationRequest> {
     messages: body.messages.map(readMessage),
     prompts: [],
     maxTokens: body.max_completion_tokens ?? body.max_tokens,
-    alternatives: asked,
+    alternatives,
     tools,
     toolChoice: toolChoice.value,
     templateVariables: body.chat_template_kwargs,
   })
 }
 
-function readCompletion(given: unknown): Result<GenerationRequest> {
-  const parsed = completionBody.safeParse(given, { error: issueText })
+function readCompletion(fields: unknown): Result<GenerationRequest> {
+  const parsed = completionBody.safeParse(fields, { error: issueText })
   if (!parsed.success) return failParsing(parsed.error)
   const { prompt, n, logprobs, max_tokens: maxTokens } = parsed.data
   if (prompt.length * n > MAX_CHOICES)

@@ -82,9 +82,9 @@ describe('temperature, top_k, top_p, min_p', () => {
   test('top_k 3 takes one of the three likeliest tokens', async () => {
     const likeliest = [...(await firstToken({})).keys()].slice(0, 3)
     const { choices } = await engine.chat({ top_k: 3, max_tokens: 1, n: 12, seed: 1 })
-    const taken = new Set(choices.map(({ message }) => message.content ?? ''))
-    expect(likeliest).toEqual(expect.arrayContaining([...taken]))
-    expect(taken.size).toBeGreaterThan(1)
+    const samples = new Set(choices.map(({ message }) => message.content ?? ''))
+    expect(likeliest).toEqual(expect.arrayContaining([...samples]))
+    expect(samples.size).toBeGreaterThan(1)
   })
 })
 

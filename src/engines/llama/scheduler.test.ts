@@ -41,12 +41,12 @@ test('does not discard an idle sequence for a few shared tokens', async () => {
 
 test('does not discard a conversation for a shared system prompt', async () => {
   const opening = range(200)
-  const mine = [...opening, ...range(800, 10_000)]
-  const scheduler = new Scheduler([sequence('mine', mine), sequence('free')], 0)
-  const used = await enter(scheduler, mine)
+  const conversation = [...opening, ...range(800, 10_000)]
+  const scheduler = new Scheduler([sequence('mine', conversation), sequence('free')], 0)
+  const used = await enter(scheduler, conversation)
   used.leave()
   expect((await enter(scheduler, [...opening, ...range(50, 20_000)])).sequence.name).toBe('free')
-  expect((await enter(scheduler, [...mine, ...range(100, 30_000)])).sequence.name).toBe('mine')
+  expect((await enter(scheduler, [...conversation, ...range(100, 30_000)])).sequence.name).toBe('mine')
 })
 
 test('among equals uses the sequence that was idle longest', async () => {
@@ -76,10 +76,10 @@ test('serves waiting requests in order', async () => {
 test('removes a cancelled request from the queue', async () => {
   const scheduler = new Scheduler([sequence('a')], 2)
   const first = await enter(scheduler)
-  const gone = new AbortController()
-  const cancelled = scheduler.enter([], gone.signal)
+  const disconnect = new AbortController()
+  const cancelled = scheduler.enter([], disconnect.signal)
   const next = enter(scheduler)
-  gone.abort()
+  disconnect.abort()
   expect(cancelled.ok && (await cancelled.value)).toBeUndefined()
   expect(scheduler.deferred).toBe(1)
   first.leave()

@@ -10,29 +10,29 @@ export interface Released {
 
 export class StopText {
   readonly #stops: readonly string[]
-  #held = ''
+  #heldText = ''
 
   constructor(stops: readonly string[]) {
     this.#stops = stops
   }
 
   push(text: string): Released {
-    const all = this.#held + text
-    const found = this.#stops.map((stop) => all.indexOf(stop)).filter((at) => at >= 0)
-    if (found.length > 0) {
-      this.#held = ''
-      return { text: all.slice(0, Math.min(...found)), stopped: true }
+    const all = this.#heldText + text
+    const positions = this.#stops.map((stop) => all.indexOf(stop)).filter((at) => at >= 0)
+    if (positions.length > 0) {
+      this.#heldText = ''
+      return { text: all.slice(0, Math.min(...positions)), stopped: true }
     }
-    const held = this.#heldChars(all)
-    this.#held = all.slice(all.length - held)
-    return { text: all.slice(0, all.length - held), stopped: false }
+    const heldLength = this.#heldChars(all)
+    this.#heldText = all.slice(all.length - heldLength)
+    return { text: all.slice(0, all.length - heldLength), stopped: false }
   }
 
   /** The text is complete, so the held-back part is not a stop text. */
   end(): string {
-    const rest = this.#held
-    this.#held = ''
-    return rest
+    const text = this.#heldText
+    this.#heldText = ''
+    return text
   }
 
   /** Length of the longest suffix that begins a stop text. */

@@ -87,7 +87,7 @@ export class ToolCallReader {
   readonly #syntax: ToolSyntax
   readonly #names: ReadonlySet<string>
   /** Text that may be a call or the beginning of one. */
-  #held = ''
+  #heldText = ''
   #isBegun = false
   #count = 0
 
@@ -101,24 +101,24 @@ export class ToolCallReader {
   }
 
   push(piece: string): ReadCalls {
-    this.#held += piece
+    this.#heldText += piece
     return this.#syntax.open === '' ? this.#readBare() : this.#readTagged()
   }
 
   end(): ReadCalls {
-    const text = this.#held
-    this.#held = ''
+    const text = this.#heldText
+    this.#heldText = ''
     const call = this.#syntax.open === '' ? this.#readCall(text) : undefined
     return call === undefined ? { text, calls: [] } : { text: '', calls: [call] }
   }
 
   /** Without marks, only an answer that is JSON from its first character can be a call. */
   #readBare(): ReadCalls {
-    const isOpen = !this.#isBegun && /^\s*(\{|$)/.test(this.#held)
+    const isOpen = !this.#isBegun && /^\s*(\{|$)/.test(this.#heldText)
     if (isOpen) return { text: '', calls: [] }
     this.#isBegun = true
-    const text = this.#held
-    this.#held = ''
+    const text = this.#heldText
+    this.#heldText = ''
     return { text, calls: [] }
   }
 
@@ -127,21 +127,21 @@ export class ToolCallReader {
     const calls: ToolCall[] = []
     let text = ''
     for (;;) {
-      const begin = this.#held.indexOf(open)
+      const begin = this.#heldText.indexOf(open)
       if (begin < 0) {
-        const kept = overlap(this.#held, open)
-        text += this.#held.slice(0, this.#held.length - kept)
-        this.#held = this.#held.slice(this.#held.length - kept)
+        const keepLength = overlap(this.#heldText, open)
+        text += this.#heldText.slice(0, this.#heldText.length - keepLength)
+        this.#heldText = this.#heldText.slice(this.#heldText.length - keepLength)
         break
       }
-      text += this.#held.slice(0, begin)
-      this.#held = this.#held.slice(begin)
-      const end = this.#held.indexOf(close)
+      text += this.#heldText.slice(0, begin)
+      this.#heldText = this.#heldText.slice(begin)
+      const end = this.#heldText.indexOf(close)
       if (end < 0) break
-      const call = this.#readCall(this.#held.slice(open.length, end))
-      if (call === undefined) text += this.#held.slice(0, end + close.length)
+      const call = this.#readCall(this.#heldText.slice(open.length, end))
+      if (call === undefined) text += this.#heldText.slice(0, end + close.length)
       else calls.push(call)
-      this.#held = this.#held.slice(end + close.length)
+      this.#heldText = this.#heldText.slice(end + close.length)
     }
     // White space between calls is layout, not text.
     return { text: this.#count > 0 && text.trim() === '' ? '' : text, calls }

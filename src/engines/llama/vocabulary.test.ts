@@ -18,27 +18,27 @@ function vocabulary(vocabularyType: LlamaVocabularyType, texts: Readonly<Record<
   return new Vocabulary(source as unknown as VocabularySource)
 }
 
-const shown = (vocab: Vocabulary, token: number): string => vocab.bytesOf(token as Token).toString('hex')
+const hexOf = (vocab: Vocabulary, token: number): string => vocab.bytesOf(token as Token).toString('hex')
 
 test('decodes byte-level token names', () => {
   const vocab = vocabulary(LlamaVocabularyType.bpe, { Ġhi: 'normal', Ã: 'normal', '<é>': 'userDefined', 世: 'normal' })
-  expect(shown(vocab, 0)).toBe(Buffer.from(' hi').toString('hex'))
-  expect(shown(vocab, 1)).toBe('c3')
-  expect(shown(vocab, 2)).toBe(Buffer.from('<é>').toString('hex'))
-  expect(shown(vocab, 3)).toBe(Buffer.from('世').toString('hex'))
+  expect(hexOf(vocab, 0)).toBe(Buffer.from(' hi').toString('hex'))
+  expect(hexOf(vocab, 1)).toBe('c3')
+  expect(hexOf(vocab, 2)).toBe(Buffer.from('<é>').toString('hex'))
+  expect(hexOf(vocab, 3)).toBe(Buffer.from('世').toString('hex'))
 })
 
 test('decodes SentencePiece names, with a mark for a space and bytes in hex', () => {
   const vocab = vocabulary(LlamaVocabularyType.spm, { '▁hé': 'normal', '<0xE2>': 'byte', '</s>': 'control' })
-  expect(shown(vocab, 0)).toBe(Buffer.from(' hé').toString('hex'))
-  expect(shown(vocab, 1)).toBe('e2')
-  expect(shown(vocab, 2)).toBe('')
+  expect(hexOf(vocab, 0)).toBe(Buffer.from(' hé').toString('hex'))
+  expect(hexOf(vocab, 1)).toBe('e2')
+  expect(hexOf(vocab, 2)).toBe('')
   expect(vocab.bytesOf(2 as Token, true).toString()).toBe('</s>')
   expect(vocab.specialTexts).toEqual(['</s>'])
 })
 
 test('uses the library for other vocabularies', () => {
-  expect(shown(vocabulary(LlamaVocabularyType.wpm, { a: 'normal' }), 0)).toBe(Buffer.from('token 0').toString('hex'))
+  expect(hexOf(vocabulary(LlamaVocabularyType.wpm, { a: 'normal' }), 0)).toBe(Buffer.from('token 0').toString('hex'))
 })
 
 test('starts a prompt with exactly one beginning-of-sequence token', () => {

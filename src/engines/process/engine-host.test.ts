@@ -140,12 +140,12 @@ async function ready(model: string): Promise<Extract<LocalState, { kind: 'ready'
 
 /** Every state change from now on. */
 function follow(model: string): LocalState[] {
-  const seen: LocalState[] = []
+  const states: LocalState[] = []
   host.onChange(() => {
     const state = host.stateOf(model)
-    if (state !== undefined && state !== seen.at(-1)) seen.push(state)
+    if (state !== undefined && state !== states.at(-1)) states.push(state)
   })
-  return seen
+  return states
 }
 
 /** The engine's answer. undefined: the connection closed without one. */
@@ -164,7 +164,7 @@ function call(socketPath: string, path: string): Promise<string | undefined> {
 describe('an engine', () => {
   test('gets its files, starts, and reports its state until it is ready', async () => {
     server.answer = (_, response) => void response.end(weights)
-    const seen = follow('house/chat')
+    const states = follow('house/chat')
     host.setModels([chat()])
     expect(host.stateOf('house/chat')).toEqual({ kind: 'pulling', doneBytes: 0, totalBytes: null })
     const { socketPath, facts } = await ready('house/chat')
@@ -175,7 +175,7 @@ describe('an engine', () => {
     expect(starts().map(({ config }) => config)).toEqual([
       { model: 'house/chat', file, socketPath, contextTokens: 128, sequences: 4, queue: 64, threads: null },
     ])
-    expect([...new Set(seen.map(({ kind }) => kind))]).toEqual(['pulling', 'loading', 'ready'])
+    expect([...new Set(states.map(({ kind }) => kind))]).toEqual(['pulling', 'loading', 'ready'])
     expect(host.stateOf('unheard of')).toBeUndefined()
   })
 
@@ -197,13 +197,13 @@ describe('an engine', () => {
   test('that crashes is reported with its last output and restarted', async () => {
     host.setModels([voice()])
     const { socketPath } = await ready('voice')
-    const seen = follow('voice')
+    const states = follow('voice')
     expect(await call(socketPath, '/crash')).toBeUndefined()
     await waitFor('another start', () => startsOf('voice').length >= 2)
     await ready('voice')
     expect(crashes).toEqual([['voice', 'The engine exited with status 3: something went very wrong']])
-    expect(seen.map(({ kind }) => kind)).toEqual(['failed', 'loading', 'ready'])
-    expect(seen[0]).toMatchObject({ message: crashes[0]?.[1], retryInMs: 5 })
+    expect(states.map(({ kind }) => kind)).toEqual(['failed', 'loading', 'ready'])
+    expect(states[0]).toMatchObject({ message: crashes[0]?.[1], retryInMs: 5 })
     expect(await call(socketPath, '/anything')).toBe('ok')
   })
 
@@ -242,9 +242,9 @@ describe('an engine', () => {
 
   test('that cannot start is retried with backoff', async () => {
     set('broken', true)
-    const seen = follow('voice')
+    const states = follow('voice')
     host.setModels([voice()])
-    const failures = (): LocalState[] => seen.filter(({ kind }) => kind === 'failed')
+    const failures = (): LocalState[] => states.filter(({ kind }) => kind === 'failed')
     await waitFor('five failures', () => failures().length >= 5)
     expect(failures().slice(0, 5)).toEqual(
       [5, 10, 20, 40, 40].map((retryInMs) => ({
@@ -262,10 +262,10 @@ describe('files', () => {
   test('that cannot be downloaded are reported and retried', async () => {
     let isThere = false
     server.answer = (_, response) => void (isThere ? response.end(weights) : response.writeHead(503).end())
-    const seen = follow('house/chat')
+    const states = follow('house/chat')
     host.setModels([chat()])
-    await waitFor('a failure', () => seen.some(({ kind }) => kind === 'failed'))
-    expect(seen.find(({ kind }) => kind === 'failed')).toMatchObject({ message: expect.stringContaining('503') })
+    await waitFor('a failure', () => states.some(({ kind }) => kind === 'failed'))
+    expect(states.find(({ kind }) => kind === 'failed')).toMatchObject({ message: expect.stringContaining('503') })
     expect(starts()).toEqual([])
     isThere = true
     await ready('house/chat')
@@ -289,9 +289,9 @@ describe('files', () => {
   test('report download progress a few times per second', async () => {
     const chunk = Buffer.alloc(10_000)
     let response: http.ServerResponse | undefined
-    server.answer = (_, given) => {
-      response = given
-      given.writeHead(200, { 'content-length': 3_000_000 }).flushHeaders()
+    server.answer = (_, current) => {
+      response = current
+      current.writeHead(200, { 'content-length': 3_000_000 }).flushHeaders()
     }
     let calls = 0
     host.onChange(() => (calls += 1))

@@ -96,17 +96,17 @@ export function makeEngineHost(options: EngineHostOptions): LocalEngines {
     },
     setModels: (models) => {
       if (isClosed) return
-      const wanted = new Map(models.map((model) => [model.name, model]))
+      const modelsByName = new Map(models.map((model) => [model.name, model]))
       const keyOf = ({ engine, files, contextTokens }: LocalModel): string =>
         JSON.stringify([engine, files, contextTokens])
       let isChanged = false
       for (const [name, one] of running) {
-        const model = wanted.get(name)
+        const model = modelsByName.get(name)
         if (model !== undefined && keyOf(model) === one.key) continue
         end(name, one)
         isChanged = true
       }
-      for (const model of wanted.values()) {
+      for (const model of modelsByName.values()) {
         if (running.has(model.name)) continue
         start(model, keyOf(model))
         isChanged = true

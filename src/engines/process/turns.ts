@@ -7,15 +7,15 @@ export interface Turns {
 
 export function makeTurns(limit: number): Turns {
   const waiting = new Set<() => void>()
-  let taken = 0
+  let inUse = 0
 
   const giveBack = (): void => {
-    taken -= 1
+    inUse -= 1
     const [next] = waiting
     next?.()
   }
   const grant = (): (() => void) => {
-    taken += 1
+    inUse += 1
     let isOver = false
     return () => {
       if (!isOver) giveBack()
@@ -25,7 +25,7 @@ export function makeTurns(limit: number): Turns {
   return {
     take: async (signal) => {
       if (signal.aborted) return undefined
-      if (taken < limit) return grant()
+      if (inUse < limit) return grant()
       return new Promise((resolve) => {
         const go = (): void => {
           waiting.delete(go)

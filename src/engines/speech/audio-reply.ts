@@ -21,8 +21,8 @@ export interface AudioFacts {
 export class AudioReply {
   readonly #response: ServerResponse
   readonly #signal: AbortSignal
-  #held: Uint8Array[] = []
-  #heldBytes = 0
+  #chunks: Uint8Array[] = []
+  #chunkBytes = 0
   #isStreaming = false
 
   constructor(response: ServerResponse, signal: AbortSignal) {
@@ -31,9 +31,9 @@ export class AudioReply {
   }
 
   async add(mp3: Uint8Array): Promise<void> {
-    this.#held.push(mp3)
-    this.#heldBytes += mp3.length
-    if (this.#heldBytes < WHOLE_BYTES) return
+    this.#chunks.push(mp3)
+    this.#chunkBytes += mp3.length
+    if (this.#chunkBytes < WHOLE_BYTES) return
     if (!this.#isStreaming) {
       this.#isStreaming = true
       this.#response.writeHead(200, { 'content-type': 'application/json' })
@@ -45,9 +45,9 @@ export class AudioReply {
   }
 
   finish(facts: AudioFacts): void {
-    const rest = JSON.stringify(facts).slice(1)
-    if (this.#isStreaming) return void this.#response.end(`${this.#take(true)}",${rest}`)
-    const body = `{"audio":"${this.#take(true)}",${rest}`
+    const fields = JSON.stringify(facts).slice(1)
+    if (this.#isStreaming) return void this.#response.end(`${this.#take(true)}",${fields}`)
+    const body = `{"audio":"${this.#take(true)}",${fields}`
     this.#response
       .writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) })
       .end(body)
@@ -55,10 +55,10 @@ export class AudioReply {
 
   /** The buffered bytes as base64. Three bytes make four characters, so every part but the last is a multiple of three. */
   #take(isLast: boolean): string {
-    const bytes = Buffer.concat(this.#held)
+    const bytes = Buffer.concat(this.#chunks)
     const end = isLast ? bytes.length : bytes.length - (bytes.length % 3)
-    this.#held = [bytes.subarray(end)]
-    this.#heldBytes = bytes.length - end
+    this.#chunks = [bytes.subarray(end)]
+    this.#chunkBytes = bytes.length - end
     return bytes.toString('base64', 0, end)
   }
 }

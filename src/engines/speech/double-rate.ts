@@ -3,10 +3,10 @@
  * that is more than a tenth of a second, at 32 kHz less.
  */
 
-/** Neighbours on each side of a new sample. */
+/** Neighbors on each side of a new sample. */
 const TAPS = 16
 
-/** A new sample is the sum of its neighbours, weighted by a Blackman-windowed sinc. */
+/** A new sample is the sum of its neighbors, weighted by a Blackman-windowed sinc. */
 const weights = Float32Array.from({ length: TAPS }, (_, i) => {
   const distance = i + 0.5
   const fade = Math.PI * (1 + distance / TAPS)

@@ -38,10 +38,10 @@ export function sayOrdinal(digits: string): string {
 
 /** Reads four digits from 1100 to 2099 without a comma as a year: `nineteen eighty four`, `two thousand nine`. */
 export function sayYear(year: number): string {
-  const [century, rest] = [Math.trunc(year / 100), year % 100]
-  if (century === 20 && rest < 10) return sayWhole(year)
-  if (rest === 0) return `${sayWhole(century)} hundred`
-  return `${sayWhole(century)} ${rest < 10 ? 'oh ' : ''}${sayWhole(rest)}`
+  const [century, yearOfCentury] = [Math.trunc(year / 100), year % 100]
+  if (century === 20 && yearOfCentury < 10) return sayWhole(year)
+  if (yearOfCentury === 0) return `${sayWhole(century)} hundred`
+  return `${sayWhole(century)} ${yearOfCentury < 10 ? 'oh ' : ''}${sayWhole(yearOfCentury)}`
 }
 
 /** `3`, `05` → `three oh five`. */
@@ -64,16 +64,16 @@ function isOneNumber(digits: string): boolean {
 function sayWhole(value: number): string {
   if (value === 0) return 'zero'
   const groups: string[] = []
-  for (let rest = value, i = 0; rest > 0; rest = Math.trunc(rest / 1_000), i++) {
-    if (rest % 1_000 > 0) groups.unshift(`${sayHundreds(rest % 1_000)}${thousands[i] ?? ''}`)
+  for (let remaining = value, i = 0; remaining > 0; remaining = Math.trunc(remaining / 1_000), i++) {
+    if (remaining % 1_000 > 0) groups.unshift(`${sayHundreds(remaining % 1_000)}${thousands[i] ?? ''}`)
   }
   return groups.join(' ')
 }
 
 function sayHundreds(value: number): string {
-  const [hundreds, rest] = [Math.trunc(value / 100), value % 100]
-  const ten = tens[Math.trunc(rest / 10)] ?? ''
-  const low = rest < 20 ? small[rest] : rest % 10 === 0 ? ten : `${ten} ${small[rest % 10] ?? ''}`
-  const words = [...(hundreds > 0 ? [`${small[hundreds] ?? ''} hundred`] : []), ...(rest > 0 ? [low ?? ''] : [])]
+  const [hundreds, remainder] = [Math.trunc(value / 100), value % 100]
+  const ten = tens[Math.trunc(remainder / 10)] ?? ''
+  const low = remainder < 20 ? small[remainder] : remainder % 10 === 0 ? ten : `${ten} ${small[remainder % 10] ?? ''}`
+  const words = [...(hundreds > 0 ? [`${small[hundreds] ?? ''} hundred`] : []), ...(remainder > 0 ? [low ?? ''] : [])]
   return words.join(' ')
 }

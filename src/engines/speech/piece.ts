@@ -23,8 +23,8 @@ export function cutPieces(text: string, voice: Voice): Result<Piece[]> {
   for (const sentence of splitSentences(text)) {
     const folded = foldLetters(sentence.text)
     for (const letter of findUnspeakable(folded)) strange.add(letter)
-    const spoken = voice.family === 'vits' ? spellOut(folded) : folded.replaceAll(/[^\p{ASCII}]/gu, ' ')
-    const parts = cutLong(spoken, pieceChars).filter(hasWords)
+    const speakable = voice.family === 'vits' ? spellOut(folded) : folded.replaceAll(/[^\p{ASCII}]/gu, ' ')
+    const parts = cutLong(speakable, pieceChars).filter(hasWords)
     parts.forEach((part, i) =>
       pieces.push({ text: part, pauseMs: i < parts.length - 1 ? CUT_PAUSE_MS : after(sentence) }),
     )

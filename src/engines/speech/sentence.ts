@@ -75,14 +75,14 @@ function isEnd(block: string, at: number, marks: string, end: number): boolean {
 /** Each part has 1 to `maxChars` UTF-16 units. */
 export function cutLong(sentence: string, maxChars: number): string[] {
   const parts: string[] = []
-  let rest = sentence.trim()
-  while (rest.length > maxChars) {
-    const at = cutPlace(rest, maxChars)
-    const part = rest.slice(0, at).trim()
+  let remaining = sentence.trim()
+  while (remaining.length > maxChars) {
+    const at = cutPlace(remaining, maxChars)
+    const part = remaining.slice(0, at).trim()
     if (part !== '') parts.push(part)
-    rest = rest.slice(at).trim()
+    remaining = remaining.slice(at).trim()
   }
-  if (rest !== '') parts.push(rest)
+  if (remaining !== '') parts.push(remaining)
   return parts
 }
 

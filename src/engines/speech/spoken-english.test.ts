@@ -40,8 +40,8 @@ describe('spells out a text', () => {
     ],
     ["'tis rock 'n' roll", 'tis rock n roll'],
     ['*bold* _text_ 👍 [link]', 'bold text, link,'],
-  ])('%j', (text, spoken) => {
-    expect(say(text)).toBe(spoken)
+  ])('%j', (text, words) => {
+    expect(say(text)).toBe(words)
   })
 
   test('returns only words and punctuation for any text', () => {

@@ -117,7 +117,7 @@ const signs: ReadonlyArray<readonly [RegExp, string]> = [
 /** Converts a folded text to English words, commas and sentence marks. */
 export function spellOut(folded: string): string {
   let text = calmCapitals(folded)
-    .replaceAll(abbreviation, (found) => abbreviations[found.toLowerCase()] ?? found)
+    .replaceAll(abbreviation, (match) => abbreviations[match.toLowerCase()] ?? match)
     .replaceAll(/\bno\.\s?(?=\d)/gi, 'number ')
     .replaceAll(amount, (_, sign: string, value: string, scale?: string) => sayAmount(sign, value, scale))
     .replaceAll(/\b([01]?\d|2[0-3]):([0-5]\d)\b/g, (_, h: string, m: string) => sayTime(Number(h), Number(m)))

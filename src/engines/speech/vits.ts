@@ -7,7 +7,7 @@ import { createRequire } from 'node:module'
 import type { InferenceSession, Tensor, TensorConstructor } from 'onnxruntime-node'
 import { z } from 'zod'
 import { openOnnxModel } from '../onnx-model.ts'
-import type { Synthesiser } from './voice-thread.ts'
+import type { Synthesizer } from './voice-thread.ts'
 
 /** The model's published defaults: how much sound and rhythm vary between readings. */
 const SOUND_NOISE = 0.667
@@ -23,7 +23,7 @@ const metadataForm = z.object({
   spk2id: z.record(z.string(), z.int()),
 })
 
-export async function loadVits(threads: number): Promise<Synthesiser> {
+export async function loadVits(threads: number): Promise<Synthesizer> {
   const { resolve } = createRequire(import.meta.url)
   const assetOf = (name: string): string => resolve(`@dittli/tts-en/assets/en/${name}`)
   const { graphemeToPhonemeEN: toPhonemes } = await import('@dittli/tts-en')

@@ -7,7 +7,7 @@ import { Mp3Writers, type Mp3Writer } from './mp3.ts'
 import { stretchTime } from './time-stretch.ts'
 import { families, type Kbps, type SampleRate, type VoiceFamily } from './voice.ts'
 
-export interface Synthesiser {
+export interface Synthesizer {
   /** Samples from -1 to 1, at the voice's rate. */
   speak(voice: string, text: string, speed: number): Promise<Float32Array>
 }
@@ -84,12 +84,12 @@ export class VoiceThread {
 /** The thread's side; runs as long as its process. */
 export async function runVoiceThread(
   start: ThreadStart,
-  load: Readonly<Record<VoiceFamily, (threads: number) => Promise<Synthesiser>>>,
+  load: Readonly<Record<VoiceFamily, (threads: number) => Promise<Synthesizer>>>,
 ): Promise<void> {
   const port = parentPort
   if (port === null) throw new Error('not in a thread')
-  const [synthesiser, writers] = await Promise.all([load[start.family](start.threads), Mp3Writers.load()])
-  const speaker = new Speaker(start.family, synthesiser, writers)
+  const [synthesizer, writers] = await Promise.all([load[start.family](start.threads), Mp3Writers.load()])
+  const speaker = new Speaker(start.family, synthesizer, writers)
   let turn: Promise<void> = Promise.resolve()
   const answer = async (job: PieceJob): Promise<void> => {
     try {
@@ -109,13 +109,13 @@ export async function runVoiceThread(
 
 class Speaker {
   readonly #family: VoiceFamily
-  readonly #synthesiser: Synthesiser
+  readonly #synthesizer: Synthesizer
   readonly #writers: Mp3Writers
   readonly #open = new Map<number, Mp3Writer>()
 
-  constructor(family: VoiceFamily, synthesiser: Synthesiser, writers: Mp3Writers) {
+  constructor(family: VoiceFamily, synthesizer: Synthesizer, writers: Mp3Writers) {
     this.#family = family
-    this.#synthesiser = synthesiser
+    this.#synthesizer = synthesizer
     this.#writers = writers
   }
 
@@ -128,8 +128,8 @@ class Speaker {
     }
     const { speeds } = families[this.#family]
     const own = Math.min(Math.max(speed, speeds.min), speeds.max)
-    const spoken = await this.#synthesiser.speak(voice, text, own)
-    const sound = own === speed ? spoken : stretchTime(spoken, speed / own, sampleRate)
+    const speech = await this.#synthesizer.speak(voice, text, own)
+    const sound = own === speed ? speech : stretchTime(speech, speed / own, sampleRate)
     const pause = Math.round((pauseMs / 1_000 / speed) * sampleRate)
     const samples = new Float32Array(sound.length + pause)
     samples.set(sound)

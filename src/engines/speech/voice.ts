@@ -14,14 +14,14 @@ export type Kbps = 64 | 48 | 40 | 32
 export interface Voice {
   readonly speaker: string
   readonly family: VoiceFamily
-  /** Its name in the synthesiser. */
+  /** Its name in the synthesizer. */
   readonly internalName: string
   readonly language: string
   readonly sampleRate: SampleRate
 }
 
 export interface FamilyFacts {
-  /** Speeds at which the synthesiser sounds good. Beyond them the sound is stretched or shortened afterwards. */
+  /** Speeds at which the synthesizer sounds good. Beyond them the sound is stretched or shortened afterwards. */
   readonly speeds: { readonly min: number; readonly max: number }
   /** Maximum length of a piece. Time and memory of the neural voice grow with its square. */
   readonly pieceChars: number
@@ -52,8 +52,8 @@ export function findVoice(speaker: string | undefined, language: string | undefi
     const available = [...new Set(voices.flatMap((voice) => [voice.language.split('-')[0] ?? '', voice.language]))]
     return failField(['language'], 'not_available', { name: 'language', available })
   }
-  const found = speaker === undefined ? inLanguage[0] : inLanguage.find((voice) => isCalled(voice, speaker))
-  if (found !== undefined) return ok(found)
+  const match = speaker === undefined ? inLanguage[0] : inLanguage.find((voice) => isCalled(voice, speaker))
+  if (match !== undefined) return ok(match)
   return failField(['speaker'], 'not_available', {
     name: 'speaker',
     available: inLanguage.map((voice) => voice.speaker),
@@ -72,9 +72,9 @@ export function chooseKbps(voice: Voice, chars: number, speed: number): Kbps {
 }
 
 function speaks(voice: Voice, language: string): boolean {
-  const asked = language.toLowerCase().replaceAll('_', '-')
+  const tag = language.toLowerCase().replaceAll('_', '-')
   const own = voice.language.toLowerCase()
-  return own === asked || own.startsWith(`${asked}-`)
+  return own === tag || own.startsWith(`${tag}-`)
 }
 
 /**
@@ -86,6 +86,6 @@ const defaultAliases: ReadonlySet<string> = new Set(
 )
 
 function isCalled(voice: Voice, speaker: string): boolean {
-  const asked = speaker.toLowerCase().replaceAll('_', '-')
-  return voice.speaker === asked || (voice === voices[0] && defaultAliases.has(asked))
+  const name = speaker.toLowerCase().replaceAll('_', '-')
+  return voice.speaker === name || (voice === voices[0] && defaultAliases.has(name))
 }
