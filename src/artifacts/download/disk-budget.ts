@@ -45,28 +45,28 @@ export function makeDiskBudget(options: {
   }
 
   const open = (): Room => {
-    let held = 0
+    let reserved = 0
     const need = async (bytes: number): Promise<Failure | undefined> => {
-      const more = bytes - held
+      const more = bytes - reserved
       if (more <= 0) return undefined
       const refused = await promise(more)
-      if (refused === undefined) held += more
+      if (refused === undefined) reserved += more
       return refused
     }
     return {
       need,
       take: async (bytes) => {
-        if (held < bytes && (await need(Math.max(bytes, STEP_BYTES))) !== undefined) {
+        if (reserved < bytes && (await need(Math.max(bytes, STEP_BYTES))) !== undefined) {
           const refused = await need(bytes)
           if (refused !== undefined) return refused
         }
-        held -= bytes
+        reserved -= bytes
         promised -= bytes
         return undefined
       },
       close: () => {
-        promised -= held
-        held = 0
+        promised -= reserved
+        reserved = 0
       },
     }
   }
@@ -79,7 +79,7 @@ export async function measure(dir: string): Promise<number> {
   for (const entry of await fs.readdir(dir, { withFileTypes: true, recursive: true }).catch(unlessGone([]))) {
     if (!entry.isFile()) continue
     // A file may be deleted in between.
-    sum += await fs.stat(path.join(entry.parentPath, entry.name)).then((found) => found.size, unlessGone(0))
+    sum += await fs.stat(path.join(entry.parentPath, entry.name)).then((stats) => stats.size, unlessGone(0))
   }
   return sum
 }

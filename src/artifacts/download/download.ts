@@ -52,26 +52,26 @@ export interface Downloaded {
   readonly isContinued: boolean
 }
 
-export async function download(tools: Tools, wanted: DownloadRequest): Promise<Result<Downloaded>> {
-  const part = await openPart(wanted.partPath)
+export async function download(tools: Tools, request: DownloadRequest): Promise<Result<Downloaded>> {
+  const part = await openPart(request.partPath)
   try {
     if (part.note.isWhole) {
-      wanted.onBytes(part.bytes, part.bytes)
+      request.onBytes(part.bytes, part.bytes)
       return ok({ bytes: part.bytes, isContinued: true })
     }
     let isContinued = part.bytes > 0
     let furthest = part.bytes
     for (let attempts = 1, idle = 0; ; attempts += 1) {
-      const failure = await attempt(tools, wanted, part)
+      const failure = await attempt(tools, request, part)
       if (failure === undefined) return ok({ bytes: part.bytes, isContinued })
-      if (failure.reason === 'wrong_size' || failure.kind === 'no_capacity') await dropPart(wanted.partPath)
+      if (failure.reason === 'wrong_size' || failure.kind === 'no_capacity') await dropPart(request.partPath)
       if (failure.kind !== 'unavailable') return failure
-      if (wanted.signal.aborted) return cancelled()
+      if (request.signal.aborted) return cancelled()
       idle = part.bytes > furthest ? 0 : idle + 1
       furthest = Math.max(furthest, part.bytes)
       isContinued ||= part.bytes > 0
       if (idle >= MAX_IDLE_ATTEMPTS || attempts >= MAX_ATTEMPTS) return failure
-      if (!(await pause(tools.limits, idle, failure, wanted.signal))) return cancelled()
+      if (!(await pause(tools.limits, idle, failure, request.signal))) return cancelled()
     }
   } finally {
     await part.close()
@@ -81,13 +81,13 @@ export async function download(tools: Tools, wanted: DownloadRequest): Promise<R
 /** A small JSON document, with the same retries. */
 export async function downloadJson(
   tools: Tools,
-  wanted: Address & { readonly accept: string; readonly limitBytes: number; readonly signal: AbortSignal },
+  request: Address & { readonly accept: string; readonly limitBytes: number; readonly signal: AbortSignal },
 ): Promise<Result<unknown>> {
   for (let attempts = 1; ; attempts += 1) {
-    const answer = await readJson(tools, wanted)
-    if (wanted.signal.aborted) return cancelled()
+    const answer = await readJson(tools, request)
+    if (request.signal.aborted) return cancelled()
     if (answer.ok || answer.kind !== 'unavailable' || attempts >= MAX_IDLE_ATTEMPTS) return answer
-    if (!(await pause(tools.limits, attempts, answer, wanted.signal))) return cancelled()
+    if (!(await pause(tools.limits, attempts, answer, request.signal))) return cancelled()
   }
 }
 
@@ -96,22 +96,22 @@ export function cancelled(): Failure {
 }
 
 /** undefined: complete. */
-async function attempt(tools: Tools, wanted: DownloadRequest, part: PartFile): Promise<Failure | undefined> {
+async function attempt(tools: Tools, request: DownloadRequest, part: PartFile): Promise<Failure | undefined> {
   const { validator, safeBytes } = part.note
-  await part.cutTo(wanted.isChecked || validator !== null ? safeBytes : 0)
+  await part.cutTo(request.isChecked || validator !== null ? safeBytes : 0)
   const headers = {
     ...(part.bytes > 0 ? { range: `bytes=${part.bytes}-` } : {}),
     ...(part.bytes > 0 && validator !== null ? { 'if-range': validator } : {}),
   }
-  const watch = watchSilence(tools.limits.stallMs, wanted.signal)
+  const watch = watchSilence(tools.limits.stallMs, request.signal)
   try {
-    const got = await tools.getter.get(wanted.url, { ...wanted, headers, signal: watch.signal })
-    if (!got.ok) return watch.isSilent() ? silent(wanted, watch) : got
+    const response = await tools.getter.get(request.url, { ...request, headers, signal: watch.signal })
+    if (!response.ok) return watch.isSilent() ? silent(request, watch) : response
     try {
-      return await receive(wanted, part, got.value, watch)
+      return await receive(request, part, response.value, watch)
     } finally {
       // No effect on a body that was read to its end.
-      got.value.body.destroy()
+      response.value.body.destroy()
       await part.checkpoint()
     }
   } finally {
@@ -120,12 +120,12 @@ async function attempt(tools: Tools, wanted: DownloadRequest, part: PartFile): P
 }
 
 async function receive(
-  wanted: DownloadRequest,
+  request: DownloadRequest,
   part: PartFile,
   answer: Answer,
   watch: SilenceWatch,
 ): Promise<Failure | undefined> {
-  const where = whereOf(wanted.url)
+  const where = whereOf(request.url)
   const range = /^bytes (?:(\d+)-\d+|\*)\/(\d+|\*)$/.exec(headerOf(answer, 'content-range') ?? '')
   if (answer.status === 416 && part.bytes > 0 && numberOf(range?.[2]) === part.bytes) {
     await part.finish()
@@ -146,30 +146,30 @@ async function receive(
   if (answer.status === 200) await part.cutTo(0)
   const totalBytes = numberOf(answer.status === 200 ? headerOf(answer, 'content-length') : range?.[2])
   if (totalBytes !== null) {
-    const tooMuch = wrongSize(where, wanted.bytes, totalBytes) ?? (await wanted.room.need(totalBytes - part.bytes))
+    const tooMuch = wrongSize(where, request.bytes, totalBytes) ?? (await request.room.need(totalBytes - part.bytes))
     if (tooMuch !== undefined) return tooMuch
   }
   await part.begin(validatorOf(answer) ?? (answer.status === 206 ? part.note.validator : null))
-  return writeBody(wanted, part, totalBytes, readBody(answer, watch))
+  return writeBody(request, part, totalBytes, readBody(answer, watch))
 }
 
 async function writeBody(
-  wanted: DownloadRequest,
+  request: DownloadRequest,
   part: PartFile,
   totalBytes: number | null,
   body: AsyncIterable<Buffer | BodyEnd>,
 ): Promise<Failure | undefined> {
-  const where = whereOf(wanted.url)
-  wanted.onBytes(part.bytes, totalBytes)
+  const where = whereOf(request.url)
+  request.onBytes(part.bytes, totalBytes)
   for await (const chunk of body) {
-    if ('why' in chunk) return brokenOff(wanted, chunk)
-    const refused = (await wanted.room.take(chunk.length)) ?? (await part.append(chunk))
+    if ('why' in chunk) return brokenOff(request, chunk)
+    const refused = (await request.room.take(chunk.length)) ?? (await part.append(chunk))
     if (refused !== undefined) return refused
-    if (wanted.bytes !== null && part.bytes > wanted.bytes) return wrongSize(where, wanted.bytes, part.bytes)
-    wanted.onBytes(part.bytes, totalBytes)
+    if (request.bytes !== null && part.bytes > request.bytes) return wrongSize(where, request.bytes, part.bytes)
+    request.onBytes(part.bytes, totalBytes)
   }
-  if (totalBytes !== null && part.bytes < totalBytes) return brokenOff(wanted, { why: 'it ended early' })
-  const refused = wrongSize(where, wanted.bytes, part.bytes)
+  if (totalBytes !== null && part.bytes < totalBytes) return brokenOff(request, { why: 'it ended early' })
+  const refused = wrongSize(where, request.bytes, part.bytes)
   if (refused === undefined) await part.finish()
   return refused
 }
@@ -196,27 +196,27 @@ async function* readBody(answer: Answer, watch: SilenceWatch): AsyncGenerator<Bu
   }
 }
 
-async function readJson(tools: Tools, wanted: Parameters<typeof downloadJson>[1]): Promise<Result<unknown>> {
-  const where = whereOf(wanted.url)
-  const watch = watchSilence(tools.limits.stallMs, wanted.signal)
+async function readJson(tools: Tools, request: Parameters<typeof downloadJson>[1]): Promise<Result<unknown>> {
+  const where = whereOf(request.url)
+  const watch = watchSilence(tools.limits.stallMs, request.signal)
   try {
-    const headers = { accept: wanted.accept }
-    const got = await tools.getter.get(wanted.url, { ...wanted, headers, signal: watch.signal })
-    if (!got.ok) return watch.isSilent() ? silent(wanted, watch) : got
-    const refused = (await refusalOf(got.value)) ?? encodedAnswer(got.value, where)
+    const headers = { accept: request.accept }
+    const response = await tools.getter.get(request.url, { ...request, headers, signal: watch.signal })
+    if (!response.ok) return watch.isSilent() ? silent(request, watch) : response
+    const refused = (await refusalOf(response.value)) ?? encodedAnswer(response.value, where)
     if (refused !== undefined) {
-      got.value.body.destroy()
+      response.value.body.destroy()
       return refused
     }
     const chunks: Buffer[] = []
     let bytes = 0
-    for await (const chunk of readBody(got.value, watch)) {
-      if ('why' in chunk) return brokenOff(wanted, chunk)
+    for await (const chunk of readBody(response.value, watch)) {
+      if ('why' in chunk) return brokenOff(request, chunk)
       bytes += chunk.length
       chunks.push(chunk)
-      if (bytes > wanted.limitBytes) {
-        got.value.body.destroy()
-        return fail('bad_answer', { url: where, cause: `more than ${wanted.limitBytes} bytes` })
+      if (bytes > request.limitBytes) {
+        response.value.body.destroy()
+        return fail('bad_answer', { url: where, cause: `more than ${request.limitBytes} bytes` })
       }
     }
     return parseJson(Buffer.concat(chunks).toString('utf8'), where)
@@ -239,17 +239,17 @@ function encodedAnswer(answer: Answer, where: string): Failure | undefined {
   return fail('bad_answer', { url: where, cause: 'an encoding that was not requested' })
 }
 
-function brokenOff(wanted: Address, end: BodyEnd): Failure {
-  return fail('download_interrupted', { url: whereOf(wanted.url), cause: end.why })
+function brokenOff(address: Address, end: BodyEnd): Failure {
+  return fail('download_interrupted', { url: whereOf(address.url), cause: end.why })
 }
 
-function silent(wanted: Address, watch: SilenceWatch): Failure {
-  return fail('unreachable', { url: whereOf(wanted.url), cause: `no answer for ${watch.silenceMs / 1_000} s` })
+function silent(address: Address, watch: SilenceWatch): Failure {
+  return fail('unreachable', { url: whereOf(address.url), cause: `no answer for ${watch.silenceMs / 1_000} s` })
 }
 
-function wrongSize(where: string, wanted: number | null, got: number): Failure | undefined {
-  if (wanted === null || wanted === got) return undefined
-  return fail('wrong_size', { name: where, bytes: got, expectedBytes: wanted })
+function wrongSize(where: string, expectedBytes: number | null, bytes: number): Failure | undefined {
+  if (expectedBytes === null || expectedBytes === bytes) return undefined
+  return fail('wrong_size', { name: where, bytes, expectedBytes })
 }
 
 /** A tag and a date cannot be compared. */

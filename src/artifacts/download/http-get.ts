@@ -98,7 +98,7 @@ async function send(
   headers: Readonly<Record<string, string>>,
   signal: AbortSignal,
 ): Promise<Result<Answer>> {
-  const asked = (url.protocol === 'https:' ? https : http).get(url, {
+  const request = (url.protocol === 'https:' ? https : http).get(url, {
     lookup,
     signal,
     // No keep-alive: downloads are few and long.
@@ -106,16 +106,16 @@ async function send(
     // No compression: size and digest are those of the file.
     headers: { 'user-agent': 'Berth-Models/1', 'accept-encoding': 'identity', ...headers },
   })
-  const late = setTimeout(() => asked.destroy(new Error('no response in time')), CONNECT_MS)
+  const deadline = setTimeout(() => request.destroy(new Error('no response in time')), CONNECT_MS)
   try {
-    const body = await answerTo(asked)
+    const body = await answerTo(request)
     // Ignores errors on a body that is no longer read.
     body.on('error', () => {})
     return ok({ url: url.href, status: body.statusCode ?? 0, headers: body.headers, body })
   } catch (error) {
     return failureOf(url, error)
   } finally {
-    clearTimeout(late)
+    clearTimeout(deadline)
   }
 }
 

@@ -38,8 +38,8 @@ export async function openPart(partPath: string): Promise<PartFile> {
   await (await fs.open(partPath, 'a', 0o600)).close()
   const handle = await fs.open(partPath, 'r+')
   const notePath = notePathOf(partPath)
-  const found = await readNote(notePath)
-  let now: Note = found.safeBytes <= (await handle.stat()).size ? found : nothing
+  const earlier = await readNote(notePath)
+  let now: Note = earlier.safeBytes <= (await handle.stat()).size ? earlier : nothing
   let bytes = now.safeBytes
 
   const write = async (next: Note): Promise<void> => {

@@ -75,7 +75,7 @@ function asCause(text: string): string | null {
 
 /** Until its end, a limit, or an error: a body that breaks off still says what it said. */
 async function readStart({ body }: Answer): Promise<string> {
-  const late = setTimeout(() => body.destroy(), MAX_BODY_MS)
+  const deadline = setTimeout(() => body.destroy(), MAX_BODY_MS)
   const chunks: Buffer[] = []
   let bytes = 0
   try {
@@ -87,7 +87,7 @@ async function readStart({ body }: Answer): Promise<string> {
   } catch {
     // The status is the reason to report, not the connection.
   } finally {
-    clearTimeout(late)
+    clearTimeout(deadline)
   }
   return Buffer.concat(chunks).subarray(0, MAX_BODY_BYTES).toString('utf8')
 }

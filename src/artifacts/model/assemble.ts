@@ -28,16 +28,16 @@ export interface AssembleOptions {
   readonly folder: ModelFolder
   readonly room: Room
   readonly signal: AbortSignal
-  readonly fetchPiece: (wanted: PieceRequest) => Promise<Result<Piece>>
+  readonly fetchPiece: (request: PieceRequest) => Promise<Result<Piece>>
   readonly onBytes: (piece: number, doneBytes: number, totalBytes: number | null) => void
 }
 
-export async function assemble(wanted: WantedFile, options: AssembleOptions): Promise<Result<StoredFile>> {
+export async function assemble(wantedFile: WantedFile, options: AssembleOptions): Promise<Result<StoredFile>> {
   for (let tries = 1; ; tries += 1) {
-    const joined = await joinPieces(wanted, options)
+    const joined = await joinPieces(wantedFile, options)
     if (!joined.ok) return joined
-    const checked = await checkFile(wanted, joined.value.path, options.signal)
-    if (checked.ok) return ok(await giveName(wanted, joined.value.path, checked.value, options.folder))
+    const checked = await checkFile(wantedFile, joined.value.path, options.signal)
+    if (checked.ok) return ok(await giveName(wantedFile, joined.value.path, checked.value, options.folder))
     await joined.value.drop()
     if (tries >= MAX_TRIES || !joined.value.isContinued) return checked
   }
@@ -45,15 +45,16 @@ export async function assemble(wanted: WantedFile, options: AssembleOptions): Pr
 
 /** Checks size and digest. */
 export async function checkFile(
-  wanted: Pick<WantedFile, 'file' | 'bytes' | 'sha256'>,
+  wantedFile: Pick<WantedFile, 'file' | 'bytes' | 'sha256'>,
   place: string,
   signal: AbortSignal,
 ): Promise<Result<{ bytes: number; sha256: string; modifiedMs: number }>> {
   const { size: bytes, mtimeMs: modifiedMs } = await fs.stat(place)
-  if (wanted.bytes !== null && bytes !== wanted.bytes) return wrongBytes(wanted.file, wanted.bytes, bytes)
+  if (wantedFile.bytes !== null && bytes !== wantedFile.bytes)
+    return wrongBytes(wantedFile.file, wantedFile.bytes, bytes)
   const sha256 = (await hashFile(place, 'sha256', signal)).toString('hex')
-  if (wanted.sha256 === null || sha256 === wanted.sha256) return ok({ bytes, sha256, modifiedMs })
-  return fail('wrong_digest', { name: wanted.file, sha256, expectedSha256: wanted.sha256 })
+  if (wantedFile.sha256 === null || sha256 === wantedFile.sha256) return ok({ bytes, sha256, modifiedMs })
+  return fail('wrong_digest', { name: wantedFile.file, sha256, expectedSha256: wantedFile.sha256 })
 }
 
 const progress = z.object({ sources: z.array(z.string()), pieces: z.int().min(0), bytes: z.int().min(0) })
@@ -65,12 +66,12 @@ interface Joined {
   drop(): Promise<void>
 }
 
-async function joinPieces(wanted: WantedFile, options: AssembleOptions): Promise<Result<Joined>> {
-  const place = joinedPath(wanted, options.folder)
-  const begun = await readProgress(wanted, options.folder)
+async function joinPieces(wantedFile: WantedFile, options: AssembleOptions): Promise<Result<Joined>> {
+  const place = joinedPath(wantedFile, options.folder)
+  const begun = await readProgress(wantedFile, options.folder)
   let isContinued = begun.pieces > 0
   let { bytes } = begun
-  for (const [at, { source, bytes: pieceBytes, partName }] of wanted.pieces.entries()) {
+  for (const [at, { source, bytes: pieceBytes, partName }] of wantedFile.pieces.entries()) {
     if (at < begun.pieces) {
       options.onBytes(at, pieceBytes ?? 0, pieceBytes)
       continue
@@ -78,7 +79,7 @@ async function joinPieces(wanted: WantedFile, options: AssembleOptions): Promise
     const piece = await options.fetchPiece({
       source,
       bytes: pieceBytes,
-      isChecked: wanted.sha256 !== null,
+      isChecked: wantedFile.sha256 !== null,
       partPath: path.join(options.folder.partsPath, partName),
       room: options.room,
       signal: options.signal,
@@ -89,23 +90,23 @@ async function joinPieces(wanted: WantedFile, options: AssembleOptions): Promise
     const { ownPath } = piece.value
     const drop = (): Promise<void> => piece.value.discard()
     // A single unmodified piece needs no joining.
-    if (wanted.pieces.length === 1 && ownPath !== null) return ok({ path: ownPath, isContinued, drop })
+    if (wantedFile.pieces.length === 1 && ownPath !== null) return ok({ path: ownPath, isContinued, drop })
     const appended = await append(place, bytes, piece.value, { source, pieceBytes, room: options.room })
     if (!appended.ok) return appended
     bytes += appended.value
-    await writeProgress(wanted, options.folder, at + 1, bytes)
+    await writeProgress(wantedFile, options.folder, at + 1, bytes)
     await drop()
   }
-  return ok({ path: place, isContinued, drop: () => dropJoined(wanted, options.folder) })
+  return ok({ path: place, isContinued, drop: () => dropJoined(wantedFile, options.folder) })
 }
 
 async function append(
   place: string,
   from: number,
   piece: Piece,
-  wanted: { readonly source: string; readonly pieceBytes: number | null; readonly room: Room },
+  order: { readonly source: string; readonly pieceBytes: number | null; readonly room: Room },
 ): Promise<Result<number>> {
-  const { source, pieceBytes, room } = wanted
+  const { source, pieceBytes, room } = order
   const handle = await fs.open(place, from === 0 ? 'w' : 'r+', 0o600)
   let bytes = 0
   try {
@@ -134,12 +135,12 @@ async function giveUp(piece: Piece, failure: Failure): Promise<Failure> {
 }
 
 async function giveName(
-  wanted: WantedFile,
+  wantedFile: WantedFile,
   from: string,
   checked: { readonly bytes: number; readonly sha256: string; readonly modifiedMs: number },
   folder: ModelFolder,
 ): Promise<StoredFile> {
-  const place = path.join(folder.path, wanted.file)
+  const place = path.join(folder.path, wantedFile.file)
   const handle = await fs.open(from, 'r')
   try {
     await handle.sync()
@@ -148,11 +149,11 @@ async function giveName(
   }
   await fs.rename(from, place)
   await syncFolder(folder.path)
-  return { file: wanted.file, sources: sourcesOf(wanted), path: place, ...checked }
+  return { file: wantedFile.file, sources: sourcesOf(wantedFile), path: place, ...checked }
 }
 
-export function sourcesOf(wanted: WantedFile): string[] {
-  return wanted.pieces.map(({ source }) => source)
+export function sourcesOf(wantedFile: WantedFile): string[] {
+  return wantedFile.pieces.map(({ source }) => source)
 }
 
 /** Unknown if one of the sizes is unknown. */
@@ -160,34 +161,39 @@ export function addOrNull(sum: number | null, more: number | null): number | nul
   return sum === null || more === null ? null : sum + more
 }
 
-function joinedPath(wanted: WantedFile, folder: ModelFolder): string {
-  return path.join(folder.partsPath, `${wanted.file}.joined`)
+function joinedPath(wantedFile: WantedFile, folder: ModelFolder): string {
+  return path.join(folder.partsPath, `${wantedFile.file}.joined`)
 }
 
 /** The progress of an earlier attempt; none if the sources have changed. */
-async function readProgress(wanted: WantedFile, folder: ModelFolder): Promise<Progress> {
-  const none: Progress = { sources: sourcesOf(wanted), pieces: 0, bytes: 0 }
-  const text = await fs.readFile(`${joinedPath(wanted, folder)}.json`, 'utf8').catch(unlessGone(''))
-  const { size } = await fs.stat(joinedPath(wanted, folder)).catch(unlessGone({ size: -1 }))
+async function readProgress(wantedFile: WantedFile, folder: ModelFolder): Promise<Progress> {
+  const none: Progress = { sources: sourcesOf(wantedFile), pieces: 0, bytes: 0 }
+  const text = await fs.readFile(`${joinedPath(wantedFile, folder)}.json`, 'utf8').catch(unlessGone(''))
+  const { size } = await fs.stat(joinedPath(wantedFile, folder)).catch(unlessGone({ size: -1 }))
   try {
-    const found = progress.parse(JSON.parse(text))
-    const isSame = JSON.stringify(found.sources) === JSON.stringify(none.sources)
-    return isSame && size >= found.bytes ? found : none
+    const earlier = progress.parse(JSON.parse(text))
+    const isSame = JSON.stringify(earlier.sources) === JSON.stringify(none.sources)
+    return isSame && size >= earlier.bytes ? earlier : none
   } catch {
     return none
   }
 }
 
-async function writeProgress(wanted: WantedFile, folder: ModelFolder, pieces: number, bytes: number): Promise<void> {
-  const place = `${joinedPath(wanted, folder)}.json`
-  const next: Progress = { sources: sourcesOf(wanted), pieces, bytes }
+async function writeProgress(
+  wantedFile: WantedFile,
+  folder: ModelFolder,
+  pieces: number,
+  bytes: number,
+): Promise<void> {
+  const place = `${joinedPath(wantedFile, folder)}.json`
+  const next: Progress = { sources: sourcesOf(wantedFile), pieces, bytes }
   await fs.writeFile(`${place}.new`, JSON.stringify(next), { mode: 0o600 })
   await fs.rename(`${place}.new`, place)
 }
 
-async function dropJoined(wanted: WantedFile, folder: ModelFolder): Promise<void> {
-  await fs.rm(`${joinedPath(wanted, folder)}.json`, { force: true })
-  await fs.rm(joinedPath(wanted, folder), { force: true })
+async function dropJoined(wantedFile: WantedFile, folder: ModelFolder): Promise<void> {
+  await fs.rm(`${joinedPath(wantedFile, folder)}.json`, { force: true })
+  await fs.rm(joinedPath(wantedFile, folder), { force: true })
 }
 
 function wrongBytes(name: string, expectedBytes: number, bytes: number): Failure {

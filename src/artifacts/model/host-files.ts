@@ -59,35 +59,39 @@ export function makeHostFiles(options: HostFilesOptions): HostFiles {
   })
   const fetchFile = async (at: string, file: FetchedFile, { signal, onBytes }: FetchOptions): Promise<Result<void>> => {
     for (let tries = 1; ; tries += 1) {
-      const got = await download(tools, { ...addressOf(at), ...file, isChecked: true, signal, onBytes })
-      if (!got.ok) return got
+      const fetched = await download(tools, { ...addressOf(at), ...file, isChecked: true, signal, onBytes })
+      if (!fetched.ok) return fetched
       const sha256 = (await hashFile(file.partPath, 'sha256', signal)).toString('hex')
       if (sha256 === file.sha256) return ok(undefined)
       await dropPart(file.partPath)
       const name = path.basename(at)
-      if (tries >= MAX_TRIES || !got.value.isContinued)
+      if (tries >= MAX_TRIES || !fetched.value.isContinued)
         return fail('wrong_digest', { name, sha256, expectedSha256: file.sha256 })
     }
   }
   return {
     engineImage: async (signal) => {
-      const wanted = {
+      const request = {
         ...addressOf(ENGINE_IMAGE_PATH),
         accept: 'application/json',
         limitBytes: MAX_FACTS_BYTES,
         signal,
       }
-      const answer = await downloadJson(tools, wanted)
+      const answer = await downloadJson(tools, request)
       if (!answer.ok) return answer
       const facts = engineImageFacts.safeParse(answer.value)
       if (facts.success) return ok(facts.data)
-      return fail('bad_answer', { url: wanted.url, cause: 'an unknown description of its image' })
+      return fail('bad_answer', { url: request.url, cause: 'an unknown description of its image' })
     },
     fetchEngineImage: async ({ tag, bytes, sha256 }, folder, fetching) => {
       await fs.mkdir(folder, { recursive: true, mode: 0o700 })
       const partPath = path.join(folder, `${sha256}.part`)
-      const got = await fetchFile(`${ENGINE_IMAGE_PATH}/${tag}`, { partPath, bytes, sha256, room: anyRoom }, fetching)
-      return got.ok ? ok(partPath) : got
+      const fetched = await fetchFile(
+        `${ENGINE_IMAGE_PATH}/${tag}`,
+        { partPath, bytes, sha256, room: anyRoom },
+        fetching,
+      )
+      return fetched.ok ? ok(partPath) : fetched
     },
     fetchWeights: (workloadId, file, fetching) =>
       fetchFile(`${WEIGHTS_PATH}/${encodeURIComponent(workloadId)}/${file.sha256}`, file, fetching),

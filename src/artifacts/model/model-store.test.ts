@@ -57,11 +57,11 @@ type Handler = (request: Received, response: http.ServerResponse) => void
 /** A file server with range support. `cut` changes the bytes to send. */
 function serving(
   content: Buffer,
-  options: { etag?: string; cut?: (rest: Buffer, asked: number) => Buffer } = {},
+  options: { etag?: string; cut?: (rest: Buffer, requests: number) => Buffer } = {},
 ): Handler {
-  let asked = 0
+  let requests = 0
   return (request, response) => {
-    asked += 1
+    requests += 1
     const { etag, cut = (rest) => rest } = options
     const from = Number(/^bytes=(\d+)-$/.exec(request.headers['range'] ?? '')?.[1] ?? 0)
     const isSame = request.headers['if-range'] === undefined || request.headers['if-range'] === etag
@@ -71,7 +71,7 @@ function serving(
       ...(etag === undefined ? {} : { etag }),
       ...(isSame && from > 0 ? { 'content-range': `bytes ${from}-${content.length - 1}/${content.length}` } : {}),
     })
-    const sent = cut(rest, asked)
+    const sent = cut(rest, requests)
     if (sent.length === rest.length) response.end(sent)
     else if (sent.length === 0) response.flushHeaders()
     else response.write(sent)
@@ -162,7 +162,7 @@ describe('a file', () => {
 
   test('that stalls is requested again', async () => {
     const etag = '"v1"'
-    server.answer = serving(body, { etag, cut: (rest, asked) => (asked < 3 ? rest.subarray(0, 500_000) : rest) })
+    server.answer = serving(body, { etag, cut: (rest, requests) => (requests < 3 ? rest.subarray(0, 500_000) : rest) })
     const store = openStore({ limits: { stallMs: 300, retryMs: 1, maxRetryMs: 5 } })
     const place = pathOf(await store.ensure(MODEL, oneFile()))
     expect(fs.readFileSync(place).equals(body)).toBe(true)

@@ -83,7 +83,7 @@ export function makeModelStore(options: ModelStoreOptions): ModelStore {
   const budget = makeDiskBudget(options)
   const getter = makeGetter(options)
   const tools: Tools = { getter, limits: { ...defaultLimits, ...options.limits } }
-  const fetchPiece = (wanted: PieceRequest): Promise<Result<Piece>> => fetchFrom(tools, options, wanted)
+  const fetchPiece = (request: PieceRequest): Promise<Result<Piece>> => fetchFrom(tools, options, request)
   const works = new Map<string, Work>()
   let isClosed = false
 
@@ -103,14 +103,14 @@ export function makeModelStore(options: ModelStoreOptions): ModelStore {
     return work
   }
 
-  const pull = (model: string, wanted: readonly WantedFile[], key: string): Work =>
+  const pull = (model: string, files: readonly WantedFile[], key: string): Work =>
     begin(model, key, async (work) => {
       const { signal } = work.controller
       const onProgress = (done: number, total: number | null): void =>
         work.listeners.forEach((listener) => listener(done, total))
       try {
         await fs.mkdir(dir, { recursive: true, mode: 0o700 })
-        return await pullModel({ ...options, model, wanted, budget, fetchPiece, signal, onProgress })
+        return await pullModel({ ...options, model, files, budget, fetchPiece, signal, onProgress })
       } catch (error) {
         if (signal.aborted) return cancelled()
         throw error
@@ -119,13 +119,13 @@ export function makeModelStore(options: ModelStoreOptions): ModelStore {
 
   return {
     ensure: async (model, files, { signal, onProgress } = {}) => {
-      const wanted = readWantedFiles(files)
-      if (!wanted.ok) return wanted
+      const wantedFiles = readWantedFiles(files)
+      if (!wantedFiles.ok) return wantedFiles
       const key = JSON.stringify(files)
       for (;;) {
         if (isClosed || signal?.aborted === true) return cancelled()
         const busy = works.get(model)
-        if (busy === undefined) return follow(pull(model, wanted.value, key), signal, onProgress)
+        if (busy === undefined) return follow(pull(model, wantedFiles.value, key), signal, onProgress)
         if (busy.key === key && !busy.controller.signal.aborted) return follow(busy, signal, onProgress)
         await untilAborted(
           busy.outcome.catch(() => {}),
@@ -160,14 +160,14 @@ export function makeModelStore(options: ModelStoreOptions): ModelStore {
   }
 }
 
-async function fetchFrom(tools: Tools, options: ModelStoreOptions, wanted: PieceRequest): Promise<Result<Piece>> {
-  const kind = wanted.source.slice(0, wanted.source.indexOf(':'))
-  if (kind === 'npm') return fetchNpmPiece(tools, options.npmRegistry, wanted)
-  if (kind === 'hf') return fetchHubPiece(tools, options.hub, wanted)
-  if (kind === 'file') return openFilePiece(wanted)
+async function fetchFrom(tools: Tools, options: ModelStoreOptions, request: PieceRequest): Promise<Result<Piece>> {
+  const kind = request.source.slice(0, request.source.indexOf(':'))
+  if (kind === 'npm') return fetchNpmPiece(tools, options.npmRegistry, request)
+  if (kind === 'hf') return fetchHubPiece(tools, options.hub, request)
+  if (kind === 'file') return openFilePiece(request)
   // `http:` is refused by the guard, unless private addresses are allowed.
-  if (kind === 'https' || kind === 'http') return fetchHttpsPiece(tools, wanted)
-  return fail('bad_source', { message: `${wanted.source} has an unknown scheme.` })
+  if (kind === 'https' || kind === 'http') return fetchHttpsPiece(tools, request)
+  return fail('bad_source', { message: `${request.source} has an unknown scheme.` })
 }
 
 /** Waits for a shared operation. */
@@ -210,9 +210,9 @@ async function listFolders(dir: string): Promise<StoredModel[]> {
 
 async function describeFolder(dir: string, name: string): Promise<StoredModel> {
   const folder = folderAt(path.join(dir, name))
-  const found = await fs.lstat(folder.path).catch(unlessGone(undefined))
-  if (found?.isDirectory() !== true) {
-    return { model: null, folder: name, bytes: found?.size ?? 0, files: [], partialBytes: 0, orphans: [name] }
+  const stats = await fs.lstat(folder.path).catch(unlessGone(undefined))
+  if (stats?.isDirectory() !== true) {
+    return { model: null, folder: name, bytes: stats?.size ?? 0, files: [], partialBytes: 0, orphans: [name] }
   }
   const manifest = await readManifest(folder)
   const known = manifest?.files ?? []

@@ -20,13 +20,13 @@ export function npmRegistry(options: NpmRegistryOptions): () => Promise<string> 
     const { address } = options
     return () => Promise.resolve(address)
   }
-  let asked: Promise<string> | undefined
+  let answer: Promise<string> | undefined
   return () => {
-    asked ??= ask(options).catch((error: unknown) => {
-      asked = undefined
+    answer ??= ask(options).catch((error: unknown) => {
+      answer = undefined
       throw error
     })
-    return asked
+    return answer
   }
 }
 

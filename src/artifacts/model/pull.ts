@@ -24,9 +24,9 @@ export interface Pulled {
 export interface PullOptions {
   readonly dir: string
   readonly model: string
-  readonly wanted: readonly WantedFile[]
+  readonly files: readonly WantedFile[]
   readonly budget: DiskBudget
-  readonly fetchPiece: (wanted: PieceRequest) => Promise<Result<Piece>>
+  readonly fetchPiece: (request: PieceRequest) => Promise<Result<Piece>>
   readonly signal: AbortSignal
   readonly onProgress: (doneBytes: number, totalBytes: number | null) => void
   readonly clock: Clock
@@ -36,16 +36,16 @@ export interface PullOptions {
 /** Entries with the same name are joined into one file, in order. `bytes` is per entry, the digest is of the whole. */
 export function readWantedFiles(files: readonly ModelFile[]): Result<WantedFile[]> {
   const names = [...new Set(files.map(({ file }) => file))]
-  const wanted: WantedFile[] = []
+  const wantedFiles: WantedFile[] = []
   for (const file of names) {
     const entries = files.filter((one) => one.file === file)
     const digests = [...new Set(entries.flatMap(({ sha256 }) => sha256 ?? []))]
     if (digests.length > 1) return fail('bad_source', { message: `${file} has two different digests.` })
     const pieces = entries.map(({ source, bytes }) => ({ source, bytes, partName: `${digestOf(source)}.part` }))
     const bytes = pieces.reduce<number | null>((sum, one) => addOrNull(sum, one.bytes), 0)
-    wanted.push({ file, pieces, bytes, sha256: digests[0] ?? null })
+    wantedFiles.push({ file, pieces, bytes, sha256: digests[0] ?? null })
   }
-  return wanted.length === 0 ? fail('bad_source', { message: 'The model has no files.' }) : ok(wanted)
+  return wantedFiles.length === 0 ? fail('bad_source', { message: 'The model has no files.' }) : ok(wantedFiles)
 }
 
 export async function pullModel(options: PullOptions): Promise<Result<Pulled>> {
@@ -59,66 +59,66 @@ export async function pullModel(options: PullOptions): Promise<Result<Pulled>> {
   }
   let manifest: Manifest = before ?? { model, pulledAt: null, files: [] }
   if (before === undefined) await writeManifest(folder, manifest)
-  await dropOldParts(folder, options.wanted)
+  await dropOldParts(folder, options.files)
 
-  const kept = new Map<string, StoredFile>()
+  const storedFiles = new Map<string, StoredFile>()
   const missing: WantedFile[] = []
-  for (const one of options.wanted) {
-    const wanted = pin(one, manifest)
-    const found = await findStored(wanted, manifest, folder, options)
-    if (!found.ok) return found
-    if (found.value === undefined) missing.push(wanted)
-    else kept.set(one.file, found.value)
+  for (const configured of options.files) {
+    const wantedFile = pin(configured, manifest)
+    const stored = await findStored(wantedFile, manifest, folder, options)
+    if (!stored.ok) return stored
+    if (stored.value === undefined) missing.push(wantedFile)
+    else storedFiles.set(configured.file, stored.value)
   }
   const failure = await downloadMissing(missing, folder, options, async (stored) => {
-    kept.set(stored.file, stored)
+    storedFiles.set(stored.file, stored)
     manifest = { ...manifest, files: [...manifest.files.filter(({ file }) => file !== stored.file), stored] }
     await writeManifest(folder, manifest)
   })
   if (failure !== undefined) return failure
-  await settle(folder, manifest, [...kept.values()], missing.length > 0, options)
-  return ok({ paths: new Map(options.wanted.map(({ file }) => [file, kept.get(file)?.path ?? ''])) })
+  await settle(folder, manifest, [...storedFiles.values()], missing.length > 0, options)
+  return ok({ paths: new Map(options.files.map(({ file }) => [file, storedFiles.get(file)?.path ?? ''])) })
 }
 
 /** A file without a configured digest is pinned to its first download, as long as its sources stay the same. */
-function pin(wanted: WantedFile, manifest: Manifest): WantedFile {
-  const known = manifest.files.find(({ file }) => file === wanted.file)
-  if (wanted.sha256 !== null || known === undefined || !hasSources(known, wanted)) return wanted
-  return { ...wanted, sha256: known.sha256 }
+function pin(wantedFile: WantedFile, manifest: Manifest): WantedFile {
+  const known = manifest.files.find(({ file }) => file === wantedFile.file)
+  if (wantedFile.sha256 !== null || known === undefined || !hasSources(known, wantedFile)) return wantedFile
+  return { ...wantedFile, sha256: known.sha256 }
 }
 
 /** undefined: it must be downloaded. */
 async function findStored(
-  wanted: WantedFile,
+  wantedFile: WantedFile,
   manifest: Manifest,
   folder: ModelFolder,
   options: PullOptions,
 ): Promise<Result<StoredFile | undefined>> {
-  const inPlace = isInPlace(wanted) ? await findSourceFile(wanted.pieces[0]?.source ?? '') : undefined
+  const inPlace = isInPlace(wantedFile) ? await findSourceFile(wantedFile.pieces[0]?.source ?? '') : undefined
   if (inPlace !== undefined && !inPlace.ok) return inPlace
-  const place = inPlace?.value.path ?? path.join(folder.path, wanted.file)
+  const place = inPlace?.value.path ?? path.join(folder.path, wantedFile.file)
   const stat = await fs.stat(place).catch(unlessGone(undefined))
   if (stat === undefined) return ok(undefined)
-  const known = manifest.files.find(({ file, path: at }) => file === wanted.file && at === place)
+  const known = manifest.files.find(({ file, path: at }) => file === wantedFile.file && at === place)
   const isUnchanged = known?.bytes === stat.size && known.modifiedMs === stat.mtimeMs
-  if (known !== undefined && isUnchanged && isCurrent(known, wanted)) return ok(known)
+  if (known !== undefined && isUnchanged && isCurrent(known, wantedFile)) return ok(known)
   // Without a digest to compare with, the file in the store could be anything.
-  if (inPlace === undefined && wanted.sha256 === null) return ok(undefined)
-  const checked = await checkFile(wanted, place, options.signal)
-  if (checked.ok) return ok({ file: wanted.file, sources: sourcesOf(wanted), path: place, ...checked.value })
+  if (inPlace === undefined && wantedFile.sha256 === null) return ok(undefined)
+  const checked = await checkFile(wantedFile, place, options.signal)
+  if (checked.ok) return ok({ file: wantedFile.file, sources: sourcesOf(wantedFile), path: place, ...checked.value })
   if (inPlace !== undefined) return checked
   if (known !== undefined && !isUnchanged) {
     options.log.warn(
-      { model: options.model, file: wanted.file },
+      { model: options.model, file: wantedFile.file },
       'a file in the model store was changed; downloading it again',
     )
   }
   return ok(undefined)
 }
 
-function isCurrent(known: StoredFile, wanted: WantedFile): boolean {
-  if (wanted.bytes !== null && wanted.bytes !== known.bytes) return false
-  return wanted.sha256 === null ? hasSources(known, wanted) : wanted.sha256 === known.sha256
+function isCurrent(known: StoredFile, wantedFile: WantedFile): boolean {
+  if (wantedFile.bytes !== null && wantedFile.bytes !== known.bytes) return false
+  return wantedFile.sha256 === null ? hasSources(known, wantedFile) : wantedFile.sha256 === known.sha256
 }
 
 /** undefined: success. */
@@ -133,12 +133,12 @@ async function downloadMissing(
     const refused = await room.need(Math.max(neededBytes(missing) - (await measure(folder.partsPath)), 0))
     if (refused !== undefined) return refused
     const progress = makeProgress(missing, options.onProgress)
-    for (const wanted of missing) {
-      const stored = await assemble(wanted, {
+    for (const wantedFile of missing) {
+      const stored = await assemble(wantedFile, {
         ...options,
         folder,
         room,
-        onBytes: (piece, done, total) => progress(wanted.file, piece, done, total),
+        onBytes: (piece, done, total) => progress(wantedFile.file, piece, done, total),
       })
       if (!stored.ok) return stored
       await onStored(stored.value)
@@ -176,20 +176,20 @@ async function settle(
 }
 
 /** Deletes parts of sources that are no longer listed. */
-async function dropOldParts(folder: ModelFolder, wanted: readonly WantedFile[]): Promise<void> {
-  const own = wanted.flatMap(({ file, pieces }) => [`${file}.joined`, ...pieces.map(({ partName }) => partName)])
+async function dropOldParts(folder: ModelFolder, files: readonly WantedFile[]): Promise<void> {
+  const own = files.flatMap(({ file, pieces }) => [`${file}.joined`, ...pieces.map(({ partName }) => partName)])
   for (const name of await fs.readdir(folder.partsPath)) {
     if (!own.some((one) => name === one || name === `${one}.json`))
       await fs.rm(path.join(folder.partsPath, name), { recursive: true, force: true })
   }
 }
 
-function isInPlace(wanted: WantedFile): boolean {
-  return wanted.pieces.length === 1 && wanted.pieces[0]?.source.startsWith('file:') === true
+function isInPlace(wantedFile: WantedFile): boolean {
+  return wantedFile.pieces.length === 1 && wantedFile.pieces[0]?.source.startsWith('file:') === true
 }
 
-function hasSources(known: StoredFile, wanted: WantedFile): boolean {
-  return JSON.stringify(known.sources) === JSON.stringify(sourcesOf(wanted))
+function hasSources(known: StoredFile, wantedFile: WantedFile): boolean {
+  return JSON.stringify(known.sources) === JSON.stringify(sourcesOf(wantedFile))
 }
 
 function digestOf(text: string): string {

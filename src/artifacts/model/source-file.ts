@@ -10,26 +10,26 @@ import { fail, ok, type Result } from '../../contract/result.ts'
 import { unlessGone } from '../download/disk-budget.ts'
 import { readChunks, type Piece, type PieceRequest } from '../download/piece.ts'
 
-export async function openFilePiece(wanted: PieceRequest): Promise<Result<Piece>> {
-  const found = await findSourceFile(wanted.source)
-  if (!found.ok) return found
-  wanted.onBytes(found.value.bytes, found.value.bytes)
+export async function openFilePiece(request: PieceRequest): Promise<Result<Piece>> {
+  const file = await findSourceFile(request.source)
+  if (!file.ok) return file
+  request.onBytes(file.value.bytes, file.value.bytes)
   return ok({
     ownPath: null,
     isContinued: false,
-    read: () => readChunks(found.value.path, wanted.signal),
+    read: () => readChunks(file.value.path, request.signal),
     discard: () => Promise.resolve(),
   })
 }
 
 /** Resolves symbolic links. */
 export async function findSourceFile(source: string): Promise<Result<{ path: string; bytes: number }>> {
-  const given = pathOf(source)
-  if (given === undefined) {
+  const place = pathOf(source)
+  if (place === undefined) {
     return fail('bad_source', { message: `${source} is not an absolute path.` })
   }
   try {
-    const real = await fs.realpath(given).catch(unlessGone(undefined))
+    const real = await fs.realpath(place).catch(unlessGone(undefined))
     if (real === undefined) return fail('file_not_found', { source, code: undefined })
     const stat = await fs.stat(real)
     if (!stat.isFile()) return fail('bad_source', { message: `${source} is not a regular file.` })
@@ -43,9 +43,9 @@ export async function findSourceFile(source: string): Promise<Result<{ path: str
 }
 
 function pathOf(source: string): string | undefined {
-  const rest = source.slice('file:'.length)
-  const given = rest.startsWith('//') ? pathOfUrl(source) : path.normalize(rest)
-  return given === undefined || given.includes('\0') || !path.isAbsolute(given) ? undefined : given
+  const address = source.slice('file:'.length)
+  const place = address.startsWith('//') ? pathOfUrl(source) : path.normalize(address)
+  return place === undefined || place.includes('\0') || !path.isAbsolute(place) ? undefined : place
 }
 
 function pathOfUrl(url: string): string | undefined {

@@ -15,10 +15,10 @@ export interface Hub {
   readonly token: string | null
 }
 
-export async function fetchHubPiece(tools: Tools, hub: Hub | null, wanted: PieceRequest): Promise<Result<Piece>> {
-  const url = hubUrl(hub, wanted.source)
+export async function fetchHubPiece(tools: Tools, hub: Hub | null, request: PieceRequest): Promise<Result<Piece>> {
+  const url = hubUrl(hub, request.source)
   if (!url.ok) return url
-  return fetchAddress(tools, wanted, {
+  return fetchAddress(tools, request, {
     url: url.value,
     trustedOrigin: new URL(url.value).origin,
     authorization: hub?.token === null || hub?.token === undefined ? null : `Bearer ${hub.token}`,

@@ -4,18 +4,18 @@ import { download, type Address, type Tools } from '../download/download.ts'
 import { dropPart } from '../download/part-file.ts'
 import { readChunks, type Piece, type PieceRequest } from '../download/piece.ts'
 
-export function fetchHttpsPiece(tools: Tools, wanted: PieceRequest): Promise<Result<Piece>> {
-  return fetchAddress(tools, wanted, { url: wanted.source, trustedOrigin: null, authorization: null })
+export function fetchHttpsPiece(tools: Tools, request: PieceRequest): Promise<Result<Piece>> {
+  return fetchAddress(tools, request, { url: request.source, trustedOrigin: null, authorization: null })
 }
 
 /** Downloads the file unmodified. */
-export async function fetchAddress(tools: Tools, wanted: PieceRequest, address: Address): Promise<Result<Piece>> {
-  const got = await download(tools, { ...wanted, ...address })
-  if (!got.ok) return got
-  const { partPath, signal } = wanted
+export async function fetchAddress(tools: Tools, request: PieceRequest, address: Address): Promise<Result<Piece>> {
+  const downloaded = await download(tools, { ...request, ...address })
+  if (!downloaded.ok) return downloaded
+  const { partPath, signal } = request
   return ok({
     ownPath: partPath,
-    isContinued: got.value.isContinued,
+    isContinued: downloaded.value.isContinued,
     read: () => readChunks(partPath, signal),
     discard: () => dropPart(partPath),
   })

@@ -30,22 +30,22 @@ type Dist = z.infer<typeof dist>
 export async function fetchNpmPiece(
   tools: Tools,
   registry: () => Promise<string>,
-  wanted: PieceRequest,
+  request: PieceRequest,
 ): Promise<Result<Piece>> {
-  const name = parseNpmSource(wanted.source)
+  const name = parseNpmSource(request.source)
   if (!name.ok) return name
   const address = await registryAddress(registry)
   if (!address.ok) return address
-  const found = await findDist(tools, address.value, name.value, wanted.signal)
-  if (!found.ok) return found
-  const digest = strongestDigest(found.value.integrity ?? '')
+  const dist = await findDist(tools, address.value, name.value, request.signal)
+  if (!dist.ok) return dist
+  const digest = strongestDigest(dist.value.integrity ?? '')
   if (digest === undefined) {
-    return fail('no_digest', { source: wanted.source })
+    return fail('no_digest', { source: request.source })
   }
   for (let tries = 1; ; tries += 1) {
     const archive = await download(tools, {
-      ...wanted,
-      url: found.value.tarball,
+      ...request,
+      url: dist.value.tarball,
       trustedOrigin: new URL(address.value).origin,
       authorization: null,
       // The known size is that of the file, not of the archive.
@@ -53,10 +53,10 @@ export async function fetchNpmPiece(
       isChecked: true,
     })
     if (!archive.ok) return archive
-    const real = await hashFile(wanted.partPath, digest.algorithm, wanted.signal)
-    if (real.equals(digest.value)) return ok(pieceOf(wanted, name.value.path, archive.value.isContinued))
-    await dropPart(wanted.partPath)
-    if (tries >= MAX_TRIES || !archive.value.isContinued) return wrongArchive(wanted.source)
+    const real = await hashFile(request.partPath, digest.algorithm, request.signal)
+    if (real.equals(digest.value)) return ok(pieceOf(request, name.value.path, archive.value.isContinued))
+    await dropPart(request.partPath)
+    if (tries >= MAX_TRIES || !archive.value.isContinued) return wrongArchive(request.source)
   }
 }
 
@@ -126,18 +126,18 @@ function strongestDigest(integrity: string): { algorithm: string; value: Buffer 
   return undefined
 }
 
-function pieceOf(wanted: PieceRequest, path: string, isContinued: boolean): Piece {
+function pieceOf(request: PieceRequest, path: string, isContinued: boolean): Piece {
   return {
     ownPath: null,
     isContinued,
-    read: () => readEntry(wanted, path),
-    discard: () => dropPart(wanted.partPath),
+    read: () => readEntry(request, path),
+    discard: () => dropPart(request.partPath),
   }
 }
 
-async function* readEntry(wanted: PieceRequest, path: string): AsyncGenerator<Buffer> {
+async function* readEntry(request: PieceRequest, path: string): AsyncGenerator<Buffer> {
   const unpacked = createGunzip({ chunkSize: READ_BYTES })
-  const archive = createReadStream(wanted.partPath, { highWaterMark: READ_BYTES, signal: wanted.signal })
+  const archive = createReadStream(request.partPath, { highWaterMark: READ_BYTES, signal: request.signal })
   // An error of either stream destroys the other and surfaces in the loop.
   pipeline(archive, unpacked, () => {})
   try {
@@ -145,7 +145,7 @@ async function* readEntry(wanted: PieceRequest, path: string): AsyncGenerator<Bu
     yield* readTarFile(unpacked, (name) => name.slice(name.indexOf('/') + 1) === path)
   } catch (error) {
     const isDamaged = error instanceof TarError || (error instanceof Error && 'code' in error && isOfZlib(error.code))
-    throw isDamaged ? new PieceError(`${wanted.source}: ${error.message}`, { cause: error }) : error
+    throw isDamaged ? new PieceError(`${request.source}: ${error.message}`, { cause: error }) : error
   } finally {
     archive.destroy()
     unpacked.destroy()

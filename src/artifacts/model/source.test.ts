@@ -119,9 +119,9 @@ describe('the guard', () => {
 describe('redirects', () => {
   test('are followed five times', async () => {
     near.answer = ({ path }, response) => {
-      const left = Number(path.slice(1))
-      if (left === 0) response.end(body)
-      else response.writeHead(307, { location: `/${left - 1}` }).end()
+      const redirectsLeft = Number(path.slice(1))
+      if (redirectsLeft === 0) response.end(body)
+      else response.writeHead(307, { location: `/${redirectsLeft - 1}` }).end()
     }
     expect(await pull(openStore(), [`${near.url}/5`])).toMatchObject({ ok: true, text: body.toString('hex') })
     expect(await pull(openStore(), [`${near.url}/6`])).toMatchObject({ ok: false, reason: 'bad_redirect' })
@@ -148,8 +148,8 @@ describe('a file of this machine', () => {
     fs.writeFileSync(own, randomBytes(body.length))
     expect(await pull(openStore(), [`file:${own}`])).toMatchObject({ reason: 'wrong_digest' })
     fs.rmSync(own)
-    const gone = await pull(openStore(), [`file:${own}`])
-    expect(gone).toMatchObject({
+    const afterRemoval = await pull(openStore(), [`file:${own}`])
+    expect(afterRemoval).toMatchObject({
       reason: 'file_not_found',
       message: fail('file_not_found', { source: `file:${own}`, code: undefined }).message,
     })

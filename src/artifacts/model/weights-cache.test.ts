@@ -16,18 +16,18 @@ const limits = { stallMs: 150, retryMs: 1, maxRetryMs: 5 }
 const KB = 1_000
 let folder: string
 let server: http.Server
-let asked: Array<{ readonly path: string; readonly range: string | undefined; readonly key: string | undefined }>
+let requests: Array<{ readonly path: string; readonly range: string | undefined; readonly key: string | undefined }>
 /** By digest: how the server answers instead of sending the file. */
 let answers: Map<string, (response: http.ServerResponse, body: Buffer, from: number) => void>
 const bodies = new Map<string, Buffer>()
 
 beforeEach(async () => {
   folder = await fs.mkdtemp(path.join(os.tmpdir(), 'berth-weights-'))
-  asked = []
+  requests = []
   answers = new Map()
   server = http.createServer((request, response) => {
     const { range, authorization: key } = request.headers
-    asked.push({ path: request.url ?? '', range, key })
+    requests.push({ path: request.url ?? '', range, key })
     const digest = path.basename(request.url ?? '')
     const body = bodies.get(digest) ?? Buffer.alloc(0)
     const from = Number(/^bytes=(\d+)-$/.exec(range ?? '')?.[1] ?? 0)
@@ -83,17 +83,17 @@ describe('weights on a host', () => {
   test('are downloaded once for all machines, signed, verified and read-only', async () => {
     const cache = openCache(100)
     const weights = weightsOf('a')
-    const seen: number[] = []
-    const both = [hold(cache, weights, { progress: (done) => seen.push(done) }), hold(cache, weights)]
+    const progress: number[] = []
+    const both = [hold(cache, weights, { progress: (done) => progress.push(done) }), hold(cache, weights)]
     expect((await Promise.all(both)).map(({ ok }) => ok)).toEqual([true, true])
     expect((await hold(openCache(100), weights)).ok).toBe(true)
     const [file] = weights.files
     const at = `/v2/agent/weights/workload-1/${file?.sha256}`
-    expect(asked).toEqual([{ path: at, range: undefined, key: `key for ${at}` }])
+    expect(requests).toEqual([{ path: at, range: undefined, key: `key for ${at}` }])
     const place = path.join(cache.folderOf(weights), 'deep/model.bin')
     expect((await fs.readFile(place)).equals(bodies.get(file?.sha256 ?? '') ?? Buffer.alloc(0))).toBe(true)
     expect((await fs.stat(place)).mode & 0o222).toBe(0)
-    expect(seen[0]).toBe(0)
+    expect(progress[0]).toBe(0)
     expect(await cache.usedBytes()).toBe(file?.bytes)
   })
 
@@ -107,7 +107,7 @@ describe('weights on a host', () => {
       files: [...base.files, ...adapter.files.map((one) => ({ ...one, path: 'adapter.bin' }))],
     }
     await hold(cache, both)
-    expect(asked).toHaveLength(2)
+    expect(requests).toHaveLength(2)
   })
 
   test('of one account are no proof for another: it gets them from its own source or not at all (issue 31, 4)', async () => {
@@ -129,7 +129,7 @@ describe('weights on a host', () => {
     await waitFor('the first part', () => reached.has(9_000))
     answers.set(digest, (response) => void response.writeHead(404).end())
     expect((await hold(cache, { ...next, owner: 'eve' })).ok).toBe(false)
-    expect(asked.at(-1)?.range).toBeUndefined()
+    expect(requests.at(-1)?.range).toBeUndefined()
     stop.abort()
     await first
     // With a source of its own it has its own copy.
@@ -161,12 +161,12 @@ describe('weights on a host', () => {
 
   test('that cannot have enough room are refused with the numbers, and nothing in use goes', async () => {
     const cache = openCache(15)
-    const [kept, large] = [weightsOf('h'), weightsOf('i')]
-    await hold(cache, kept)
-    const refused = await hold(cache, large, { inUse: async () => [cache.idOf(kept)] })
+    const [inUse, large] = [weightsOf('h'), weightsOf('i')]
+    await hold(cache, inUse)
+    const refused = await hold(cache, large, { inUse: async () => [cache.idOf(inUse)] })
     expect(refused).toMatchObject({ ok: false, reason: 'model_store_full', kind: 'no_capacity' })
     expect((await hold(cache, weightsOf('j', 20))).ok).toBe(false)
-    expect(await isThere(cache, kept)).toBe(true)
+    expect(await isThere(cache, inUse)).toBe(true)
   })
 
   test('resume after a stall; a slow connection is not one', async () => {
@@ -176,7 +176,7 @@ describe('weights on a host', () => {
     const [file] = weights.files
     answers.set(file?.sha256 ?? '', (response, body) => void sendFrom(response, body, 0).write(body.subarray(0, 4_000)))
     expect((await hold(cache, weights)).ok).toBe(true)
-    expect(asked.map(({ range }) => range)).toEqual([undefined, 'bytes=4000-'])
+    expect(requests.map(({ range }) => range)).toEqual([undefined, 'bytes=4000-'])
     const slow = weightsOf('l', 1)
     answers.set(slow.files[0]?.sha256 ?? '', (response, body) => {
       sendFrom(response, body, 0)
@@ -190,7 +190,7 @@ describe('weights on a host', () => {
       }, 150)
     })
     expect((await hold(cache, slow)).ok).toBe(true)
-    expect(asked).toHaveLength(3)
+    expect(requests).toHaveLength(3)
   })
 
   test('resume in another process after an interruption', async () => {
@@ -199,12 +199,12 @@ describe('weights on a host', () => {
     const reached = new Set<number>()
     const [file] = weights.files
     answers.set(file?.sha256 ?? '', (response, body) => void sendFrom(response, body, 0).write(body.subarray(0, 6_000)))
-    const held = hold(openCache(100), weights, { signal: stop.signal, progress: (done) => reached.add(done) })
+    const attempt = hold(openCache(100), weights, { signal: stop.signal, progress: (done) => reached.add(done) })
     await waitFor('the first part', () => reached.has(6_000))
     stop.abort()
-    expect(await held).toMatchObject({ ok: false, reason: 'cancelled' })
+    expect(await attempt).toMatchObject({ ok: false, reason: 'cancelled' })
     expect((await hold(openCache(100), weights)).ok).toBe(true)
-    expect(asked.at(-1)?.range).toBe('bytes=6000-')
+    expect(requests.at(-1)?.range).toBe('bytes=6000-')
   })
 
   test('with another content are refused and not kept', async () => {
@@ -221,7 +221,7 @@ describe('weights on a host', () => {
     const weights = weightsOf('o')
     const [file] = weights.files
     const other = http.createServer((request, response) => {
-      asked.push({ path: 'elsewhere', range: undefined, key: request.headers.authorization })
+      requests.push({ path: 'elsewhere', range: undefined, key: request.headers.authorization })
       response.end(bodies.get(file?.sha256 ?? ''))
     })
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
@@ -231,7 +231,7 @@ describe('weights on a host', () => {
     expect(await hold(openCache(100), weights)).toMatchObject({ ok: false, reason: 'address_refused' })
     answers.set(file?.sha256 ?? '', redirect)
     expect((await hold(openCache(100, { allowPrivate: true }), weights)).ok).toBe(true)
-    expect(asked.at(-1)).toEqual({ path: 'elsewhere', range: undefined, key: undefined })
+    expect(requests.at(-1)).toEqual({ path: 'elsewhere', range: undefined, key: undefined })
     other.close()
   })
 })

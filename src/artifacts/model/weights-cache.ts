@@ -65,9 +65,9 @@ class DiskWeightsCache implements WeightsCache {
   readonly #sets: string
   readonly #budget
   /** Sets of machines that are about to start. */
-  readonly #held = new Map<string, number>()
+  readonly #setHolds = new Map<string, number>()
   /** Files that a machine waits for; they may be in no set yet. */
-  readonly #wanted = new Map<string, number>()
+  readonly #fileHolds = new Map<string, number>()
   readonly #downloads = new Map<string, Promise<unknown>>()
   /** One at a time: two must not count on the same space, and no set is removed while another appears. */
   #last: Promise<unknown> = Promise.resolve()
@@ -99,16 +99,16 @@ class DiskWeightsCache implements WeightsCache {
   ): Promise<Result<void>> {
     const id = this.idOf(weights)
     const keys = [...new Set(filesOf(weights).map(({ key }) => key))]
-    count(this.#held, id, 1)
-    for (const key of keys) count(this.#wanted, key, 1)
+    count(this.#setHolds, id, 1)
+    for (const key of keys) count(this.#fileHolds, key, 1)
     try {
-      const there = await this.#ensure(workloadId, weights, options)
-      if (!there.ok) return there
+      const ensured = await this.#ensure(workloadId, weights, options)
+      if (!ensured.ok) return ensured
       await work()
-      return there
+      return ensured
     } finally {
-      count(this.#held, id, -1)
-      for (const key of keys) count(this.#wanted, key, -1)
+      count(this.#setHolds, id, -1)
+      for (const key of keys) count(this.#fileHolds, key, -1)
     }
   }
 
@@ -186,9 +186,9 @@ class DiskWeightsCache implements WeightsCache {
     try {
       const full = await this.#reserve(room, file, partPath, inUse)
       if (full !== undefined) return full
-      const wanted = { partPath, bytes: file.bytes, sha256: file.sha256, room }
-      const got = await this.#options.files.fetchWeights(workloadId, wanted, { signal, onBytes: report })
-      if (!got.ok) return got
+      const request = { partPath, bytes: file.bytes, sha256: file.sha256, room }
+      const fetched = await this.#options.files.fetchWeights(workloadId, request, { signal, onBytes: report })
+      if (!fetched.ok) return fetched
       await fs.chmod(partPath, READ_ONLY)
       await fs.rename(partPath, this.#at(file))
       await fs.rm(`${partPath}.json`, { force: true })
@@ -206,7 +206,7 @@ class DiskWeightsCache implements WeightsCache {
       const bytes = Math.max(file.bytes - part.size, 0)
       let refused = await room.need(bytes)
       if (refused === undefined || bytes > this.#options.budgetBytes) return refused
-      const used = new Set([...(await inUse()), ...this.#held.keys()])
+      const used = new Set([...(await inUse()), ...this.#setHolds.keys()])
       for (const id of await this.#leastUsed(used)) {
         await fs.rm(path.join(this.#sets, id), { recursive: true, force: true })
         await this.#sweep()
@@ -225,12 +225,12 @@ class DiskWeightsCache implements WeightsCache {
 
   /** Those not in use, least recently used first. Those in use are marked as used now. */
   async #leastUsed(used: ReadonlySet<string>): Promise<string[]> {
-    const found: Array<{ id: string; usedMs: number }> = []
+    const unused: Array<{ id: string; usedMs: number }> = []
     for (const id of await fs.readdir(this.#sets)) {
       if (used.has(id)) await this.#touch(path.join(this.#sets, id))
-      else found.push({ id, usedMs: (await fs.stat(path.join(this.#sets, id))).mtimeMs })
+      else unused.push({ id, usedMs: (await fs.stat(path.join(this.#sets, id))).mtimeMs })
     }
-    return found.toSorted((a, b) => a.usedMs - b.usedMs).map(({ id }) => id)
+    return unused.toSorted((a, b) => a.usedMs - b.usedMs).map(({ id }) => id)
   }
 
   /** Removes files and unfinished downloads that no set has and no machine waits for. */
@@ -239,7 +239,7 @@ class DiskWeightsCache implements WeightsCache {
       const place = path.join(this.#store, name)
       const [key = ''] = name.split('.')
       const { nlink } = await fs.stat(place).catch(unlessGone({ nlink: 2 }))
-      if (nlink === 1 && !this.#wanted.has(key)) await fs.rm(place, { force: true })
+      if (nlink === 1 && !this.#fileHolds.has(key)) await fs.rm(place, { force: true })
     }
   }
 

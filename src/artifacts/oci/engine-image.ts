@@ -72,16 +72,16 @@ export async function buildEngineImage({ root, dist, target, version }: EngineIm
 
 /** The entries and all chunks that they load. */
 function bundleFiles(dist: string): string[] {
-  const found = new Set<string>()
+  const names = new Set<string>()
   const add = (name: string): void => {
-    if (found.has(name)) return
-    found.add(name)
+    if (names.has(name)) return
+    names.add(name)
     const text = fs.readFileSync(path.join(dist, name), 'utf8')
     for (const [, next = ''] of text.matchAll(IMPORTED)) if (fs.existsSync(path.join(dist, next))) add(next)
   }
   add(ENTRY)
   add(FETCH_ENTRY)
-  return [...found].toSorted()
+  return [...names].toSorted()
 }
 
 /** Of the bundle, and of the names and sizes of the packages: reading 200 MB would be slow. */
@@ -121,10 +121,10 @@ export function makeEngineImages({ folder, programDir, version }: EngineImagesOp
     // Of earlier versions of this server.
     fs.rmSync(folder, { recursive: true, force: true })
     fs.mkdirSync(place, { recursive: true, mode: 0o700 })
-    const { file, ...made } = await buildEngineImage({ root, dist, target, version })
-    fs.writeFileSync(path.join(place, 'engine.json.new'), JSON.stringify(made))
+    const { file, ...facts } = await buildEngineImage({ root, dist, target, version })
+    fs.writeFileSync(path.join(place, 'engine.json.new'), JSON.stringify(facts))
     fs.renameSync(path.join(place, 'engine.json.new'), path.join(place, 'engine.json'))
-    return { file, ...made }
+    return { file, ...facts }
   }
   return {
     open: () => {

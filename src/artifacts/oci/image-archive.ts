@@ -36,12 +36,12 @@ export interface Image {
 
 const TIME = '1980-01-01T00:00:00Z'
 
-export async function writeImage({ target, gzipLevel, layers: wanted, ...order }: ImageOrder): Promise<Image> {
+export async function writeImage({ target, gzipLevel, layers: fileSets, ...order }: ImageOrder): Promise<Image> {
   if (process.platform !== 'linux') throw new Error('images are made on Linux, from its libraries')
   const work = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-image-'))
   try {
     const layers: Layer[] = []
-    for (const files of wanted) layers.push(await writeLayer(work, files, gzipLevel))
+    for (const files of fileSets) layers.push(await writeLayer(work, files, gzipLevel))
     const config = JSON.stringify(configOf(order, layers))
     const manifest = JSON.stringify({
       schemaVersion: 2,

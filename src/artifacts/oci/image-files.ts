@@ -18,7 +18,7 @@ export interface InstalledPackage {
 
 /** Where an image has the program. */
 export const APP = '/app'
-/** Not needed to run: maps, types, documents but licences, and the sources that llama.cpp could be built from. */
+/** Not needed to run: maps, types, documents but licenses, and the sources that llama.cpp could be built from. */
 const LEFT_OUT =
   /(?<!\/licen[cs]e)\.(map|md|markdown|d\.[cm]?ts|ts|flow)$|\/(test|tests|docs|example|examples)\/|\/gitRelease\.bundle$/i
 
@@ -26,7 +26,7 @@ const LEFT_OUT =
 export function baseFiles(packages: ImageFiles, node = fs.realpathSync(process.execPath)): ImageFiles {
   const files: ImageFiles = new Map([
     ['/usr/local/bin/node', { kind: 'file', from: node, mode: 0o755 }],
-    ['/usr/local/LICENSE', { kind: 'file', from: licenceOf(node) }],
+    ['/usr/local/LICENSE', { kind: 'file', from: licenseOf(node) }],
     [
       '/etc/passwd',
       { kind: 'text', text: `root:x:0:0:root:/:/none\nberth:x:${USER_ID}:${USER_ID}:Berth:/data:/none\n` },
@@ -52,36 +52,37 @@ function nativeFiles(packages: ImageFiles): string[] {
   )
 }
 
-function licenceOf(node: string): string {
+function licenseOf(node: string): string {
   const beside = [
     '../LICENSE',
     '../share/doc/nodejs/LICENSE',
     '../share/doc/node/LICENSE',
     '../share/doc/nodejs/copyright',
   ]
-  const found = beside.map((name) => path.resolve(path.dirname(node), name)).find((file) => fs.existsSync(file))
-  if (found === undefined) throw new Error(`the licence of ${node} is not beside it`)
-  return found
+  const license = beside.map((name) => path.resolve(path.dirname(node), name)).find((file) => fs.existsSync(file))
+  if (license === undefined) throw new Error(`the license of ${node} is not beside it`)
+  return license
 }
 
 /** Libraries of this system, with the loader. Those of packages come with the packages. */
 function librariesOf(programs: readonly string[]): string[] {
   if (fs.existsSync(LIBRARIES_FILE)) return JSON.parse(fs.readFileSync(LIBRARIES_FILE, 'utf8')) as string[]
-  const found = new Set<string>()
+  const libraries = new Set<string>()
   for (const program of programs) {
     const text = execFileSync('ldd', [program], { encoding: 'utf8' })
     if (text.includes('not found')) throw new Error(`a library of ${program} is missing:\n${text}`)
-    for (const [, file = ''] of text.matchAll(/(\/\S+) \(0x/g)) if (!file.includes('/node_modules/')) found.add(file)
+    for (const [, file = ''] of text.matchAll(/(\/\S+) \(0x/g))
+      if (!file.includes('/node_modules/')) libraries.add(file)
   }
-  return [...found].toSorted()
+  return [...libraries].toSorted()
 }
 
 /** Packages as they are installed below `root`, with all that they need. */
 export function packageFiles(root: string, names: readonly string[]): ImageFiles {
-  const found = new Set<string>()
-  for (const name of names) follow(root, '', name, found)
+  const places = new Set<string>()
+  for (const name of names) follow(root, '', name, places)
   const files: ImageFiles = new Map()
-  for (const place of [...found].toSorted()) addPackage(files, root, place)
+  for (const place of [...places].toSorted()) addPackage(files, root, place)
   return files
 }
 
@@ -93,13 +94,13 @@ export function placeOf(root: string, from: string, name: string): string {
   return inside(dir, name)
 }
 
-function follow(root: string, from: string, name: string, found: Set<string>): void {
+function follow(root: string, from: string, name: string, places: Set<string>): void {
   const place = placeOf(root, from, name)
   const installed = readPackage(path.join(root, place))
   // An optional one may not be installed.
-  if (installed === undefined || found.has(place) || !isForThisPlatform(name, installed)) return
-  found.add(place)
-  for (const next of neededNames(installed)) follow(root, place, next, found)
+  if (installed === undefined || places.has(place) || !isForThisPlatform(name, installed)) return
+  places.add(place)
+  for (const next of neededNames(installed)) follow(root, place, next, places)
 }
 
 /** Optional ones may be missing, except that an optional peer is never needed: it is for those who have it anyway. */
