@@ -21,7 +21,7 @@ const SSH_TARGET = 0
 
 export class ActivityWatch {
   readonly #now: () => number
-  readonly #seen = new Map<string, Seen>()
+  readonly #records = new Map<string, Seen>()
 
   /** `now` in milliseconds, monotonic. */
   constructor(now: () => number) {
@@ -47,46 +47,46 @@ export class ActivityWatch {
 
   /** Since the last call. `hasProgram`: the runtime has seen a program beside the main one. */
   read(workloadId: string, hasProgram: boolean): Activity {
-    const seen = this.#of(workloadId)
-    if (hasProgram) this.#mark(seen, 'program')
-    const active = [...new Set([...seen.since, ...seen.open.keys()])]
-    if (seen.open.size > 0) seen.lastMs = this.#now()
-    seen.since.clear()
-    return { active, quietSeconds: Math.max(0, (this.#now() - seen.lastMs) / 1_000) }
+    const record = this.#of(workloadId)
+    if (hasProgram) this.#mark(record, 'program')
+    const active = [...new Set([...record.since, ...record.open.keys()])]
+    if (record.open.size > 0) record.lastMs = this.#now()
+    record.since.clear()
+    return { active, quietSeconds: Math.max(0, (this.#now() - record.lastMs) / 1_000) }
   }
 
   /** Forgets the workloads that no longer run. */
   keep(workloadIds: readonly string[]): void {
-    const kept = new Set(workloadIds)
-    for (const [id, seen] of this.#seen) if (!kept.has(id) && seen.open.size === 0) this.#seen.delete(id)
+    const keptIds = new Set(workloadIds)
+    for (const [id, record] of this.#records) if (!keptIds.has(id) && record.open.size === 0) this.#records.delete(id)
   }
 
   #of(workloadId: string): Seen {
-    const known = this.#seen.get(workloadId)
+    const known = this.#records.get(workloadId)
     if (known !== undefined) return known
     // Nothing is known from before: it counts as in use until now.
-    const made: Seen = { open: new Map(), since: new Set(), lastMs: this.#now() }
-    this.#seen.set(workloadId, made)
-    return made
+    const record: Seen = { open: new Map(), since: new Set(), lastMs: this.#now() }
+    this.#records.set(workloadId, record)
+    return record
   }
 
-  #mark(seen: Seen, kind: ActivityKind): void {
-    seen.since.add(kind)
-    seen.lastMs = this.#now()
+  #mark(record: Seen, kind: ActivityKind): void {
+    record.since.add(kind)
+    record.lastMs = this.#now()
   }
 
   #begin(workloadId: string, kind: ActivityKind): () => void {
-    const seen = this.#of(workloadId)
-    this.#mark(seen, kind)
-    seen.open.set(kind, (seen.open.get(kind) ?? 0) + 1)
+    const record = this.#of(workloadId)
+    this.#mark(record, kind)
+    record.open.set(kind, (record.open.get(kind) ?? 0) + 1)
     let isOver = false
     return () => {
       if (isOver) return
       isOver = true
-      const left = (seen.open.get(kind) ?? 1) - 1
-      if (left > 0) seen.open.set(kind, left)
-      else seen.open.delete(kind)
-      this.#mark(seen, kind)
+      const openCount = (record.open.get(kind) ?? 1) - 1
+      if (openCount > 0) record.open.set(kind, openCount)
+      else record.open.delete(kind)
+      this.#mark(record, kind)
     }
   }
 }

@@ -30,25 +30,25 @@ afterAll(() => fs.rmSync(root, { recursive: true, force: true }))
 
 /** Containers that are only names. They outlive agents, as real ones do. */
 function memoryRuntime() {
-  const found = new Map<string, Found>()
+  const workloads = new Map<string, Found>()
   let broken: Error | undefined
   const starts: string[] = []
   const runtime: HostRuntime = {
     kind: 'container',
     list: async () => {
       if (broken !== undefined) throw broken
-      return [...found.values()]
+      return [...workloads.values()]
     },
     start: async ({ id, tag }) => {
       starts.push(id)
-      found.set(id, { id, tag, state: 'running', sshUser: 'root', disks: [] })
+      workloads.set(id, { id, tag, state: 'running', sshUser: 'root', disks: [] })
     },
-    stop: async (id) => void found.delete(id),
+    stop: async (id) => void workloads.delete(id),
     open: async (request) => openInMemory(request),
     notes: () => ['Kept in memory.'],
     close: async () => {},
   }
-  return { runtime, found, starts, breakWith: (error: Error | undefined) => (broken = error) }
+  return { runtime, workloads, starts, breakWith: (error: Error | undefined) => (broken = error) }
 }
 
 /** Port 7 echoes, port 9 is closed; a terminal reports its size and its exit code. */
@@ -172,11 +172,11 @@ describe('an agent', () => {
       ({ generation, workloads }) => generation === 3 && workloads.length === 1,
     )
     expect(last.blind).toBeUndefined()
-    expect([...one.engine.found.keys()]).toEqual(['a'])
+    expect([...one.engine.workloads.keys()]).toEqual(['a'])
     await waitFor('metrics', () => at.heard.find(({ type }) => type === 'metrics'))
     expect(await agent.stop()).toEqual({ kind: 'stopped' })
     // Its tenant stays.
-    expect([...one.engine.found.keys()]).toEqual(['a'])
+    expect([...one.engine.workloads.keys()]).toEqual(['a'])
   })
 
   test('stops when the server does not know its key', async () => {
@@ -223,8 +223,8 @@ describe('an agent', () => {
     start(one)
     await at.report('it to run', ({ workloads }) => workloads[0]?.state === 'running')
     at.want(wants(3, workload('a', 'gone')))
-    const held = await at.report('the memory', ({ workloads }) => workloads[0]?.message?.includes('20000') === true)
-    expect([one.engine.found.size, held.workloads[0]?.state]).toEqual([0, 'stopping'])
+    const report = await at.report('the memory', ({ workloads }) => workloads[0]?.message?.includes('20000') === true)
+    expect([one.engine.workloads.size, report.workloads[0]?.state]).toEqual([0, 'stopping'])
     one.folder.writeJson('use.json', [{ memoryUsedMib: 500 }, { memoryUsedMib: 9_000 }])
     const isGone = (one: HostReport): boolean => one.generation === 3 && one.workloads.length === 0
     expect((await at.report('it to be gone', isGone)).offer.gpusSick).toEqual([1])
@@ -296,10 +296,10 @@ describe('after a lost connection', () => {
     await agent.stop()
     await first.close()
     // A reboot: one container has stopped, the other was removed meanwhile.
-    one.engine.found.set('a', { id: 'a', tag: 'berth-test-a', state: 'ended', disks: [] })
-    one.engine.found.delete('b')
+    one.engine.workloads.set('a', { id: 'a', tag: 'berth-test-a', state: 'ended', disks: [] })
+    one.engine.workloads.delete('b')
     const again = start(one)
-    await waitFor('it to run again', () => one.engine.found.get('a')?.state === 'running')
+    await waitFor('it to run again', () => one.engine.workloads.get('a')?.state === 'running')
     expect(again.events.map(({ kind }) => kind)).not.toContain('connected')
     // Losses are reported when the server is back, and nothing is recreated.
     const back = await server({ port: portOf(first), keys: first.keys })
@@ -315,12 +315,12 @@ describe('streams', () => {
     start(one)
     await at.report('a first report', () => true)
     const echo = at.mux().open({ kind: 'port', workloadId: 'a', port: 7 })
-    const heard: Buffer[] = []
-    echo.on('data', (chunk: Buffer) => heard.push(chunk))
+    const chunks: Buffer[] = []
+    echo.on('data', (chunk: Buffer) => chunks.push(chunk))
     const big = Buffer.alloc(1_000_000, 'x')
     echo.end(big)
     await waitFor('the echo to end', () => echo.readableEnded)
-    expect(Buffer.concat(heard).equals(big)).toBe(true)
+    expect(Buffer.concat(chunks).equals(big)).toBe(true)
 
     const failed = at.mux().open({ kind: 'port', workloadId: 'a', port: 9 })
     const error = await new Promise<Error>((resolve) => failed.on('error', resolve))

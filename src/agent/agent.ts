@@ -254,8 +254,8 @@ class Agent {
   }
 
   #pending(): HostReport['workloads'] {
-    const seen = this.#keeper.report()
-    return seen === undefined ? [] : this.#release.pending(this.#desired.current(), seen.workloads)
+    const report = this.#keeper.report()
+    return report === undefined ? [] : this.#release.pending(this.#desired.current(), report.workloads)
   }
 
   async #sendMetrics(signal: AbortSignal): Promise<void> {
@@ -285,11 +285,11 @@ class Agent {
     const updated = this.#desired.seen(workloads)
     if (updated !== undefined) this.#keeper.desire(updated)
     const running = workloads.filter((one) => one.state === 'running').length
-    const seen = `${running} of ${workloads.length}`
-    if (this.#lastReported.workloads !== seen) {
+    const summary = `${running} of ${workloads.length}`
+    if (this.#lastReported.workloads !== summary) {
       this.#options.onEvent({ kind: 'workloads', running, total: workloads.length })
     }
-    this.#lastReported.workloads = seen
+    this.#lastReported.workloads = summary
     this.#checkReleased(this.#options.signal)
     this.#connection?.reportSoon()
   }
@@ -301,9 +301,9 @@ class Agent {
   #report(): HostReport | undefined {
     if (this.#runtimeError !== undefined && this.#isErrorReported) return undefined
     this.#isErrorReported = this.#runtimeError !== undefined
-    const seen = this.#keeper.report()
-    const blind = seen === undefined || this.#runtimeError !== undefined ? { blind: true } : {}
-    const observed = seen ?? { generation: 0, workloads: [], volumes: [] }
+    const report = this.#keeper.report()
+    const blind = report === undefined || this.#runtimeError !== undefined ? { blind: true } : {}
+    const observed = report ?? { generation: 0, workloads: [], volumes: [] }
     const fault = this.#runtime.fault?.()
     const problem = fault === undefined ? {} : { fault }
     const workloads = [...observed.workloads, ...this.#pending()]

@@ -135,7 +135,7 @@ class AgentConnection implements Connection {
       perMessageDeflate: false,
     })
     this.#socket = socket
-    const late = setTimeout(() => this.#cut(socket, 'the server did not accept the connection in time'), WELCOME_MS)
+    const deadline = setTimeout(() => this.#cut(socket, 'the server did not accept the connection in time'), WELCOME_MS)
     const received = (): void => void (this.#receivedAt = performance.now())
     const end = (error: Error): void => this.#cut(socket, error.message)
     socket.on(
@@ -144,14 +144,14 @@ class AgentConnection implements Connection {
         received()
         if (this.#socket !== socket) return
         if (isBinary) return this.#mux?.receive(bufferOf(data))
-        this.#receive(socket, data, () => clearTimeout(late))
+        this.#receive(socket, data, () => clearTimeout(deadline))
       }),
     )
     socket.on('ping', received)
     socket.on('pong', received)
     socket.on('error', (error) => this.#lost(socket, error.message === '' ? 'no answer' : error.message))
     socket.on('close', (code, reason) => {
-      clearTimeout(late)
+      clearTimeout(deadline)
       // Another agent uses the same key: reconnecting at once would make both useless.
       if (code === REPLACED_CODE) this.#failures = MAX_FAILURES
       this.#lost(socket, reason.length > 0 ? reason.toString() : `the connection was closed (${code})`)

@@ -17,11 +17,11 @@ process.once('SIGTERM', () => stopping.abort())
 const order = podWeights.parse(JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8')))
 const write = (line: string): void => void process.stdout.write(`${line}\n`)
 const options = { write, signal: stopping.signal }
-const got = process.argv.includes(SHARED_FLAG)
+const result = process.argv.includes(SHARED_FLAG)
   ? await fetchSharedWeights(order, { ...options, clock: systemClock })
   : await fetchWeights(order, options)
-if (!got.ok) {
-  process.stderr.write(`${got.message}\n`)
-  writeFileSync(TERMINATION_LOG, got.message)
+if (!result.ok) {
+  process.stderr.write(`${result.message}\n`)
+  writeFileSync(TERMINATION_LOG, result.message)
   process.exitCode = 1
 }

@@ -13,8 +13,8 @@ beforeEach(async () => {
 })
 afterEach(() => server.close())
 
-const run = (given: PodWeights) =>
-  fetchWeights(given, { write: () => {}, signal: new AbortController().signal, retryMs: 1 })
+const run = (order: PodWeights) =>
+  fetchWeights(order, { write: () => {}, signal: new AbortController().signal, retryMs: 1 })
 
 test('downloads each content once with the token of its pod, into all paths, and leaves nothing else', async () => {
   expect(await run(server.order())).toMatchObject({ ok: true })

@@ -26,8 +26,8 @@ type File = PodWeights['files'][number]
 /** A failure is final: a server that cannot answer now is asked again. */
 export async function fetchWeights(order: PodWeights, options: FetchWeightsOptions): Promise<Result<void>> {
   const parts = path.join(order.folder, PARTS)
-  const got = await downloadWeights(order, parts, options)
-  if (!got.ok) return got
+  const downloaded = await downloadWeights(order, parts, options)
+  if (!downloaded.ok) return downloaded
   await placeWeights(order.files, parts, order.folder)
   await fs.rm(parts, { recursive: true })
   return ok(undefined)
@@ -50,8 +50,8 @@ export async function downloadWeights(
       const before = done
       const onBytes = (bytes: number): void => report(before + bytes, total)
       const whole = path.join(parts, file.sha256)
-      const got = await fetchFile(source, workloadId, file, whole, { ...options, onBytes })
-      if (!got.ok) return got
+      const fetched = await fetchFile(source, workloadId, file, whole, { ...options, onBytes })
+      if (!fetched.ok) return fetched
       done += file.bytes
     }
     return ok(undefined)
@@ -86,10 +86,14 @@ async function fetchFile(
   if (await exists(whole)) return ok(undefined)
   const partPath = `${whole}.part`
   for (;;) {
-    const got = await source.fetchWeights(workloadId, { partPath, bytes, sha256, room: anyRoom }, { signal, onBytes })
-    if (got.ok) break
-    if (got.kind !== 'unavailable' || signal.aborted) return got
-    options.write(`waiting for the weights: ${got.message}`)
+    const fetched = await source.fetchWeights(
+      workloadId,
+      { partPath, bytes, sha256, room: anyRoom },
+      { signal, onBytes },
+    )
+    if (fetched.ok) break
+    if (fetched.kind !== 'unavailable' || signal.aborted) return fetched
+    options.write(`waiting for the weights: ${fetched.message}`)
     await delay(retryMs, undefined, { signal })
   }
   await fs.chmod(partPath, READ_ONLY)

@@ -178,22 +178,22 @@ describe('the desired state', () => {
         folder.writeJson(name, value)
       },
     }
-    const wanted = openDesiredState(full, (what, error) => reported.push(`${what}: ${String(error)}`))
-    expect(wanted.take(desired(1, 'a')).workloads).toHaveLength(1)
-    expect(wanted.current()?.generation).toBe(1)
+    const desiredState = openDesiredState(full, (what, error) => reported.push(`${what}: ${String(error)}`))
+    expect(desiredState.take(desired(1, 'a')).workloads).toHaveLength(1)
+    expect(desiredState.current()?.generation).toBe(1)
     expect(reported).toEqual([expect.stringContaining('ENOSPC')])
     isFull = false
-    wanted.save()
+    desiredState.save()
     expect(openDesiredState(folder, unexpected).current()?.generation).toBe(1)
   })
 
   test('survives a restart, with workloads that ran marked as started', () => {
     const folder = newFolder()
-    const wanted = openDesiredState(folder, unexpected)
-    expect(wanted.current()).toBeUndefined()
-    wanted.take(desired(1, 'a', 'b'))
-    expect(wanted.seen([])).toBeUndefined()
-    const more = wanted.seen([{ id: 'a', tag: 'berth-x-a', state: 'running', disks: [] }])
+    const desiredState = openDesiredState(folder, unexpected)
+    expect(desiredState.current()).toBeUndefined()
+    desiredState.take(desired(1, 'a', 'b'))
+    expect(desiredState.seen([])).toBeUndefined()
+    const more = desiredState.seen([{ id: 'a', tag: 'berth-x-a', state: 'running', disks: [] }])
     expect(more?.workloads.map(({ id, started }) => [id, started])).toEqual([
       ['a', true],
       ['b', false],

@@ -68,8 +68,8 @@ export function openAgentFolder(dir: string): AgentFolder {
 /** Throws a sentence for the user when another agent holds the lock. */
 export function lockFolder(folder: AgentFolder): FolderLock {
   const lock = path.join(folder.dir, LOCK_NAME)
-  const mine = ownMark()
-  const holder = acquire(lock, mine, MAX_GUARDS)
+  const owner = ownMark()
+  const holder = acquire(lock, owner, MAX_GUARDS)
   if (holder !== undefined) {
     throw new AgentError(`Another agent (process ${holder}) is using ${folder.dir}.`, [
       'See what it does with berth agent status, or choose another folder with --dir.',
@@ -77,18 +77,18 @@ export function lockFolder(folder: AgentFolder): FolderLock {
   }
   return {
     release: () => {
-      if (readIfExists(lock) === mine) fs.rmSync(lock, { force: true })
+      if (readIfExists(lock) === owner) fs.rmSync(lock, { force: true })
     },
   }
 }
 
 /** Takes a lock until this process ends and returns undefined, or returns the process that holds it. */
 export function takeLock(file: string): string | undefined {
-  const mine = ownMark()
-  const holder = acquire(file, mine, MAX_GUARDS)
+  const owner = ownMark()
+  const holder = acquire(file, owner, MAX_GUARDS)
   if (holder !== undefined) return holder === String(process.pid) ? undefined : holder
   process.once('exit', () => {
-    if (readIfExists(file) === mine) fs.rmSync(file, { force: true })
+    if (readIfExists(file) === owner) fs.rmSync(file, { force: true })
   })
   return undefined
 }
@@ -98,12 +98,12 @@ function ownMark(): string {
 }
 
 /** Takes the lock and returns undefined, or returns the process that holds it or is about to. */
-function acquire(file: string, mine: string, guardsLeft: number): string | undefined {
-  if (createExclusively(file, mine)) return undefined
+function acquire(file: string, owner: string, guardsLeft: number): string | undefined {
+  if (createExclusively(file, owner)) return undefined
   const [pid = '', start = '', nonce = ''] = (readIfExists(file) ?? '').split('\n')
   if (start !== '' && processStart(Number(pid)) === start) return pid
   const guard = `${file}.${/^[0-9a-f]{12}$/.test(nonce) ? nonce : 'torn'}`
-  const rival = guardsLeft === 0 ? pid : acquire(guard, mine, guardsLeft - 1)
+  const rival = guardsLeft === 0 ? pid : acquire(guard, owner, guardsLeft - 1)
   if (rival !== undefined) return rival
   // Under the guard nobody else replaces this lock, so this read stays valid.
   const [, , nonceNow = ''] = (readIfExists(file) ?? '').split('\n')
@@ -112,7 +112,7 @@ function acquire(file: string, mine: string, guardsLeft: number): string | undef
     return undefined
   }
   fs.rmSync(guard, { force: true })
-  return acquire(file, mine, guardsLeft)
+  return acquire(file, owner, guardsLeft)
 }
 
 /** The file appears with its whole text, or not at all. */

@@ -81,11 +81,11 @@ function xidSentence(code: number): string {
 
 /** By PCI address, from kernel log lines such as `NVRM: Xid (PCI:0000:00:06): 79, pid=…`. */
 export function xidsInLog(text: string): Map<string, string> {
-  const found = new Map<string, string>()
+  const xids = new Map<string, string>()
   for (const [, address = '', code = ''] of text.matchAll(/NVRM: Xid \(PCI:([0-9a-f:.]+)\): (\d+)/gi)) {
-    if (fatalXids[countOf(code)] !== undefined) found.set(shortAddress(address), xidSentence(countOf(code)))
+    if (fatalXids[countOf(code)] !== undefined) xids.set(shortAddress(address), xidSentence(countOf(code)))
   }
-  return found
+  return xids
 }
 
 /** `00000000:00:06.0` and `0000:00:06` are the same device. */

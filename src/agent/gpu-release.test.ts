@@ -49,9 +49,9 @@ describe('a machine that has ended', () => {
 test('a GPU that no machine has and whose memory is in use is not offered, and says so', () => {
   const both = snapshot(40_000, 40_000)
   const one = desired({ id: 'a', want: 'run', gpuIndexes: [0] })
-  const seen = withoutHeld(both, one)
-  expect(seen.gpus.map(({ problems }) => problems.length)).toEqual([0, 1])
-  expect(seen.notes[0]).toContain('GPU 1')
+  const remaining = withoutHeld(both, one)
+  expect(remaining.gpus.map(({ problems }) => problems.length)).toEqual([0, 1])
+  expect(remaining.notes[0]).toContain('GPU 1')
   expect(withoutHeld(snapshot(40_000, 900), one).notes).toEqual([])
   // Before the first desired state, a tenant may have any of them.
   expect(withoutHeld(both, undefined)).toBe(both)

@@ -30,7 +30,7 @@ export class GpuRelease {
 
   /** A machine has ended, and its GPUs are not proven free. */
   get isWaiting(): boolean {
-    return [...this.#ended.values()].some((one) => this.#held(one) !== undefined)
+    return [...this.#ended.values()].some((one) => this.#heldMemory(one) !== undefined)
   }
 
   /** The server has not yet seen that a machine ended. */
@@ -46,22 +46,22 @@ export class GpuRelease {
   /** `observed`: what the runtime has. Returns what is reported beside it. */
   pending(desired: Desired | undefined, observed: readonly Observation[]): Observation[] {
     const present = new Set(observed.map(({ id }) => id))
-    const gone = (desired?.workloads ?? []).filter(({ id, want }) => want === 'gone' && !present.has(id))
+    const ended = (desired?.workloads ?? []).filter(({ id, want }) => want === 'gone' && !present.has(id))
     this.#ended = new Map(
-      gone.map((workload) => [workload.id, this.#ended.get(workload.id) ?? { workload, since: this.#now() }]),
+      ended.map((workload) => [workload.id, this.#ended.get(workload.id) ?? { workload, since: this.#now() }]),
     )
     return [...this.#ended.values()].flatMap((one) => {
-      const message = this.#held(one)
+      const message = this.#heldMemory(one)
       const { id, tag } = one.workload
       return message === undefined ? [] : [{ id, tag, state: 'stopping', message, disks: [] }]
     })
   }
 
   /** undefined: its GPUs are free. */
-  #held({ workload, since }: Ended): string | undefined {
+  #heldMemory({ workload, since }: Ended): string | undefined {
     const gpus = workload.node.gpuIndexes.map((index) => ({ index, used: this.#usedMib(index) }))
-    const held = gpus.find(({ used }) => isMemoryHeld(used))
-    if (held !== undefined) return heldText(held.index, held.used)
+    const gpu = gpus.find(({ used }) => isMemoryHeld(used))
+    if (gpu !== undefined) return heldText(gpu.index, gpu.used)
     const isMeasured = gpus.some(({ used }) => used !== null)
     return isMeasured && this.#readAt < since ? 'checking that its GPU memory is free' : undefined
   }
@@ -76,20 +76,20 @@ export function withoutHeld(snapshot: GpuSnapshot, desired: Desired | undefined)
   // Without the desired state, nobody knows which GPUs have tenants.
   if (desired === undefined) return snapshot
   const occupied = new Set(desired.workloads.flatMap(({ node }) => node.gpuIndexes))
-  const held = new Map(
+  const textByGpu = new Map(
     heldGpus(
       snapshot.gpus.map(({ use }) => use.memoryUsedMib),
       occupied,
     ).map((index) => [index, heldText(index, snapshot.gpus[index]?.use.memoryUsedMib ?? null)]),
   )
-  if (held.size === 0) return snapshot
+  if (textByGpu.size === 0) return snapshot
   return {
     ...snapshot,
     gpus: snapshot.gpus.map((one, index) => {
-      const problem = held.get(index)
+      const problem = textByGpu.get(index)
       return problem === undefined ? one : { ...one, problems: [...one.problems, problem] }
     }),
-    notes: [...snapshot.notes, ...[...held.values()].map((text) => `Not offered until it is free: ${text}.`)],
+    notes: [...snapshot.notes, ...[...textByGpu.values()].map((text) => `Not offered until it is free: ${text}.`)],
   }
 }
 

@@ -211,8 +211,8 @@ describe('a GPU is unhealthy', () => {
   })
 
   test('only where the Xid names its address', () => {
-    const found = xidsInLog('NVRM: Xid (PCI:0000:1a:00): 48, x\nNVRM: Xid (PCI:0000:1b:00.0): 13, y\n')
-    expect([...found.keys()]).toEqual(['0000:1a:00'])
+    const xids = xidsInLog('NVRM: Xid (PCI:0000:1a:00): 48, x\nNVRM: Xid (PCI:0000:1b:00.0): 13, y\n')
+    expect([...xids.keys()]).toEqual(['0000:1a:00'])
   })
 })
 

@@ -70,8 +70,8 @@ export interface AgentKey {
 
 /** The folder's key, created on first use. */
 export function openKey(folder: AgentFolder): AgentKey {
-  const kept = folder.readText(KEY_FILE)
-  const privateKey = kept === undefined ? makeKey(folder) : createPrivateKey(kept)
+  const pem = folder.readText(KEY_FILE)
+  const privateKey = pem === undefined ? makeKey(folder) : createPrivateKey(pem)
   const { x } = createPublicKey(privateKey).export({ format: 'jwk' })
   if (x === undefined) throw new AgentError(`${KEY_FILE} in ${folder.dir} is not an Ed25519 key.`)
   return {

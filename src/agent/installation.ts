@@ -54,9 +54,9 @@ export function useVersion({ prefix }: Installation, build: string): void {
 }
 
 /** All but these, and what an interrupted update left behind. */
-export function removeVersions({ prefix }: Installation, kept: readonly string[]): void {
+export function removeVersions({ prefix }: Installation, versions: readonly string[]): void {
   const folder = path.join(prefix, VERSIONS)
-  for (const name of fs.readdirSync(folder).filter((one) => !kept.includes(one)))
+  for (const name of fs.readdirSync(folder).filter((one) => !versions.includes(one)))
     fs.rmSync(path.join(folder, name), { recursive: true, force: true })
 }
 

@@ -54,20 +54,20 @@ export class LastLogs {
 
   /** Forgets the workloads that are gone. */
   keep(workloadIds: readonly string[]): void {
-    const kept = new Set(workloadIds)
-    for (const id of this.#read) if (!kept.has(id)) this.#read.delete(id)
+    const keptIds = new Set(workloadIds)
+    for (const id of this.#read) if (!keptIds.has(id)) this.#read.delete(id)
   }
 
   async #tail(workloadId: string, signal: AbortSignal): Promise<Buffer> {
     const request = { kind: 'logs', workloadId, follow: false, tail: MAX_LINES, timestamps: true } as const
     const { stream } = await this.#runtime.open(request, signal)
     signal.addEventListener('abort', () => stream.destroy(), { once: true })
-    let kept: Buffer = Buffer.alloc(0)
+    let tail: Buffer = Buffer.alloc(0)
     for await (const chunk of stream as AsyncIterable<Buffer>) {
-      const all = Buffer.concat([kept, chunk])
-      kept = all.subarray(Math.max(0, all.length - limits.lastLogBytes))
+      const all = Buffer.concat([tail, chunk])
+      tail = all.subarray(Math.max(0, all.length - limits.lastLogBytes))
     }
     // A line that was cut has lost its time.
-    return kept.length < limits.lastLogBytes ? kept : kept.subarray(kept.indexOf(0x0a) + 1)
+    return tail.length < limits.lastLogBytes ? tail : tail.subarray(tail.indexOf(0x0a) + 1)
   }
 }

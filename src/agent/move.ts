@@ -17,11 +17,11 @@ export class Mover {
     if (this.#waiting !== undefined)
       return Promise.reject(new AgentError('Another drain, resume or leave request is in progress.'))
     return new Promise((resolve, reject) => {
-      const late = setTimeout(() => this.#settle(new AgentError('The server did not respond in time.')), MOVE_MS)
+      const deadline = setTimeout(() => this.#settle(new AgentError('The server did not respond in time.')), MOVE_MS)
       this.#waiting = {
         to,
         settle: (outcome) => {
-          clearTimeout(late)
+          clearTimeout(deadline)
           if (outcome instanceof Error) reject(outcome)
           else resolve(outcome)
         },
@@ -61,7 +61,7 @@ export async function moveDirectly(
   const mover = new Mover()
   let lastMessage = ''
   const { promise: connected, resolve, reject } = withResolvers()
-  const late = setTimeout(
+  const deadline = setTimeout(
     () => reject(new AgentError(`Cannot reach ${membership.server}${lastMessage === '' ? '' : `: ${lastMessage}`}.`)),
     MOVE_MS,
   )
@@ -91,7 +91,7 @@ export async function moveDirectly(
     await connected
     return await mover.ask(to, connection)
   } finally {
-    clearTimeout(late)
+    clearTimeout(deadline)
     connection.close()
   }
 }

@@ -51,11 +51,11 @@ async function queryTable(
   program: string,
   signal: AbortSignal | undefined,
 ): Promise<{ rows: GpuFields[] } | { reason: string }> {
-  for (const wanted of [[...newerFields, ...fields], fields]) {
-    const query = [`--query-gpu=${wanted.join(',')}`, '--format=csv,noheader,nounits']
-    const answer = await runSmi(program, query, signal, (text) => readRows(text, wanted).length > 0)
+  for (const queried of [[...newerFields, ...fields], fields]) {
+    const query = [`--query-gpu=${queried.join(',')}`, '--format=csv,noheader,nounits']
+    const answer = await runSmi(program, query, signal, (text) => readRows(text, queried).length > 0)
     if ('reason' in answer) return answer
-    if (answer.code !== INVALID_ARGUMENT) return { rows: readRows(answer.text, wanted) }
+    if (answer.code !== INVALID_ARGUMENT) return { rows: readRows(answer.text, queried) }
   }
   return { reason: `${program} does not support the query that Berth needs; update the NVIDIA driver.` }
 }
@@ -87,15 +87,15 @@ function runSmi(
 }
 
 /** Lines that are not a row of a GPU are messages about lost devices. Those GPUs count as missing. */
-function readRows(text: string, wanted: readonly Field[]): GpuFields[] {
+function readRows(text: string, queried: readonly Field[]): GpuFields[] {
   return text
     .split('\n')
     .map((line) => line.trim().split(', '))
-    .filter((values) => values.length >= wanted.length)
+    .filter((values) => values.length >= queried.length)
     .map((values) => {
-      const last = wanted.length - 1
+      const last = queried.length - 1
       const row = [...values.slice(0, last), values.slice(last).join(', ')]
-      return Object.fromEntries(wanted.map((field, at) => [field, row[at]]))
+      return Object.fromEntries(queried.map((field, at) => [field, row[at]]))
     })
     .filter(({ uuid }: GpuFields) => uuid !== undefined && /^[\w-]{1,100}$/.test(uuid))
 }

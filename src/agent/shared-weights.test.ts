@@ -55,9 +55,9 @@ test('a pod that waits shows how far the other one is', async () => {
   const stop = new AbortController()
   const first = run('one', { signal: stop.signal })
   await waitFor('the first part', async () => (await sizeOf(`parts-one/${server.sha256}.part`)) === 2_000)
-  const seen: string[] = []
-  const second = run('two', { write: (line) => seen.push(line) })
-  await waitFor('its message', () => seen.some((line) => line.startsWith('another replica downloads the weights')))
+  const lines: string[] = []
+  const second = run('two', { write: (line) => lines.push(line) })
+  await waitFor('its message', () => lines.some((line) => line.startsWith('another replica downloads the weights')))
   stop.abort()
   expect(await first).toMatchObject({ ok: false, reason: 'cancelled' })
   // It goes on where the first one ended.

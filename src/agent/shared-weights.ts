@@ -52,8 +52,8 @@ export async function fetchSharedWeights(order: PodWeights, options: SharedOptio
     options.signal.throwIfAborted()
     if (await exists(path.join(root, SHARED_FOLDER))) return ok(undefined)
     if (await lease.take()) {
-      const got = await downloadWith(lease, order, options)
-      if (got !== 'lost') return got
+      const downloaded = await downloadWith(lease, order, options)
+      if (downloaded !== 'lost') return downloaded
     }
     reportOther(await doneBytes(root), total)
     await delay(times.pollMs, undefined, { signal: options.signal })
@@ -70,8 +70,8 @@ async function downloadWith(lease: Lease, order: PodWeights, options: SharedOpti
     // It may have been completed between the look and the lease.
     if (await exists(path.join(root, SHARED_FOLDER))) return ok(undefined)
     const signal = AbortSignal.any([options.signal, lost.signal])
-    const got = await downloadWeights(order, parts, { ...options, signal })
-    if (!got.ok) return lost.signal.aborted && !options.signal.aborted ? 'lost' : got
+    const downloaded = await downloadWeights(order, parts, { ...options, signal })
+    if (!downloaded.ok) return lost.signal.aborted && !options.signal.aborted ? 'lost' : downloaded
     await publish(order, parts, lease.owner)
     return ok(undefined)
   } catch (error) {
@@ -87,8 +87,8 @@ async function downloadWith(lease: Lease, order: PodWeights, options: SharedOpti
 /** The parts of a download that was given up, if there are any. Only for the owner of the lease. */
 async function adoptParts(root: string, owner: string): Promise<string> {
   const own = path.join(root, `${PARTS}${owner}`)
-  const [found] = (await fs.readdir(root)).filter((name) => name.startsWith(PARTS))
-  if (found !== undefined && !(await exists(own))) await fs.rename(path.join(root, found), own)
+  const [abandoned] = (await fs.readdir(root)).filter((name) => name.startsWith(PARTS))
+  if (abandoned !== undefined && !(await exists(own))) await fs.rename(path.join(root, abandoned), own)
   await fs.mkdir(own, { recursive: true })
   return own
 }
@@ -105,8 +105,8 @@ async function publish({ folder: root, files }: PodWeights, parts: string, owner
   }
   await fs.rename(fresh, path.join(root, SHARED_FOLDER))
   await syncFolder(root)
-  const left = (await fs.readdir(root)).filter((name) => name.startsWith(PARTS) || name.startsWith(NEW_SET))
-  for (const name of left) await fs.rm(path.join(root, name), { recursive: true, force: true })
+  const leftovers = (await fs.readdir(root)).filter((name) => name.startsWith(PARTS) || name.startsWith(NEW_SET))
+  for (const name of leftovers) await fs.rm(path.join(root, name), { recursive: true, force: true })
 }
 
 async function doneBytes(root: string): Promise<number> {
