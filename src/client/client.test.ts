@@ -152,13 +152,13 @@ describe('a call without a valid response', () => {
 
   test('ends at its timeout, and with its signal', async () => {
     const receiver = await startReceiver()
-    const asked = new Promise<void>((resolve) => (receiver.answer = () => resolve()))
+    const arrival = new Promise<void>((resolve) => (receiver.answer = () => resolve()))
     const silent = makeClient({ url: receiver.url })
-    const late = await failureOf(silent.call('getMe', { timeoutMs: 20 }))
-    expect(late).toMatchObject({ kind: 'timeout', message: `${receiver.url} did not respond within 0.02 s` })
+    const timeout = await failureOf(silent.call('getMe', { timeoutMs: 20 }))
+    expect(timeout).toMatchObject({ kind: 'timeout', message: `${receiver.url} did not respond within 0.02 s` })
     const { signal, ...controller } = abortable()
     const work = failureOf(silent.call('getMe', { signal }))
-    await asked
+    await arrival
     controller.abort()
     expect(isClientError(await work)).toBe(true)
     expect(await work).toMatchObject({ kind: 'aborted' })

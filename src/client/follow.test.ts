@@ -14,8 +14,8 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-async function emit(made: number): Promise<void> {
-  for (let n = 0; n < made; n += 1) {
+async function emit(count: number): Promise<void> {
+  for (let n = 0; n < count; n += 1) {
     await client.call('createApiKey', { body: { name: `key ${n}`, scopes: ['inference'] } })
   }
 }
@@ -127,9 +127,9 @@ test('an operator follows the events of every account, from now on or after one'
   await emit(1)
   const { id } = await server.account({ usd: '1' })
   const events = operator.followAll({ after: before[0]?.id ?? '0' })
-  const seen = [await events.next(), await events.next(), await events.next()].map(({ value }) => value)
+  const received = [await events.next(), await events.next(), await events.next()].map(({ value }) => value)
   await events.return()
-  expect(seen).toMatchObject([
+  expect(received).toMatchObject([
     { accountId: 'demo', type: 'key.created' },
     { accountId: id, type: 'key.created' },
     { accountId: id, type: 'balance.credited' },

@@ -40,10 +40,10 @@ test('sends the conversation name, so that its prefix is found in the same cache
     sent.push(new Headers(init?.headers).get('x-session-id'))
     return fetch(input, init)
   }
-  const seen = makeClient({ url: server.url, key: server.demoKey, fetch: spy })
-  await seen.infer('createChatCompletion', { body, sessionId: 'one' })
-  for await (const _ of await seen.stream('createChatCompletion', { body, sessionId: 'two' })) continue
-  await seen.infer('createChatCompletion', { body })
+  const spied = makeClient({ url: server.url, key: server.demoKey, fetch: spy })
+  await spied.infer('createChatCompletion', { body, sessionId: 'one' })
+  for await (const _ of await spied.stream('createChatCompletion', { body, sessionId: 'two' })) continue
+  await spied.infer('createChatCompletion', { body })
   expect(sent).toEqual(['one', 'two', null])
 })
 

@@ -46,12 +46,12 @@ export function makeSseReader(maxChars: number = MAX_CHARS): SseReader {
       if (chunk !== '') endedInReturn = chunk.endsWith('\r')
       ending.lastIndex = from
       for (let end = ending.exec(chunk); end !== null; end = ending.exec(chunk)) {
-        const rest = chunk.slice(from, end.index)
-        const message = take(parts.length === 0 ? rest : parts.join('') + rest)
+        const linePart = chunk.slice(from, end.index)
+        const message = take(parts.length === 0 ? linePart : parts.join('') + linePart)
         if (message !== undefined) messages.push(message)
         parts = []
         from = ending.lastIndex
-        chars += rest.length
+        chars += linePart.length
       }
       if (from < chunk.length) parts.push(chunk.slice(from))
       chars += chunk.length - from

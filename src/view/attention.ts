@@ -20,8 +20,8 @@ export function attentionOf(
     [rentals.stuck, 'stuck rental'],
   ]
   const fleet = counts
-    .filter(([found]) => found > 0)
-    .map(([found, noun]) => ({ text: count(found, noun), to: '/operator/fleet' as const }))
+    .filter(([total]) => total > 0)
+    .map(([total, noun]) => ({ text: count(total, noun), to: '/operator/fleet' as const }))
   const failing = models
     .map((model) => ({ name: model.name, ...modelState(model) }))
     .filter(({ tone }) => tone === 'bad')

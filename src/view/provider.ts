@@ -84,7 +84,7 @@ export const orderLabels = {
 /** Of the last hour: `3 made, 1 sold out, 0 failed, starts in 2 minutes`; undefined: not known. */
 export function historyText({ history }: Pick<Candidate, 'history'>): string | undefined {
   if (history === null) return undefined
-  const { made, noCapacity, failed, startSeconds } = history
-  const counts = `${number(made)} made, ${number(noCapacity)} sold out, ${number(failed)} failed`
+  const { noCapacity, failed, startSeconds } = history
+  const counts = `${number(history.made)} made, ${number(noCapacity)} sold out, ${number(failed)} failed`
   return startSeconds === null ? counts : `${counts}, starts in ${span(startSeconds * 1_000)}`
 }

@@ -76,8 +76,8 @@ function standingOfHost(host: Host, nowMs: number): Standing | undefined {
     return { label: 'Joined', tone: 'info', hint: 'Its agent has not reported yet. Start it with: berth agent run' }
   }
   if (host.isSilent) {
-    const seen = relativeTime(host.seenAt, nowMs)
-    return { label: 'Offline', tone: 'bad', hint: `Last seen ${seen}. Check whether its agent is running.` }
+    const lastSeen = relativeTime(host.seenAt, nowMs)
+    return { label: 'Offline', tone: 'bad', hint: `Last seen ${lastSeen}. Check whether its agent is running.` }
   }
   if (host.fault !== null) return { label: 'Fault', tone: 'bad', hint: `It accepts no tenants. ${host.fault.message}` }
   if (host.state === 'ready') return undefined

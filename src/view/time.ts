@@ -54,8 +54,8 @@ export function span(ms: number): string {
   const { noun, ms: size } = largestUnit(ms)
   const whole = Math.max(0, Math.floor(ms / size))
   const next = noun === 'day' ? units[1] : noun === 'hour' ? units[2] : undefined
-  const rest = next === undefined ? 0 : Math.floor((ms % size) / next.ms)
-  return next === undefined || rest === 0 ? count(whole, noun) : `${count(whole, noun)} ${count(rest, next.noun)}`
+  const smaller = next === undefined ? 0 : Math.floor((ms % size) / next.ms)
+  return next === undefined || smaller === 0 ? count(whole, noun) : `${count(whole, noun)} ${count(smaller, next.noun)}`
 }
 
 /** The largest unit alone, for narrow columns: `3d`, `2h`, `5m`, `40s`. */

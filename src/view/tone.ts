@@ -1,4 +1,4 @@
-/** Colour of a state. The label carries the meaning; the tone only helps the eye. */
+/** Color of a state. The label carries the meaning; the tone only helps the eye. */
 export type Tone = 'good' | 'warn' | 'bad' | 'info' | 'plain'
 
 /** States mean the same wherever they occur: a failed rental, volume, delivery or request is bad. */
