@@ -6,13 +6,13 @@ import { scopes, type Scope } from '../contract/endpoint.ts'
 export const viewerScopes = ['compute:read', 'billing:read'] as const satisfies readonly Scope[]
 
 /** `operator` contains everything. */
-export function holdsScope(held: readonly Scope[], wanted: Scope): boolean {
-  return held.includes(wanted) || held.includes('operator')
+export function holdsScope(heldScopes: readonly Scope[], scope: Scope): boolean {
+  return heldScopes.includes(scope) || heldScopes.includes('operator')
 }
 
 /** The effective scopes. A member demoted to viewer keeps their keys, which are then read-only. */
-export function effectiveScopes(role: Role, held: readonly Scope[]): readonly Scope[] {
-  return role === 'viewer' ? viewerScopes.filter((scope) => holdsScope(held, scope)) : held
+export function effectiveScopes(role: Role, heldScopes: readonly Scope[]): readonly Scope[] {
+  return role === 'viewer' ? viewerScopes.filter((scope) => holdsScope(heldScopes, scope)) : heldScopes
 }
 
 /** The rank of a key: its member, their role, and its scopes. */
@@ -31,12 +31,12 @@ const roleRanks: Readonly<Record<Role, number>> = { viewer: 0, member: 1, owner:
 export function whyNotManageKey(by: KeyRank, victim: KeyRank): 'role_too_low' | 'scope_not_held' | undefined {
   if (by.personId === victim.personId) return undefined
   if (roleRanks[by.role] < roleRanks[victim.role]) return 'role_too_low'
-  const held = effectiveScopes(by.role, by.scopes)
-  const lacks = effectiveScopes(victim.role, victim.scopes).some((scope) => !holdsScope(held, scope))
+  const heldScopes = effectiveScopes(by.role, by.scopes)
+  const lacks = effectiveScopes(victim.role, victim.scopes).some((scope) => !holdsScope(heldScopes, scope))
   return lacks ? 'scope_not_held' : undefined
 }
 
 /** Each once, in the order of the contract. */
-export function withoutRepeats(given: readonly Scope[]): Scope[] {
-  return scopes.filter((scope) => given.includes(scope))
+export function withoutRepeats(requested: readonly Scope[]): Scope[] {
+  return scopes.filter((scope) => requested.includes(scope))
 }

@@ -58,9 +58,9 @@ test('balance = available + on hold, no amount is negative, and hourly spend cou
         const until = one.chargedUntil === null ? NOW : Math.max(one.chargedUntil, one.settledUntil)
         return costOfSpan(one.pricePerHour, until - one.startedAt) - one.settled
       })
-      const left = standing.available + standing.held - runUp.reduce((sum, one) => sum + one, 0n)
+      const remaining = standing.available + standing.held - runUp.reduce((sum, one) => sum + one, 0n)
       // A meter that is late by more than the balance leaves the other holds untouched.
-      expect(is.balance >= left && (is.available === 0n || is.balance === left)).toBe(true)
+      expect(is.balance >= remaining && (is.available === 0n || is.balance === remaining)).toBe(true)
       const charged = standing.segments.filter(({ chargedUntil }) => chargedUntil === null)
       expect(is.hourlySpend).toBe(sumUsd(charged.map(({ pricePerHour }) => pricePerHour)))
       const onDemand = charged.filter(({ committed }) => !committed)
@@ -110,11 +110,11 @@ describe('a machine at $2/hr with a balance of $10', () => {
   })
 
   test('takes what its hold lacks from the available balance when the meter is late', () => {
-    const late = {
+    const overdue = {
       ...account,
       segments: [{ ...running, startedAt: addMs(NOW, -3 * HOUR_MS), settledUntil: addMs(NOW, -3 * HOUR_MS) }],
     }
-    expect(balanceOf(late, NOW)).toMatchObject({ balance: usd('4'), available: usd('4'), held: zeroUsd })
+    expect(balanceOf(overdue, NOW)).toMatchObject({ balance: usd('4'), available: usd('4'), held: zeroUsd })
   })
   test('of the house lasts for as long as the house pays, and its money pays for nothing else', () => {
     const own = { ...running, held: zeroUsd }

@@ -55,9 +55,9 @@ export class BodyBudget {
 
   #add(accountId: string, bytes: number): void {
     this.#used += bytes
-    const left = (this.#usedByAccount.get(accountId) ?? 0) + bytes
-    if (left === 0) this.#usedByAccount.delete(accountId)
-    else this.#usedByAccount.set(accountId, left)
+    const ofAccount = (this.#usedByAccount.get(accountId) ?? 0) + bytes
+    if (ofAccount === 0) this.#usedByAccount.delete(accountId)
+    else this.#usedByAccount.set(accountId, ofAccount)
   }
 }
 
@@ -66,7 +66,7 @@ export class BodyRoom {
   readonly #budget: BodyBudget
   readonly #accountId: string
   #bytes = 0
-  #taken = 0
+  #takenBytes = 0
   #isReleased = false
 
   constructor(budget: BodyBudget, accountId: string) {
@@ -78,9 +78,9 @@ export class BodyRoom {
   grow(bytes: number): Failure | undefined {
     const all = this.#bytes + bytes
     if (all > FREE_BODY_BYTES && !this.#isReleased) {
-      const refused = this.#budget.take(this.#accountId, all - this.#taken)
+      const refused = this.#budget.take(this.#accountId, all - this.#takenBytes)
       if (refused !== undefined) return refused
-      this.#taken = all
+      this.#takenBytes = all
     }
     this.#bytes = all
     return undefined
@@ -90,7 +90,7 @@ export class BodyRoom {
   release(): void {
     if (this.#isReleased) return
     this.#isReleased = true
-    if (this.#taken > 0) this.#budget.giveBack(this.#accountId, this.#taken)
+    if (this.#takenBytes > 0) this.#budget.giveBack(this.#accountId, this.#takenBytes)
   }
 }
 

@@ -18,14 +18,14 @@ const budget = (change: Partial<Budget> = {}): Budget => ({
 /** What is announced while the spend follows `spends`, one step each. */
 function announced(start: Budget, spends: ReadonlyArray<readonly [string, Instant]>): string[] {
   let current = start
-  const said: string[] = []
+  const alerts: string[] = []
   for (const [spent, now] of spends) {
     const step = budgetStep(current, usd(spent), now)
     if (step === undefined) continue
     current = { ...current, marks: step.marks }
-    said.push(`${step.kind} ${step.percent}`)
+    alerts.push(`${step.kind} ${step.percent}`)
   }
-  return said
+  return alerts
 }
 
 describe('alerts', () => {
@@ -68,14 +68,14 @@ describe('alerts', () => {
     fc.assert(
       fc.property(percentages, spends, (alerts, amounts) => {
         let current = budget({ alerts: alerts.toSorted((one, other) => one - other) })
-        const said: string[] = []
+        const reported: string[] = []
         for (const amount of amounts) {
           const step = budgetStep(current, nanoUsdOf(amount), november)
           if (step === undefined) continue
-          said.push(`${step.kind} ${step.percent}`)
+          reported.push(`${step.kind} ${step.percent}`)
           current = { ...current, marks: step.marks }
         }
-        expect(new Set(said).size).toBe(said.length)
+        expect(new Set(reported).size).toBe(reported.length)
         const highest = amounts.reduce((one, other) => (one > other ? one : other), 0n)
         expect(current.marks.exceededAt !== null).toBe(highest >= 100n * 10n ** 9n)
       }),

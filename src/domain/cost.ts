@@ -28,6 +28,6 @@ export function forecastMonth(cost: MonthCost, now: Instant): Forecast {
   // Rounded down, as every cost is.
   const modelsPerHour = nanoUsdOf(floorDivide(cost.recentModels, BigInt(24 * MODEL_AVERAGE_DAYS)))
   const perHour = nanoUsdOf(cost.hourlySpend + modelsPerHour)
-  const rest = costOfSpan(perHour, startOfNextMonth(now) - now)
-  return { spent, modelsPerHour, atMonthEnd: nanoUsdOf(spent + rest) }
+  const untilMonthEnd = costOfSpan(perHour, startOfNextMonth(now) - now)
+  return { spent, modelsPerHour, atMonthEnd: nanoUsdOf(spent + untilMonthEnd) }
 }

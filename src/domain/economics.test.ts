@@ -33,7 +33,7 @@ function incomeAt({ inputUnits, cachedUnits, outputUnits, busyMs, paidMs }: Serv
 }
 
 describe('the price advisor', () => {
-  test('at the measured utilisation, asks for what was paid divided by what was sold', () => {
+  test('at the measured utilization, asks for what was paid divided by what was sold', () => {
     const advice = advisePrice(day, prices)
     // $20 for 14.4 million tokens; today's prices bring $13.80.
     expect(advice).toMatchObject({ kind: 'measured', utilisationBp: 4_000, blended: 1_388_888_889n })
@@ -88,7 +88,7 @@ describe('the price advisor', () => {
     )
   })
 
-  test('current prices cover the cost from the break-even utilisation on, and not before', () => {
+  test('current prices cover the cost from the break-even utilization on, and not before', () => {
     fc.assert(
       fc.property(measured, unitPrices, (usage, now) => {
         const advice = advisePrice(usage, now)
@@ -101,7 +101,7 @@ describe('the price advisor', () => {
     )
   })
 
-  test('a higher utilisation never needs a higher price', () => {
+  test('a higher utilization never needs a higher price', () => {
     fc.assert(
       fc.property(measured, unitPrices, share, share, (usage, now, one, other) => {
         const [low, high] = [Math.min(one, other), Math.max(one, other)].map((bp) => advisePrice(usage, now, bp))

@@ -74,13 +74,13 @@ export type PriceAdvice =
       readonly blended: NanoUsd
       /** The current prices, raised or lowered by one factor until they cover cost. null: the model is free. */
       readonly prices: UnitPrices | null
-      /** From this utilisation on, current prices cover cost. Above 10,000: never. null: the model is free. */
+      /** From this utilization on, current prices cover cost. Above 10,000: never. null: the model is free. */
       readonly breakEvenBp: number | null
     }
 
 /**
  * Which price covers the cost of GPUs if replicas are busy for `atBp` of the paid time, with the mix of units and the
- * throughput that was measured while they were busy. `atBp` undefined: the measured utilisation.
+ * throughput that was measured while they were busy. `atBp` undefined: the measured utilization.
  */
 export function advisePrice(usage: ServingUsage, prices: UnitPrices, atBp?: number): PriceAdvice {
   const { busyMs, paidMs, requests, gpuCost } = usage
@@ -89,7 +89,7 @@ export function advisePrice(usage: ServingUsage, prices: UnitPrices, atBp?: numb
   if (measuredBp === null || busyMs < MIN_BUSY_MS || requests < MIN_REQUESTS || units === 0n || measuredBp === 0) {
     return { kind: 'too_little_measured', busyMs, requests }
   }
-  // Without a given utilisation, what was sold has to carry what was paid, to the nano-dollar.
+  // Without a given utilization, what was sold has to carry what was paid, to the nano-dollar.
   const [scaledCost, scale] =
     atBp === undefined ? [gpuCost as bigint, 1n] : [gpuCost * busyMs * ALL_BP, paidMs * BigInt(atBp)]
   const income = incomeMillionths(prices, usage)

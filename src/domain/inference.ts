@@ -1,6 +1,6 @@
 /**
  * The cost of inference. All prices are per million units, so a request is priced by one sum and one division, which
- * rounds down in the customer's favour.
+ * rounds down in the customer's favor.
  */
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 

@@ -129,17 +129,17 @@ describe('for all instants, prices and funds', () => {
           START,
           often.reduce((sum, ms) => sum + ms, 0),
         )
-        const late = new Meter(price, { held, available, allowance: null, committed: false }, fee)
-        late.settle(end)
-        const prompt = new Meter(price, { held, available, allowance: null, committed: false }, fee)
+        const lateMeter = new Meter(price, { held, available, allowance: null, committed: false }, fee)
+        lateMeter.settle(end)
+        const promptMeter = new Meter(price, { held, available, allowance: null, committed: false }, fee)
         let now = START
         for (const ms of often) {
           now = addMs(now, ms)
-          if (prompt.settle(now).endsAt !== null) break
+          if (promptMeter.settle(now).endsAt !== null) break
         }
-        expect(prompt.segment).toEqual(late.segment)
-        expect(prompt.ended?.endsAt).toBe(late.ended?.endsAt)
-        expect(prompt.ended?.endReason).toBe(late.ended?.endReason)
+        expect(promptMeter.segment).toEqual(lateMeter.segment)
+        expect(promptMeter.ended?.endsAt).toBe(lateMeter.ended?.endsAt)
+        expect(promptMeter.ended?.endReason).toBe(lateMeter.ended?.endReason)
       }),
       { numRuns: 2_000 },
     )
@@ -266,8 +266,8 @@ describe('scenarios', () => {
       const plan = meter.settle(addMs(START, msOf(at)))
       const amounts = [plan.charge, plan.topUp, meter.funds.held, meter.funds.available]
       const ends = plan.endsAt === null ? '-' : `${clockOf(plan.endsAt)} ${plan.endReason}`
-      const seen = [at, deposit, ...amounts.map((amount) => formatUsdExactly(amount).slice(1)), ends]
-      expect(seen.join(' ')).toBe(line.replace(/\s+/g, ' '))
+      const words = [at, deposit, ...amounts.map((amount) => formatUsdExactly(amount).slice(1)), ends]
+      expect(words.join(' ')).toBe(line.replace(/\s+/g, ' '))
     }
   })
 })

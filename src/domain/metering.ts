@@ -88,15 +88,15 @@ export function planClosing(segment: OpenSegment, funds: Funds, end: Instant): S
 
 /** The time and amount that can be charged: up to `now`, unless the money or a limit runs out earlier. */
 function chargeable(segment: OpenSegment, funds: Funds, now: Instant) {
-  const wanted = later(now, segment.settledUntil)
+  const requestedEnd = later(now, segment.settledUntil)
   const payable = nanoUsdOf(segment.settled + funds.held + funds.available)
   const allowed = funds.allowance === null ? null : nanoUsdOf(segment.settled + maxUsd(funds.allowance, zeroUsd))
   const limited = allowed !== null && allowed < payable
   const ceiling = limited ? allowed : payable
   // The last instant that the funds cover.
   const lastAffordable = addMs(segment.startedAt, spanAffordable(segment.pricePerHour, ceiling))
-  const ends = !funds.committed && lastAffordable <= wanted
-  const until = ends ? later(lastAffordable, segment.settledUntil) : wanted
+  const ends = !funds.committed && lastAffordable <= requestedEnd
+  const until = ends ? later(lastAffordable, segment.settledUntil) : requestedEnd
   const endReason = ends ? (limited ? ('spending_limit' as const) : ('balance_empty' as const)) : null
   return { until, total: costUntil(segment, until), ceiling, lastAffordable, ends, endReason }
 }

@@ -204,9 +204,9 @@ describe('the history of offers', () => {
     [place('lambda', '2', 9), place('verda', '2.01', 0), 'lambda', 'price'],
     [place('lambda', '2', 0), place('verda', '3', 9, 1), 'verda', 'preference'],
   ] as const)('%#: three refusals in an hour put an offer behind an equal one', (a, b, first, why) => {
-    const [taken, other] = [a, b].toSorted(compareEngines)
-    expect(taken?.driver).toBe(first)
-    expect(taken && other && whyLater(taken, other)).toBe(why)
+    const [winner, other] = [a, b].toSorted(compareEngines)
+    expect(winner?.driver).toBe(first)
+    expect(winner && other && whyLater(winner, other)).toBe(why)
   })
 
   test('the order is total: of two places exactly one comes first', () => {

@@ -183,8 +183,8 @@ export function compareEngines(a: Origin, b: Origin): number {
 
 /** Why the machine that is tried first comes before this one. */
 export function whyLater(first: Origin & Filled, other: Origin & Filled): PlacementOrder {
-  const found = Object.entries(criteria).find(([, compare]) => compare(first, other) !== 0)?.[0]
-  if (found !== undefined) return found as keyof typeof criteria
+  const criterion = Object.entries(criteria).find(([, compare]) => compare(first, other) !== 0)?.[0]
+  if (criterion !== undefined) return criterion as keyof typeof criteria
   // Units of an offer that an engine has not created yet are all alike.
   return first.gpusFree === other.gpusFree ? 'same' : 'fuller_first'
 }
@@ -200,12 +200,12 @@ function compareText(a: string, b: string): number {
 
 /** The first machines of the cluster that together have enough GPUs. */
 export function takeWhole<T extends Candidate>(cluster: readonly T[], gpuCount: number): T[] {
-  const taken: T[] = []
+  const machines: T[] = []
   let gpus = 0
   for (const candidate of cluster) {
     if (gpus >= gpuCount) break
-    taken.push(candidate)
+    machines.push(candidate)
     gpus += candidate.gpusTotal
   }
-  return taken
+  return machines
 }

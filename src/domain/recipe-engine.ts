@@ -86,7 +86,7 @@ function hubEnv(isOffline: boolean): Record<string, string> {
   return isOffline ? hubOffline : {}
 }
 
-function given(name: string, value: string | number | null): string[] {
+function flagUnlessNull(name: string, value: string | number | null): string[] {
   return value === null ? [] : [name, String(value)]
 }
 
@@ -131,8 +131,8 @@ export const engines = {
         String(gpuCount),
         '--gpu-memory-utilization',
         String(CLAIMED),
-        ...given('--max-num-seqs', statedConcurrency),
-        ...given('--max-model-len', contextTokens),
+        ...flagUnlessNull('--max-num-seqs', statedConcurrency),
+        ...flagUnlessNull('--max-model-len', contextTokens),
         ...(kind === 'embedding' ? ['--runner', 'pooling'] : []),
         ...(adapters.length === 0
           ? []
@@ -192,12 +192,12 @@ export const engines = {
         String(port),
         '--tp-size',
         String(gpuCount),
-        ...given('--max-running-requests', statedConcurrency),
+        ...flagUnlessNull('--max-running-requests', statedConcurrency),
         // Without a limit of its own it queues what it cannot batch yet.
-        ...given('--max-queued-requests', statedConcurrency === null ? null : ENGINE_QUEUE),
+        ...flagUnlessNull('--max-queued-requests', statedConcurrency === null ? null : ENGINE_QUEUE),
         '--enable-metrics',
-        ...given('--context-length', contextTokens),
-        ...given('--api-key', apiKey),
+        ...flagUnlessNull('--context-length', contextTokens),
+        ...flagUnlessNull('--api-key', apiKey),
         ...(kind === 'embedding' ? ['--is-embedding'] : []),
         ...(adapters.length === 0
           ? []
@@ -275,7 +275,7 @@ export const engines = {
         // More are answered with 429.
         '--max-concurrent-requests',
         String(concurrency + ENGINE_QUEUE),
-        ...given('--max-total-tokens', contextTokens),
+        ...flagUnlessNull('--max-total-tokens', contextTokens),
         ...(adapters.length === 0
           ? []
           : ['--lora-adapters', adapters.map((one) => `${one.name}=${one.path}`).join(',')]),
@@ -306,7 +306,7 @@ export const engines = {
         String(port),
         '--num-gpus',
         String(gpuCount),
-        ...given('--api-key', apiKey),
+        ...flagUnlessNull('--api-key', apiKey),
       ],
       env: hubEnv(isOffline),
     }),
@@ -366,8 +366,8 @@ export const engines = {
         String(concurrency),
         '--queue',
         String(ENGINE_QUEUE),
-        ...given('--model', modelPath),
-        ...given('--context', contextTokens),
+        ...flagUnlessNull('--model', modelPath),
+        ...flagUnlessNull('--context', contextTokens),
       ],
       env: apiKey === null ? {} : { ENGINE_API_KEY: apiKey },
     }),

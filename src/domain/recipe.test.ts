@@ -13,9 +13,9 @@ const file = (path: string, bytes = 1_000) =>
 const weights = { mountPath: '/models', files: [file('config.json'), file('model.safetensors', 14 * GIB)] }
 
 function containerOf(order: RecipeOrder, model: ServedModel = chat): ReplicaContainer {
-  const made = replicaOf(order, model)
-  if (!made.ok) throw new Error(made.message)
-  return made.value
+  const replica = replicaOf(order, model)
+  if (!replica.ok) throw new Error(replica.message)
+  return replica.value
 }
 
 function wordAfter(words: readonly string[] | null, flag: string): string | undefined {
@@ -25,15 +25,15 @@ function wordAfter(words: readonly string[] | null, flag: string): string | unde
 
 describe('a recipe', () => {
   test('gives vLLM the mounted weights, all GPUs, the name of the model and a key that is not an argument', () => {
-    const made = containerOf({ name: 'vllm', weights, contextTokens: 4_096, args: ['--enforce-eager'] })
-    expect([made.command, made.args?.[0]]).toEqual([['vllm', 'serve'], '/models'])
-    expect(wordAfter(made.args, '--tensor-parallel-size')).toBe('2')
-    expect(wordAfter(made.args, '--served-model-name')).toBe('house/seven')
-    expect(wordAfter(made.args, '--max-model-len')).toBe('4096')
-    expect(made.args?.at(-1)).toBe('--enforce-eager')
-    expect(made.args).not.toContain('key-1')
-    expect(made.env).toEqual({ VLLM_API_KEY: 'key-1', HF_HUB_OFFLINE: '1', TRANSFORMERS_OFFLINE: '1' })
-    expect(made.metrics?.waiting).toBe('vllm:num_requests_waiting')
+    const container = containerOf({ name: 'vllm', weights, contextTokens: 4_096, args: ['--enforce-eager'] })
+    expect([container.command, container.args?.[0]]).toEqual([['vllm', 'serve'], '/models'])
+    expect(wordAfter(container.args, '--tensor-parallel-size')).toBe('2')
+    expect(wordAfter(container.args, '--served-model-name')).toBe('house/seven')
+    expect(wordAfter(container.args, '--max-model-len')).toBe('4096')
+    expect(container.args?.at(-1)).toBe('--enforce-eager')
+    expect(container.args).not.toContain('key-1')
+    expect(container.env).toEqual({ VLLM_API_KEY: 'key-1', HF_HUB_OFFLINE: '1', TRANSFORMERS_OFFLINE: '1' })
+    expect(container.metrics?.waiting).toBe('vllm:num_requests_waiting')
   })
 
   test.each(['vllm', 'sglang'] as const)('limits the requests of %s only if the order does (issue 31, 11)', (name) => {
@@ -51,9 +51,9 @@ describe('a recipe', () => {
   })
 
   test('lets the engine ask the hub only if there are no weights', () => {
-    const made = containerOf({ name: 'sglang', hubModel: 'owner/seven' })
-    expect(wordAfter(made.args, '--model-path')).toBe('owner/seven')
-    expect(made.env['HF_HUB_OFFLINE']).toBeUndefined()
+    const container = containerOf({ name: 'sglang', hubModel: 'owner/seven' })
+    expect(wordAfter(container.args, '--model-path')).toBe('owner/seven')
+    expect(container.env['HF_HUB_OFFLINE']).toBeUndefined()
   })
 
   test('opens the first GGUF file of several, and no adapter', () => {
@@ -63,10 +63,10 @@ describe('a recipe', () => {
       weights: { mountPath: '/w', files },
       adapters: [{ name: 'house/poet', path: 'adapters/a.gguf' }],
     }
-    const made = containerOf(order)
-    expect(wordAfter(made.args, '--model')).toBe('/w/b-00001-of-00002.gguf')
-    expect(wordAfter(made.args, '--lora')).toBe('/w/adapters/a.gguf')
-    expect(made.adapters).toEqual([
+    const container = containerOf(order)
+    expect(wordAfter(container.args, '--model')).toBe('/w/b-00001-of-00002.gguf')
+    expect(wordAfter(container.args, '--lora')).toBe('/w/adapters/a.gguf')
+    expect(container.adapters).toEqual([
       { name: 'house/poet', upstreamModel: 'house/seven', members: { lora: [{ id: 0, scale: 1 }] } },
     ])
   })
@@ -87,8 +87,8 @@ describe('a recipe', () => {
   })
 
   test('custom keeps the image, its command and its port', () => {
-    const made = containerOf({ name: 'custom', image: { name: 'own/server' }, command: ['/serve'], port: 9_000 })
-    expect(made).toMatchObject({
+    const container = containerOf({ name: 'custom', image: { name: 'own/server' }, command: ['/serve'], port: 9_000 })
+    expect(container).toMatchObject({
       image: { name: 'own/server', tag: null },
       command: ['/serve'],
       args: null,
@@ -104,8 +104,8 @@ describe('a recipe', () => {
     ['a command for vllm', { name: 'vllm', weights, command: ['sh'] }, 'command'],
     ['a path outside of the weights', { name: 'vllm', weights, modelPath: 'other' }, 'modelPath'],
   ])('rejects %s', (_, order, option) => {
-    const made = replicaOf(order, chat)
-    expect(made).toMatchObject({ ok: false, reason: 'recipe_option', issues: [{ path: ['recipe', option] }] })
+    const replica = replicaOf(order, chat)
+    expect(replica).toMatchObject({ ok: false, reason: 'recipe_option', issues: [{ path: ['recipe', option] }] })
   })
 
   test('rejects a kind of model that its engine does not serve', () => {
@@ -124,8 +124,8 @@ describe('a recipe', () => {
       fc.property(orders, fc.integer({ min: 1, max: 8 }), (options, gpuCount) => {
         const order = recipe.parse({ ...options, weights, image: { name: 'an/image' } })
         const [kind] = engines[order.name].kinds
-        const made = containerOf(order, { ...chat, kind, gpuCount })
-        const words = [...(made.command ?? []), ...(made.args ?? []), ...Object.values(made.env)]
+        const container = containerOf(order, { ...chat, kind, gpuCount })
+        const words = [...(container.command ?? []), ...(container.args ?? []), ...Object.values(container.env)]
         expect(words.every((word) => typeof word === 'string' && word !== '' && !word.includes('undefined'))).toBe(true)
       }),
     )

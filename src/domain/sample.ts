@@ -85,9 +85,9 @@ function sumOf(series: Map<string, SeriesSum>, metric: MetricName, gpu: number |
   const key = `${metric} ${gpu}`
   const known = series.get(key)
   if (known !== undefined) return known
-  const made = new SeriesSum(metric, gpu, steps)
-  series.set(key, made)
-  return made
+  const sum = new SeriesSum(metric, gpu, steps)
+  series.set(key, sum)
+  return sum
 }
 
 class SeriesSum {

@@ -52,13 +52,13 @@ function facts(replicas: readonly ReplicaFacts[], more: Partial<ServingFacts> = 
 }
 
 /** `start 2`, `drain a`, `end b start_timed_out!` (`!`: a failure). */
-function plan(given: ServingFacts): string[] {
+function plan(input: ServingFacts): string[] {
   const text = (action: ServingAction): string => {
     if (action.kind === 'start') return `start ${action.version}`
     const failure = action.kind === 'end' && action.isFailure ? '!' : ''
     return `${action.kind} ${action.replicaId} ${action.why}${failure}`
   }
-  return planServing(given, now).map(text)
+  return planServing(input, now).map(text)
 }
 
 describe('scaling', () => {
@@ -98,8 +98,8 @@ describe('draining', () => {
   })
 
   test('ends at its limit, whatever still runs', () => {
-    const late = { drainingAt: before(3 * MINUTE_MS), inFlight: 2 }
-    expect(plan(draining(late))).toEqual(['end a drain_timed_out'])
+    const overdue = { drainingAt: before(3 * MINUTE_MS), inFlight: 2 }
+    expect(plan(draining(overdue))).toEqual(['end a drain_timed_out'])
   })
 
   test('missing reports of an idle replica do not block it: with no gateways, nothing routes', () => {
@@ -109,8 +109,8 @@ describe('draining', () => {
 
 describe('losses', () => {
   test('a replica whose rental ended is replaced at once', () => {
-    const gone = replica('a', { rental: { status: 'Failed', since: before(SECOND_MS) } })
-    expect(plan(facts([gone, replica('b')]))).toEqual(['end a rental_ended', 'start 1'])
+    const failed = replica('a', { rental: { status: 'Failed', since: before(SECOND_MS) } })
+    expect(plan(facts([failed, replica('b')]))).toEqual(['end a rental_ended', 'start 1'])
   })
 
   test('contact that is lost for a moment changes nothing; for longer it is replaced, and is no failure', () => {
@@ -120,8 +120,8 @@ describe('losses', () => {
   })
 
   test('one that never answers, or ends right after its first answer, is a failure', () => {
-    const late = starting('a', { createdAt: before(11 * MINUTE_MS) })
-    expect(plan(facts([late], { failures: 0 }))[0]).toBe('end a start_timed_out!')
+    const overdue = starting('a', { createdAt: before(11 * MINUTE_MS) })
+    expect(plan(facts([overdue], { failures: 0 }))[0]).toBe('end a start_timed_out!')
     const ended = { status: 'Failed', since: before(SECOND_MS) } as const
     expect(plan(facts([starting('a', { rental: ended })]))[0]).toBe('end a rental_ended!')
     expect(plan(facts([replica('a', { readyAt: before(10 * SECOND_MS), rental: ended })]))[0]).toBe(
@@ -239,10 +239,10 @@ test('the status says what a deployment waits for', () => {
 })
 
 test('the same news is told again only after an hour, and other news at once', () => {
-  const told = { budget: now }
-  expect([isNews(told, 'budget', addMs(now, HOUR_MS - 1)), isNews(told, 'budget', addMs(now, HOUR_MS))]).toEqual([
-    false,
-    true,
-  ])
-  expect(isNews(told, 'blocked:no_capacity', now)).toBe(true)
+  const lastTold = { budget: now }
+  expect([
+    isNews(lastTold, 'budget', addMs(now, HOUR_MS - 1)),
+    isNews(lastTold, 'budget', addMs(now, HOUR_MS)),
+  ]).toEqual([false, true])
+  expect(isNews(lastTold, 'blocked:no_capacity', now)).toBe(true)
 })

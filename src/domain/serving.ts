@@ -101,8 +101,8 @@ const TELL_AGAIN_MS = HOUR_MS
 /** By kind of news, when it was last told. */
 export type Told = Readonly<Record<string, Instant>>
 
-export function isNews(told: Told, kind: string, now: Instant): boolean {
-  const at = told[kind]
+export function isNews(lastTold: Told, kind: string, now: Instant): boolean {
+  const at = lastTold[kind]
   return at === undefined || addMs(at, TELL_AGAIN_MS) <= now
 }
 
@@ -253,6 +253,11 @@ export function affordableReplicas(budget: NanoUsd | null, prices: readonly Nano
   const dearest = prices.reduce((most, price) => (price > most ? price : most), zeroUsd)
   if (budget === null || dearest === 0n) return Infinity
   let count = 0
-  for (let left: bigint = budget; left >= dearest && count < limits.replicasPerDeployment; left -= dearest) count += 1
+  for (
+    let remaining: bigint = budget;
+    remaining >= dearest && count < limits.replicasPerDeployment;
+    remaining -= dearest
+  )
+    count += 1
   return count
 }

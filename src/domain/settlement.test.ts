@@ -50,7 +50,7 @@ const requests = fc
   .map((all): InferenceRecord[] => all.map((one, n) => inferenceRecord({ ...one, requestId: `req_${100 + n}` })))
 
 /** As it is kept: whole milliseconds, and one kind of units each way. */
-function kept(record: InferenceRecord): InferenceRecord {
+function asStored(record: InferenceRecord): InferenceRecord {
   const { inputTokens, characters, outputTokens, pixelSteps } = record.units
   return {
     ...record,
@@ -76,7 +76,7 @@ test('a line of the journal says all of a request', () => {
     fc.property(requests, (records) => {
       const { lines } = collect(records)
       expect(lines.filter((line) => /[\n\r]/.test(line))).toEqual([])
-      expect(lines.map(readRecord)).toEqual(records.map(kept))
+      expect(lines.map(readRecord)).toEqual(records.map(asStored))
     }),
   )
 })
@@ -85,7 +85,7 @@ test('a batch gives its requests back, whatever they contain', () => {
   fc.assert(
     fc.property(requests, (records) => {
       const { settlement } = collect(records)
-      expect(recordsOf(settlement)).toEqual(records.map(kept))
+      expect(recordsOf(settlement)).toEqual(records.map(asStored))
       expect(rowsOf(settlement.rows).map((row) => row.split('\t').length)).toEqual(records.map(() => 18))
     }),
   )

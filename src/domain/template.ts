@@ -12,13 +12,15 @@ export function completeOrder<Order extends OrderOptions & { readonly image?: Or
   template: TemplateBody,
 ): Order {
   const { env, files, command, args, onStart, userData, diskGb, shmGb, restart, ports, image } = template
-  const given = Object.fromEntries(Object.entries(order).filter(([, value]) => value !== undefined && value !== null))
+  const overrides = Object.fromEntries(
+    Object.entries(order).filter(([, value]) => value !== undefined && value !== null),
+  )
   return {
     ...order,
     ...withoutUndefined({ files, onStart, userData, diskGb, shmGb, restart, ports, image }),
     // Another entrypoint has arguments of its own.
     ...(order.command === undefined ? withoutUndefined({ command, args }) : {}),
-    ...given,
+    ...overrides,
     env: { ...env, ...order.env },
   }
 }

@@ -45,8 +45,8 @@ export function workloadOf(options: OrderOptions, templateId: string | null): Wo
   }
 }
 
-function filesOf(given: NonNullable<OrderOptions['files']>): WorkloadSpec['files'] {
-  const files = given.map(({ path, content, mode }) => ({
+function filesOf(inputs: NonNullable<OrderOptions['files']>): WorkloadSpec['files'] {
+  const files = inputs.map(({ path, content, mode }) => ({
     path,
     content,
     mode: mode ?? (secretsIn(content).length > 0 ? SECRET_FILE_MODE : FILE_MODE),
@@ -55,8 +55,8 @@ function filesOf(given: NonNullable<OrderOptions['files']>): WorkloadSpec['files
 }
 
 /** Of several entries for one port the last one counts. */
-export function portsOf(given: readonly WorkloadPortInput[]): WorkloadPort[] {
-  const ports = given.map(portOf)
+export function portsOf(inputs: readonly WorkloadPortInput[]): WorkloadPort[] {
+  const ports = inputs.map(portOf)
   return [...new Map(ports.map((one) => [one.port, one])).values()]
 }
 
@@ -65,13 +65,13 @@ export function portInputOf({ healthPath, ...port }: WorkloadPort): WorkloadPort
   return { ...port, ...(healthPath === null ? {} : { healthPath }) }
 }
 
-function portOf(given: WorkloadPortInput): WorkloadPort {
-  if (typeof given === 'number') return { port: given, protocol: 'tcp', access: 'public', healthPath: null }
-  if (typeof given === 'string') {
-    const [port = '', protocol = 'tcp'] = given.split('/')
+function portOf(input: WorkloadPortInput): WorkloadPort {
+  if (typeof input === 'number') return { port: input, protocol: 'tcp', access: 'public', healthPath: null }
+  if (typeof input === 'string') {
+    const [port = '', protocol = 'tcp'] = input.split('/')
     return portOf({ port: Number.parseInt(port, 10), protocol: protocol as WorkloadPort['protocol'] })
   }
-  const { port, protocol = 'tcp', access = 'private', healthPath } = given
+  const { port, protocol = 'tcp', access = 'private', healthPath } = input
   // Only HTTP can be protected by a sign-in.
   return { port, protocol, access: protocol === 'http' ? access : 'public', healthPath: healthPath ?? null }
 }
