@@ -50,7 +50,7 @@ const adjectives =
   'amber ample apt bold brave brisk bright calm civil clear clever cosmic crisp daring deep eager early even fair fast fine firm fleet fond free fresh gentle glad golden grand happy hardy humble ideal jolly keen kind light lively loyal lucid lucky mellow merry mild neat nimble noble open patient plain polar proud quick quiet rapid ready royal sharp silent sleek smart solid spry steady still sunny super swift tidy true vast vivid warm wise witty young zesty'.split(
     ' ',
   )
-const colours =
+const colors =
   'amber azure beige black blue bronze brown coral cyan gold green grey indigo ivory jade lilac lime mint navy ochre olive peach pearl pink plum red rose ruby rust sand silver tan teal violet white'.split(
     ' ',
   )
@@ -61,5 +61,5 @@ const animals =
 
 /** A pronounceable name: `brave-teal-otter`. There are about 250,000, so the caller retries on a collision. */
 export function randomName(): string {
-  return [adjectives, colours, animals].map((words) => words[randomInt(words.length)]).join('-')
+  return [adjectives, colors, animals].map((words) => words[randomInt(words.length)]).join('-')
 }

@@ -55,10 +55,10 @@ function findFlawAt(value: unknown, path: ReadonlyArray<string | number>): Issue
     return { code: 'too_deep', path: path.slice(0, 1), message: `Nested more than ${limits.jsonDepth} levels deep` }
   }
   for (const [key, inside] of Object.entries(value)) {
-    const found =
+    const flaw =
       findBadCharacter(key, path) ??
       findFlawAt(inside, [...path, Array.isArray(value) ? Number.parseInt(key, 10) : key])
-    if (found !== undefined) return found
+    if (flaw !== undefined) return flaw
   }
   return undefined
 }

@@ -26,28 +26,28 @@ const SPACE = 0x20
 const MAX_STAMP_CHARS = 40
 
 export class LineSplitter {
-  #rest: Buffer = Buffer.alloc(0)
+  #partial: Buffer = Buffer.alloc(0)
 
   /** The lines that are complete now. */
   push(chunk: Buffer): Buffer[] {
-    let rest = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
+    let remaining = this.#partial.length === 0 ? chunk : Buffer.concat([this.#partial, chunk])
     const lines: Buffer[] = []
     for (;;) {
-      const end = rest.indexOf(LINE_FEED)
-      if (end < 0 && rest.length < MAX_LINE_BYTES) break
+      const end = remaining.indexOf(LINE_FEED)
+      if (end < 0 && remaining.length < MAX_LINE_BYTES) break
       const length = end < 0 ? MAX_LINE_BYTES : end + 1
-      lines.push(rest.subarray(0, length))
-      rest = rest.subarray(length)
+      lines.push(remaining.subarray(0, length))
+      remaining = remaining.subarray(length)
     }
-    this.#rest = rest
+    this.#partial = remaining
     return lines
   }
 
   /** The last line, which has no end. */
-  rest(): Buffer[] {
-    const rest = this.#rest
-    this.#rest = Buffer.alloc(0)
-    return rest.length === 0 ? [] : [rest]
+  flush(): Buffer[] {
+    const partial = this.#partial
+    this.#partial = Buffer.alloc(0)
+    return partial.length === 0 ? [] : [partial]
   }
 }
 
@@ -112,7 +112,7 @@ export class LastLines {
 export function filterText(text: string, tail: number, filter: LineFilter): Buffer {
   const splitter = new LineSplitter()
   const last = new LastLines(tail, Number.POSITIVE_INFINITY)
-  for (const line of [...splitter.push(Buffer.from(text)), ...splitter.rest()]) {
+  for (const line of [...splitter.push(Buffer.from(text)), ...splitter.flush()]) {
     const parsed = parseStamped(line)
     if (matches(parsed, filter)) last.add(showLine(parsed, filter))
   }

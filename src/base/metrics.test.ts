@@ -44,9 +44,9 @@ test('a histogram counts cumulative buckets and the sum', async () => {
 
 test('runs collectors before each scrape', async () => {
   const metrics = new Metrics()
-  const asked = metrics.gauge('asked', 'Times')
+  const gauge = metrics.gauge('asked', 'Times')
   let times = 0
-  metrics.collect(async () => asked.set((times += 1)))
+  metrics.collect(async () => gauge.set((times += 1)))
   await metrics.text()
   expect(await linesOf(metrics)).toContain('asked 2')
 })

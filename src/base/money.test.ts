@@ -119,7 +119,7 @@ describe('JSON numbers', () => {
 })
 
 describe('spans', () => {
-  test('rounds a fraction of a nano-dollar in favour of the customer', () => {
+  test('rounds a fraction of a nano-dollar in favor of the customer', () => {
     expect(costOfSpan(usd('3.60'), 1)).toBe(1_000n)
     expect(costOfSpan(nanoUsdOf(3_599_999n), 1)).toBe(0n)
     expect(costOfSpan(nanoUsdOf(3_600_000n), 1)).toBe(1n)
@@ -161,8 +161,8 @@ describe('shares', () => {
   test('a share and the rest never exceed the whole', () => {
     fc.assert(
       fc.property(someAmount, fc.integer({ min: 0, max: 10_000 }), (amount, bp) => {
-        const rest = amount - shareOf(amount, bp) - shareOf(amount, 10_000 - bp)
-        expect(rest === 0n || rest === 1n).toBe(true)
+        const difference = amount - shareOf(amount, bp) - shareOf(amount, 10_000 - bp)
+        expect(difference === 0n || difference === 1n).toBe(true)
       }),
     )
   })

@@ -84,7 +84,7 @@ export function centsRoundedDown(amount: NanoUsd): number {
   return Number(floorDivide(amount, NANO_PER_CENT))
 }
 
-/** The cost of `ms` milliseconds at a price per hour, rounded down in the customer's favour. */
+/** The cost of `ms` milliseconds at a price per hour, rounded down in the customer's favor. */
 export function costOfSpan(pricePerHour: NanoUsd, ms: number): NanoUsd {
   return nanoUsdOf(floorDivide(pricePerHour * BigInt(ms), MS_PER_HOUR))
 }
@@ -108,7 +108,7 @@ export function percentOf(part: NanoUsd, whole: NanoUsd): number {
   return Number(floorDivide(part * 100n, whole))
 }
 
-/** `price` less a discount in percent (two decimals count), rounded down in the customer's favour. */
+/** `price` less a discount in percent (two decimals count), rounded down in the customer's favor. */
 export function discounted(price: NanoUsd, percentage: number): NanoUsd {
   return shareOf(price, 10_000 - Math.round(percentage * 100))
 }

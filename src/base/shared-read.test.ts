@@ -55,9 +55,9 @@ it('refreshes early without blocking callers, and never serves a value older tha
   expect(reads()).toBe(2)
   // The refresh still runs; the old value has reached its maximum age.
   pass(1)
-  const late = shared.get()
+  const value = shared.get()
   await finish('b')
-  expect(await late).toBe('b')
+  expect(await value).toBe('b')
   expect(reads()).toBe(2)
 })
 

@@ -27,34 +27,34 @@ export function makeSharedRead<T>(
   let running: Reading<T> | undefined
 
   const begin = (): Reading<T> => {
-    const mine: Reading<T> = { begunAt: now(), changes, value: read() }
-    running = mine
+    const reading: Reading<T> = { begunAt: now(), changes, value: read() }
+    running = reading
     // A failure goes to the waiting callers; the next call tries again.
     void (async () => {
       try {
-        await mine.value
-        done = mine
+        await reading.value
+        done = reading
       } catch {
         // Reported to the waiting callers.
       } finally {
         running = undefined
       }
     })()
-    return mine
+    return reading
   }
 
   return {
     changed: () => void (changes += 1),
     get: async () => {
-      const wanted = changes
-      if (done !== undefined && done.changes >= wanted) {
+      const minChanges = changes
+      if (done !== undefined && done.changes >= minChanges) {
         const ageMs = now() - done.begunAt
         // Refreshed early while in use, so that callers do not wait in the steady state.
         if (ageMs > limits.refreshAfterMs && running === undefined) begin()
         if (ageMs <= limits.maxAgeMs) return done.value
       }
       // A read that started before the change must finish first but does not count: at most two reads.
-      if (running !== undefined && running.changes < wanted) await running.value.catch(() => {})
+      if (running !== undefined && running.changes < minChanges) await running.value.catch(() => {})
       return (running ?? begin()).value
     },
   }

@@ -4,8 +4,8 @@
  */
 export function signalWithin(signal: AbortSignal, ms: number): AbortSignal {
   const limit = new AbortController()
-  const late = (): void => limit.abort(new DOMException(`No result within ${ms} ms.`, 'TimeoutError'))
+  const expire = (): void => limit.abort(new DOMException(`No result within ${ms} ms.`, 'TimeoutError'))
   // As with AbortSignal.timeout, the timer does not keep the process alive.
-  setTimeout(late, ms).unref()
+  setTimeout(expire, ms).unref()
   return AbortSignal.any([signal, limit.signal])
 }

@@ -92,20 +92,20 @@ describe('streams over one connection', () => {
   test('delivers the bytes of many streams complete, in order, on the right stream, and each end separately', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(script, { minLength: 1, maxLength: 8 }), async (scripts) => {
-        const taken: Array<Promise<void>> = []
+        const accepted: Array<Promise<void>> = []
         const accept: Accept = (request, stream) => {
           const at = (request as { at: number }).at
           const { there, back, pauses } = scripts[at] ?? { there: [], back: [], pauses: [] }
-          taken.push(transfer(stream, { write: [at + 100, back], read: [at, there] }, pauses))
+          accepted.push(transfer(stream, { write: [at + 100, back], read: [at, there] }, pauses))
         }
         const pair = makePair(accept, accept)
         const opened = scripts.map(({ by, there, back, pauses }, at) =>
           transfer(pair[by].open({ at }), { write: [at, there], read: [at + 100, back] }, pauses),
         )
         await Promise.all(opened)
-        await Promise.all(taken)
+        await Promise.all(accepted)
         await waitFor('all streams to be over', () => pair.client.streams === 0 && pair.server.streams === 0)
-        expect(taken).toHaveLength(scripts.length)
+        expect(accepted).toHaveLength(scripts.length)
         expect(pair.failures).toEqual([])
       }),
       { numRuns: 25 },
@@ -117,10 +117,10 @@ describe('streams over one connection', () => {
     work: { write: readonly [number, readonly number[]]; read: readonly [number, readonly number[]] },
     pauses: readonly number[],
   ): Promise<void> {
-    const [, got] = await Promise.all([writeAll(stream, ...work.write), readAll(stream, new Set(pauses))])
+    const [, bytes] = await Promise.all([writeAll(stream, ...work.write), readAll(stream, new Set(pauses))])
     const [seed, sizes] = work.read
     const length = sizes.reduce((sum, one) => sum + one, 0)
-    if (!got.equals(bytesOf(seed, 0, length))) throw new Error(`stream ${seed}: ${got.length} of ${length} bytes`)
+    if (!bytes.equals(bytesOf(seed, 0, length))) throw new Error(`stream ${seed}: ${bytes.length} of ${length} bytes`)
   }
 
   test('a stalled reader blocks only its own stream and buffers at most one window', async () => {
@@ -128,19 +128,19 @@ describe('streams over one connection', () => {
     const { client } = makePair((_, stream) => void streams.push(stream))
     const slow = client.open('slow')
     const quick = client.open('quick')
-    let [asked, written] = [0, 0]
+    let [begun, written] = [0, 0]
     const feed = (): void => {
-      while (asked < 64) {
-        asked += 1
+      while (begun < 64) {
+        begun += 1
         if (!slow.write(Buffer.alloc(32_768), () => (written += 1))) return
       }
     }
     slow.on('drain', feed)
     feed()
     const [, reader] = await waitFor('both streams', () => (streams.length === 2 ? streams : undefined))
-    const got = readAll(reader as MuxStream, new Set())
+    const bytes = readAll(reader as MuxStream, new Set())
     await writeAll(quick, 1, [100_000, 300_000, 500_000])
-    expect((await got).equals(bytesOf(1, 0, 900_000))).toBe(true)
+    expect((await bytes).equals(bytesOf(1, 0, 900_000))).toBe(true)
     // One window, and one piece that waits.
     expect(written).toBeLessThanOrEqual(WINDOW / 32_768)
     expect(slow.writableLength).toBeLessThanOrEqual(2 * 32_768)
@@ -220,8 +220,8 @@ describe('streams over one connection', () => {
     const why = new Promise<Error>((resolve) => stream.once('error', resolve))
     client.close('the host has gone')
     expect((await why).message).toBe('the host has gone')
-    const late = client.open('y')
-    expect((await new Promise<Error>((resolve) => late.once('error', resolve))).message).toContain('closed')
+    const reopened = client.open('y')
+    expect((await new Promise<Error>((resolve) => reopened.once('error', resolve))).message).toContain('closed')
   })
 
   test('allows at most 1,024 streams per side', async () => {

@@ -156,7 +156,7 @@ class MuxOfStreams implements Mux {
     this.#pump()
   }
 
-  left(stream: Stream, reason: string): void {
+  leave(stream: Stream, reason: string): void {
     this.#ready.delete(stream)
     if (this.#all.get(stream.id) !== stream) return
     this.#all.delete(stream.id)
@@ -350,7 +350,7 @@ class Stream extends Duplex implements MuxStream {
     this.#written = undefined
     this.#outgoing = undefined
     this.#incoming.length = 0
-    this.#mux.left(this, resetReason(error))
+    this.#mux.leave(this, resetReason(error))
     written?.(error ?? new Error('the stream was closed'))
     done(error)
   }

@@ -117,10 +117,10 @@ describe('guardedLookup', () => {
 describe('outboundAgent', () => {
   let server: http.Server
   let port: number
-  let asked = 0
+  let requests = 0
   beforeAll(async () => {
     server = http.createServer((_, response) => {
-      asked += 1
+      requests += 1
       response.end('inside')
     })
     await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
@@ -139,14 +139,14 @@ describe('outboundAgent', () => {
     await expect(request(`http://rebind.example:${port}/`, { dispatcher: agent })).rejects.toBeInstanceOf(
       OutboundRefused,
     )
-    expect([lookups, asked]).toEqual([2, 0])
+    expect([lookups, requests]).toEqual([2, 0])
     await agent.close()
   })
 
   test.each(['127.0.0.1', '[::1]', '[::ffff:127.0.0.1]', '2130706433'])('rejects the address %s', async (host) => {
     const agent = outboundAgent({ allowPrivate: false, timeoutMs: 2_000, resolve: noLookup })
     await expect(request(`http://${host}:${port}/`, { dispatcher: agent })).rejects.toBeInstanceOf(OutboundRefused)
-    expect(asked).toBe(0)
+    expect(requests).toBe(0)
     await agent.close()
   })
 

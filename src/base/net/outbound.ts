@@ -47,9 +47,9 @@ function embeddedIpv4(address: ipaddr.IPv6, range: string): ipaddr.IPv4 | undefi
 export function guardedLookup(allowPrivate: boolean, resolve: Resolve = resolverOf(allowPrivate)): LookupFunction {
   const lookUp = callbackify((host: string) => guardedAddresses(host, allowPrivate, resolve))
   return (host, options, callback) => {
-    lookUp(host, (error, found) => {
+    lookUp(host, (error, addresses) => {
       if (error !== null) return callback(error, [])
-      const fitting = found.filter(({ family }) => !isFamily(options.family) || family === options.family)
+      const fitting = addresses.filter(({ family }) => !isFamily(options.family) || family === options.family)
       const [first] = fitting
       if (first === undefined) callback(notFound(), [])
       else if (options.all === true) callback(null, fitting)
@@ -99,9 +99,10 @@ export async function checkOutboundUrl(
 }
 
 async function guardedAddresses(host: string, allowPrivate: boolean, resolve: Resolve): Promise<dns.LookupAddress[]> {
-  const found = await resolve(host)
-  if (!allowPrivate && found.some(({ address }) => refusedAddress(address) !== undefined)) throw new OutboundRefused()
-  return found
+  const addresses = await resolve(host)
+  if (!allowPrivate && addresses.some(({ address }) => refusedAddress(address) !== undefined))
+    throw new OutboundRefused()
+  return addresses
 }
 
 function isRefusedLiteral(hostname: string, allowPrivate: boolean): boolean {
@@ -128,11 +129,11 @@ function resolverOf(allowPrivate: boolean): Resolve {
 async function resolvePublicly(host: string): Promise<dns.LookupAddress[]> {
   const resolver = new dns.promises.Resolver({ timeout: DNS_TIMEOUT_MS, tries: MAX_DNS_TRIES })
   const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
-  const found = [
+  const addresses = [
     ...(four.status === 'fulfilled' ? four.value.map((address) => ({ address, family: 4 })) : []),
     ...(six.status === 'fulfilled' ? six.value.map((address) => ({ address, family: 6 })) : []),
   ]
-  if (found.length > 0) return found
+  if (addresses.length > 0) return addresses
   throw [four, six].flatMap((one) => (one.status === 'rejected' ? [one.reason as Error] : []))[0] ?? notFound()
 }
 

@@ -76,5 +76,5 @@ function open(api: KubernetesApi, address: PodAddress, query: Query, signal: Abo
 async function* linesOf(body: Readable): AsyncGenerator<Buffer> {
   const splitter = new LineSplitter()
   for await (const chunk of body as AsyncIterable<Buffer>) yield* splitter.push(chunk)
-  yield* splitter.rest()
+  yield* splitter.flush()
 }

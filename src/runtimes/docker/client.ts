@@ -116,8 +116,8 @@ export class DockerClient {
   }
 
   async createContainer(name: string, body: unknown, signal?: AbortSignal): Promise<string> {
-    const made = await this.call('POST', '/containers/create', createReply, { query: { name }, body, signal })
-    return made.Id
+    const reply = await this.call('POST', '/containers/create', createReply, { query: { name }, body, signal })
+    return reply.Id
   }
 
   /** Unpacks a tar at the root of a container. Missing folders are created; a folder is never replaced by a file. */
@@ -307,7 +307,7 @@ export class DockerClient {
   /** With node:http, since undici drops the daemon's message when an upgrade is refused. */
   async #upgrade(path: string, body: string): Promise<Socket> {
     const version = await this.#apiVersion()
-    const asked = http.request({
+    const request = http.request({
       socketPath: this.#socketPath,
       method: 'POST',
       path: `/v${version}${path}`,
@@ -320,7 +320,7 @@ export class DockerClient {
       },
     })
     const answer = new Promise<Socket>((resolve, reject) => {
-      asked.once('error', reject)
+      request.once('error', reject)
       const switched = (socket: Socket, head: Buffer): void => {
         if (head.length > 0) socket.unshift(head)
         resolve(socket)
@@ -329,17 +329,17 @@ export class DockerClient {
         const status = response.statusCode ?? 500
         readText(response).then((text) => reject(refusal(status, text)), reject)
       }
-      asked.once(
+      request.once(
         'upgrade',
         contained(reject, (_, socket: Socket, head: Buffer) => switched(socket, head)),
       )
-      asked.once('response', contained(reject, refused))
+      request.once('response', contained(reject, refused))
     })
-    asked.end(body)
+    request.end(body)
     try {
       return await within(CALL_TIMEOUT_MS, answer, 'The container engine did not respond in time')
     } catch (error) {
-      asked.destroy()
+      request.destroy()
       throw error
     }
   }
@@ -366,7 +366,7 @@ async function unlessMissing<T>(work: Promise<T>): Promise<T | undefined> {
 async function readText(body: Readable): Promise<string> {
   const chunks: Buffer[] = []
   let bytes = 0
-  const late = setTimeout(
+  const deadline = setTimeout(
     () => body.destroy(new Error('The container engine did not finish its answer')),
     CALL_TIMEOUT_MS,
   )
@@ -377,7 +377,7 @@ async function readText(body: Readable): Promise<string> {
       chunks.push(chunk)
     }
   } finally {
-    clearTimeout(late)
+    clearTimeout(deadline)
   }
   return Buffer.concat(chunks).toString()
 }

@@ -43,7 +43,7 @@ export class ContainerMaker {
   /** The storage driver enforces disk limits. undefined: not asked yet. */
   diskQuota: boolean | undefined
   #pinsCpus = true
-  /** Serialised: two at a time would choose the same CPUs. */
+  /** Serialized: two at a time would choose the same CPUs. */
   #creating: Promise<unknown> = Promise.resolve()
 
   constructor(options: ContainerMakerOptions) {
@@ -60,9 +60,9 @@ export class ContainerMaker {
   ): Promise<void> {
     await this.#ensureNetwork(workload, signal)
     const from = { image, info, ...(keptVolumes === undefined ? {} : { keptVolumes }) }
-    const made = this.#creating.then(() => this.#create(workload, from, signal))
-    this.#creating = made.catch(() => {})
-    return made
+    const creation = this.#creating.then(() => this.#create(workload, from, signal))
+    this.#creating = creation.catch(() => {})
+    return creation
   }
 
   /** Before the first start: later the files are the customer's. */
@@ -94,16 +94,16 @@ export class ContainerMaker {
     const { client } = this.#options
     for (const until = performance.now() + REPLACE_MS; ; await pause(GONE_EVERY_MS, undefined, { signal })) {
       await client.removeContainer(containerId, signal, true)
-      const left = await client.containers(`${ID_LABEL}=${id}`, signal)
-      if (left.every(({ Id }) => Id !== containerId)) return
+      const remaining = await client.containers(`${ID_LABEL}=${id}`, signal)
+      if (remaining.every(({ Id }) => Id !== containerId)) return
       if (performance.now() > until) throw new Error(`${nameOf(id)} is not removed yet`)
     }
   }
 
   async #ensureNetwork(workload: Workload, signal: AbortSignal): Promise<void> {
     const { client } = this.#options
-    const there = await client.networks(`${ID_LABEL}=${workload.id}`, signal)
-    if (there.length > 0) return
+    const networks = await client.networks(`${ID_LABEL}=${workload.id}`, signal)
+    if (networks.length > 0) return
     try {
       await client.createNetwork(networkOrder(workload), signal)
     } catch (error) {
@@ -117,9 +117,9 @@ export class ContainerMaker {
   async #create(workload: Workload, from: Source, signal: AbortSignal): Promise<void> {
     const { info } = from
     const { client, gpus, gpuMode, portAddress, volumeFolder, downloads } = this.#options
-    const neighbours = await client.containers(TAG_LABEL, signal)
-    const taken = neighbours.flatMap(({ Labels }) => Labels[CPUS_LABEL] ?? [])
-    const cpus = this.#pinsCpus ? chooseCpus(workload.spec?.resources.cpuCount ?? 1, info, taken) : undefined
+    const neighbors = await client.containers(TAG_LABEL, signal)
+    const usedCpus = neighbors.flatMap(({ Labels }) => Labels[CPUS_LABEL] ?? [])
+    const cpus = this.#pinsCpus ? chooseCpus(workload.spec?.resources.cpuCount ?? 1, info, usedCpus) : undefined
     const diskQuota = this.diskQuota === true
     const order = containerOrder(workload, {
       ...from,

@@ -6,7 +6,7 @@ import { infoReply } from './reply.ts'
 
 const info = infoReply.parse({ NCPU: 8, MemTotal: 16_000_000_000 })
 const gpus = [0, 1, 2].map((index) => ({ index, uuid: `GPU-${index}`, simulated: false }))
-const asked = (gpuMode: GpuMode, gpuIndexes: number[], changes: Parameters<typeof workloadOf>[1] = {}) =>
+const orderFor = (gpuMode: GpuMode, gpuIndexes: number[], changes: Parameters<typeof workloadOf>[1] = {}) =>
   containerOrder(
     { ...workloadOf('one', changes), node: { index: 0, gpuIndexes, peers: [] } },
     {
@@ -22,7 +22,7 @@ const asked = (gpuMode: GpuMode, gpuIndexes: number[], changes: Parameters<typeo
   )
 
 test('GPUs are attached by the nvidia driver, and images cannot request others', () => {
-  expect(asked('request', [0, 2])).toMatchObject({
+  expect(orderFor('request', [0, 2])).toMatchObject({
     Env: ['BERTH_GPUS=0,2', 'NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-2'],
     HostConfig: {
       DeviceRequests: [{ Driver: 'nvidia', DeviceIDs: ['GPU-0', 'GPU-2'], Capabilities: [['gpu']] }],
@@ -30,31 +30,31 @@ test('GPUs are attached by the nvidia driver, and images cannot request others',
       CpusetCpus: '2,3',
     },
   })
-  expect(asked('request', [])).toMatchObject({
+  expect(orderFor('request', [])).toMatchObject({
     Env: ['BERTH_GPUS=', 'NVIDIA_VISIBLE_DEVICES=void'],
     HostConfig: { DeviceRequests: [] },
   })
 })
 
 test('GPUs are attached by CDI if the daemon supports it', () => {
-  expect(asked('cdi', [1])).toMatchObject({
+  expect(orderFor('cdi', [1])).toMatchObject({
     Env: ['BERTH_GPUS=1', 'NVIDIA_VISIBLE_DEVICES=void'],
     HostConfig: { DeviceRequests: [{ Driver: 'cdi', DeviceIDs: ['nvidia.com/gpu=GPU-1'] }] },
   })
   expect(gpuModeOf(info)).toBe('request')
   expect(gpuModeOf({ ...info, CDISpecDirs: ['/etc/cdi'] })).toBe('cdi')
   expect(gpuModeOf({ ...info, CDISpecDirs: ['/etc/cdi'], Runtimes: { nvidia: {} } })).toBe('request')
-  const found = [{ Source: 'cdi', ID: 'nvidia.com/gpu=0' }]
-  expect(gpuModeOf({ ...info, DiscoveredDevices: found, Runtimes: { nvidia: {} } })).toBe('cdi')
+  const devices = [{ Source: 'cdi', ID: 'nvidia.com/gpu=0' }]
+  expect(gpuModeOf({ ...info, DiscoveredDevices: devices, Runtimes: { nvidia: {} } })).toBe('cdi')
 })
 
 test('the image decides what runs unless the order does; /dev/shm is half of the memory unless the order says', () => {
-  const plain = asked('request', []) as { HostConfig: { ShmSize: number } }
+  const plain = orderFor('request', []) as { HostConfig: { ShmSize: number } }
   expect(plain).not.toHaveProperty('Entrypoint')
   expect(plain).not.toHaveProperty('Cmd')
   expect(plain.HostConfig.ShmSize).toBe(100_000_000)
   const program = programOf({ env: { A: 'b', BERTH_GPUS: '9' }, args: ['x'], shmGb: 0.15 })
-  const order = asked('request', [], { program, ports: [80] })
+  const order = orderFor('request', [], { program, ports: [80] })
   expect(order).toMatchObject({
     Env: ['A=b', 'BERTH_GPUS=', 'NVIDIA_VISIBLE_DEVICES=void'],
     Cmd: ['x'],
@@ -62,12 +62,12 @@ test('the image decides what runs unless the order does; /dev/shm is half of the
     HostConfig: { ShmSize: 150_000_000 },
   })
   expect(order).not.toHaveProperty('Entrypoint')
-  const commanded = asked('request', [], { program: programOf({ command: ['/bin/a'], shmGb: 99 }) })
+  const commanded = orderFor('request', [], { program: programOf({ command: ['/bin/a'], shmGb: 99 }) })
   expect(commanded).toMatchObject({ Entrypoint: ['/bin/a'], HostConfig: { ShmSize: 200_000_000 } })
 })
 
 test('rejects a GPU that the host does not have', () => {
-  expect(() => asked('request', [7])).toThrow('no GPU 7')
+  expect(() => orderFor('request', [7])).toThrow('no GPU 7')
 })
 
 test.each([
@@ -76,8 +76,8 @@ test.each([
   ['a part counts as a whole', 1.5, ['0,1'], [2, 3]],
   ['where all are taken, the least used', 2, ['0,1,2,3,4,5', '6,7', '0,1,2,3'], [4, 5]],
   ['no more than there are', 99, [], [0, 1, 2, 3, 4, 5, 6, 7]],
-])('assigns CPUs: %s', (_, count, taken, chosen) => {
-  expect(chooseCpus(count, info, taken)).toEqual(chosen)
+])('assigns CPUs: %s', (_, count, usedCpus, chosen) => {
+  expect(chooseCpus(count, info, usedCpus)).toEqual(chosen)
 })
 
 test.each([

@@ -151,14 +151,18 @@ function environmentOf(env: Readonly<Record<string, string>>): string[] {
 
 /** More than the memory could never be filled. */
 function sharedMemoryBytes(shmGb: number | null, memory: number): number {
-  const wanted = shmGb === null ? memory * SHARED_MEMORY_PART : shmGb * BYTES_PER_GB
-  return Math.floor(Math.min(wanted, memory))
+  const bytes = shmGb === null ? memory * SHARED_MEMORY_PART : shmGb * BYTES_PER_GB
+  return Math.floor(Math.min(bytes, memory))
 }
 
 function mountsOf(workload: Workload, options: OrderOptions): { Mounts?: unknown[] } {
   const { keptVolumes = [], volumeFolder = '', downloads } = options
-  const kept = keptVolumes.map(({ name, path }) => ({ Type: 'volume', Source: name, Target: path }))
-  const mounts = [...kept, ...volumeMounts(workload.disks, volumeFolder), ...weightsOrder(workload, downloads).mounts]
+  const volumes = keptVolumes.map(({ name, path }) => ({ Type: 'volume', Source: name, Target: path }))
+  const mounts = [
+    ...volumes,
+    ...volumeMounts(workload.disks, volumeFolder),
+    ...weightsOrder(workload, downloads).mounts,
+  ]
   return mounts.length === 0 ? {} : { Mounts: mounts }
 }
 
@@ -182,9 +186,9 @@ function memoryBytes(ramGb: number, info: Info): number {
  * Pins the container to CPUs, so that `nproc` and thread pools see its share and not the whole machine. Chooses the
  * least used CPUs; fractional shares overlap, and the CPU quota limits them.
  */
-export function chooseCpus(cpuCount: number, info: Info, taken: readonly string[]): number[] {
+export function chooseCpus(cpuCount: number, info: Info, usedCpus: readonly string[]): number[] {
   const users = Array.from({ length: info.NCPU }, () => 0)
-  for (const cpu of taken.flatMap((list) => list.split(','))) users[Number(cpu)] = (users[Number(cpu)] ?? 0) + 1
+  for (const cpu of usedCpus.flatMap((list) => list.split(','))) users[Number(cpu)] = (users[Number(cpu)] ?? 0) + 1
   const order = users.map((_, cpu) => cpu).sort((a, b) => (users[a] ?? 0) - (users[b] ?? 0) || a - b)
   return order.slice(0, Math.ceil(cpuShare(cpuCount, info))).sort((a, b) => a - b)
 }
@@ -196,14 +200,14 @@ export function gpuModeOf(info: Info): GpuMode {
 }
 
 function gpuOrder(workload: Workload, options: OrderOptions): { env: string[]; requests: unknown[] } {
-  const wanted = workload.node.gpuIndexes.map((index) => {
-    const found = options.gpus.find((gpu) => gpu.index === index)
-    if (found === undefined) throw new NeverStarts('gpu_missing', `This host has no GPU ${index}.`)
-    return found
+  const gpus = workload.node.gpuIndexes.map((index) => {
+    const gpuAtIndex = options.gpus.find((gpu) => gpu.index === index)
+    if (gpuAtIndex === undefined) throw new NeverStarts('gpu_missing', `This host has no GPU ${index}.`)
+    return gpuAtIndex
   })
-  const env = [`BERTH_GPUS=${wanted.map((gpu) => gpu.index).join(',')}`]
-  if (wanted.some((gpu) => gpu.simulated)) env.push('BERTH_SIMULATED_GPUS=true')
-  const uuids = wanted.filter((gpu) => !gpu.simulated).map((gpu) => gpu.uuid)
+  const env = [`BERTH_GPUS=${gpus.map((gpu) => gpu.index).join(',')}`]
+  if (gpus.some((gpu) => gpu.simulated)) env.push('BERTH_SIMULATED_GPUS=true')
+  const uuids = gpus.filter((gpu) => !gpu.simulated).map((gpu) => gpu.uuid)
   const byRequest = options.gpuMode === 'request' && uuids.length > 0
   env.push(`NVIDIA_VISIBLE_DEVICES=${byRequest ? uuids.join(',') : 'void'}`)
   if (uuids.length === 0) return { env, requests: [] }

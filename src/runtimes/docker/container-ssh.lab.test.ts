@@ -64,29 +64,29 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
   }
   const start = (program: string, args: readonly string[]) => {
     const child = spawn(program, args, { stdio: 'pipe', env: { PATH: process.env['PATH'], LC_LAB: 'from here' } })
-    const seen = { out: '', err: '' }
-    child.stdout.on('data', (chunk: Buffer) => (seen.out += chunk.toString('latin1')))
-    child.stderr.on('data', (chunk: Buffer) => (seen.err += chunk.toString('latin1')))
+    const output = { out: '', err: '' }
+    child.stdout.on('data', (chunk: Buffer) => (output.out += chunk.toString('latin1')))
+    child.stderr.on('data', (chunk: Buffer) => (output.err += chunk.toString('latin1')))
     const ended = new Promise<number | null>((resolve) => child.once('close', (code) => resolve(code)))
-    return { child, seen, ended }
+    return { child, output, ended }
   }
   const ssh = (...args: string[]) =>
     start('ssh', [...options(key.file), '-p', String(relay.port), 'root@127.0.0.1', ...args])
-  const said = async (running: ReturnType<typeof start>, input = '') => {
+  const outputOf = async (running: ReturnType<typeof start>, input = '') => {
     running.child.stdin.end(input)
     const code = await running.ended
-    return { code, ...running.seen }
+    return { code, ...running.output }
   }
 
   test('accepts a key of the account, and the command sees its share of the machine', async () => {
-    expect(await said(ssh('nproc; pwd; id -u'))).toMatchObject({ code: 0, out: '1\n/root\n0\n' })
+    expect(await outputOf(ssh('nproc; pwd; id -u'))).toMatchObject({ code: 0, out: '1\n/root\n0\n' })
     const byRsa = start('ssh', [...options(rsa.file), '-p', String(relay.port), 'anyone@127.0.0.1', 'echo in'])
-    expect(await said(byRsa)).toMatchObject({ code: 0, out: 'in\n' })
+    expect(await outputOf(byRsa)).toMatchObject({ code: 0, out: 'in\n' })
   })
 
   test('rejects another key, or none', async () => {
     const refused = start('ssh', [...options(stranger.file), '-p', String(relay.port), 'root@127.0.0.1', 'true'])
-    expect(await said(refused)).toMatchObject({
+    expect(await outputOf(refused)).toMatchObject({
       code: 255,
       err: expect.stringContaining('Permission denied (publickey)'),
     })
@@ -94,23 +94,23 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
 
   test('passes output, errors, input and exit code separately', async () => {
     const running = ssh('cat; echo problem >&2; exit 42')
-    expect(await said(running, 'given')).toEqual({ code: 42, out: 'given', err: 'problem\n' })
+    expect(await outputOf(running, 'given')).toEqual({ code: 42, out: 'given', err: 'problem\n' })
   })
 
   test('passes large data unchanged in both directions', async () => {
     const input = Buffer.alloc(3_000_000, 'the quick brown fox ').toString()
-    const { code, out } = await said(ssh('cat'), input)
+    const { code, out } = await outputOf(ssh('cat'), input)
     expect(code).toBe(0)
     expect(out === input).toBe(true)
     // Stderr and stdout alternate, with more data than a window holds.
     const mixed = 'i=0; while [ $i -lt 60 ]; do head -c 65536 /dev/zero; head -c 65536 /dev/zero >&2; i=$((i+1)); done'
-    const both = await said(ssh(mixed))
+    const both = await outputOf(ssh(mixed))
     expect([both.out.length, both.err.length]).toEqual([60 * 65_536, 60 * 65_536])
   })
 
   test('passes environment variables', async () => {
     const args = [...options(key.file), '-o', 'SendEnv=LC_LAB', '-p', String(relay.port), 'root@127.0.0.1']
-    expect(await said(start('ssh', [...args, 'echo "$LC_LAB"']))).toMatchObject({ out: 'from here\n' })
+    expect(await outputOf(start('ssh', [...args, 'echo "$LC_LAB"']))).toMatchObject({ out: 'from here\n' })
   })
 
   test('a terminal runs a shell, follows resizes and reports the exit code', async () => {
@@ -164,9 +164,9 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     for (const name of ['MODEL', 'TWO_LINES', 'PATH'] as const) expect(first).toContain(`${name}=${ordered[name]}`)
     // Ours cannot be replaced.
     expect(first).toContain('BERTH_GPUS=0')
-    expect((await said(ssh(script))).out).toBe(expected)
+    expect((await outputOf(ssh(script))).out).toBe(expected)
     const shell = start('ssh', [...options(key.file), '-T', '-p', String(relay.port), 'root@127.0.0.1'])
-    expect((await said(shell, `${script}\n`)).out).toContain(expected)
+    expect((await outputOf(shell, `${script}\n`)).out).toContain(expected)
     const command = ['/bin/sh', '-c', script]
     const request = { kind: 'terminal', workloadId: 'box', columns: 500, rows: 30, command } as const
     expect(await readAll((await runtime.open(request, forever)).stream)).toBe(expected.replace('\n', '\r\n'))
@@ -177,8 +177,8 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     const running = start('ssh', args)
     running.child.stdin.write('tty && echo term=$TERM\n')
     await waitFor(
-      () => JSON.stringify(running.seen),
-      () => /\/dev\/pts\/[0-9]+\r\nterm=/.test(running.seen.out),
+      () => JSON.stringify(running.output),
+      () => /\/dev\/pts\/[0-9]+\r\nterm=/.test(running.output.out),
     )
     running.child.stdin.write('exit 5\n')
     expect(await running.ended).toBe(5)
@@ -223,7 +223,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     await lab.docker('exec', 'berth-box', 'touch', '/tmp/go')
     await waitFor('the first program to continue', () => out() === 'first\nstill here\n')
     client.end()
-    expect(await said(ssh('ls /root/second'))).toMatchObject({ code: 1 })
+    expect(await outputOf(ssh('ls /root/second'))).toMatchObject({ code: 1 })
   })
 
   test('applies the last of a flood of resizes and signals, while others can connect', async () => {
@@ -241,13 +241,13 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     )
     // Each resize or signal was a call to the daemon.
     expect(out().match(/got|hit/g)?.length ?? 0).toBeLessThan(500)
-    expect(await said(ssh('echo in'))).toMatchObject({ out: 'in\n' })
+    expect(await outputOf(ssh('echo in'))).toMatchObject({ out: 'in\n' })
     client.end()
   })
 
   test('ends the program of a client that disconnects', async () => {
     const running = ssh('echo up; exec sleep 9999')
-    await waitFor('the command', () => running.seen.out === 'up\n')
+    await waitFor('the command', () => running.output.out === 'up\n')
     const count = async (): Promise<string> =>
       lab.docker('exec', 'berth-box', 'sh', '-c', 'ps -o args | grep -c "^sleep 9999" || true')
     await waitFor('the background program', async () => (await count()).trim() === '1')
@@ -261,10 +261,12 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     const back = path.join(lab.folder, 'back')
     await writeFile(source, Buffer.alloc(500_000, 'file '))
     const at = ['-P', String(relay.port)]
-    expect(await said(start('scp', [...options(key.file), ...at, source, 'root@127.0.0.1:copied']))).toMatchObject({
+    expect(await outputOf(start('scp', [...options(key.file), ...at, source, 'root@127.0.0.1:copied']))).toMatchObject({
       code: 0,
     })
-    expect(await said(start('scp', [...options(key.file), ...at, 'root@127.0.0.1:/root/copied', back]))).toMatchObject({
+    expect(
+      await outputOf(start('scp', [...options(key.file), ...at, 'root@127.0.0.1:/root/copied', back])),
+    ).toMatchObject({
       code: 0,
     })
     expect((await readFile(back)).equals(await readFile(source))).toBe(true)
@@ -290,21 +292,21 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     running.child.kill()
     await running.ended
     const outside = lab.registry.address
-    const refused = await said(ssh('-W', outside), 'GET /v2/ HTTP/1.0\r\n\r\n')
+    const refused = await outputOf(ssh('-W', outside), 'GET /v2/ HTTP/1.0\r\n\r\n')
     expect(refused).toMatchObject({ code: 255, out: '' })
     expect(refused.err).toContain('open failed')
   })
 
-  test('keeps a private host key and the authorised keys across agents', async () => {
+  test('keeps a private host key and the authorized keys across agents', async () => {
     const next = runtimeOn(lab)
     const other = await relayTo(next, 'box', 0)
     const scan = async (port: number): Promise<string> =>
-      (await said(start('ssh-keyscan', ['-t', 'ed25519', '-p', String(port), '127.0.0.1']))).out
+      (await outputOf(start('ssh-keyscan', ['-t', 'ed25519', '-p', String(port), '127.0.0.1']))).out
     const [before, after] = [await scan(relay.port), await scan(other.port)]
     expect(after.split(' ').slice(1)).toEqual(before.split(' ').slice(1))
     expect(after).toContain('ssh-ed25519')
     expect(
-      await said(start('ssh', [...options(key.file), '-p', String(other.port), 'root@127.0.0.1', 'echo again'])),
+      await outputOf(start('ssh', [...options(key.file), '-p', String(other.port), 'root@127.0.0.1', 'echo again'])),
     ).toMatchObject({ out: 'again\n' })
     expect((await stat(path.join(lab.folder, 'kept', 'box.json'))).mode & 0o777).toBe(0o600)
     await other.close()
@@ -315,16 +317,16 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     await runtime.start(workloadOf('plain', { sshKeys: [key.text] }), () => {}, forever)
     const other = await relayTo(runtime, 'plain', 0)
     const copy = start('sftp', [...options(key.file), '-P', String(other.port), 'root@127.0.0.1'])
-    expect(await said(copy)).toMatchObject({
+    expect(await outputOf(copy)).toMatchObject({
       code: 255,
       err: expect.stringContaining('This image has no SFTP server'),
     })
     const args = [...options(key.file), '-p', String(other.port), 'root@127.0.0.1', 'echo fine']
-    expect(await said(start('ssh', args))).toMatchObject({ out: 'fine\n' })
+    expect(await outputOf(start('ssh', args))).toMatchObject({ out: 'fine\n' })
     await other.close()
     await runtime.stop('plain', forever)
-    const gone = runtime.open({ kind: 'port', workloadId: 'plain', port: 0 }, forever)
-    await expect(gone).rejects.toThrow('does not exist on the host')
+    const opening = runtime.open({ kind: 'port', workloadId: 'plain', port: 0 }, forever)
+    await expect(opening).rejects.toThrow('does not exist on the host')
   })
 })
 

@@ -68,10 +68,10 @@ export class ContainerSsh {
       keepaliveInterval: KEEP_ALIVE_MS,
       keepaliveCountMax: MAX_KEEP_ALIVE_TRIES,
     }
-    const late = setTimeout(() => inside.destroy(), LOGIN_MS)
-    inside.once('close', () => clearTimeout(late))
+    const deadline = setTimeout(() => inside.destroy(), LOGIN_MS)
+    inside.once('close', () => clearTimeout(deadline))
     const server = new ssh2.Server(config, (connection) => {
-      connection.once('ready', () => clearTimeout(late))
+      connection.once('ready', () => clearTimeout(deadline))
       this.#serve(connection, inside, target)
     })
     // Typed as a socket, but a stream is enough.
@@ -114,23 +114,23 @@ export class ContainerSsh {
   }
 
   /** Until both ends are done. Never rejects: nobody waits for it. */
-  async #forward(target: SshTarget, transport: Duplex, port: number, asked: Asked): Promise<void> {
+  async #forward(target: SshTarget, transport: Duplex, port: number, request: Asked): Promise<void> {
     const { client, onError } = this.#options
     let channel: ServerChannel | undefined
     try {
       const socket = target.address === undefined ? undefined : await connect(target.address, port)
       if (socket !== undefined) {
-        channel = asked.accept()
+        channel = request.accept()
         return await joinChannel(channel, transport, socket, socket)
       }
       const command = ['/bin/sh', '-c', RELAY_SCRIPT, 'sh', String(port)]
       const execution = await startExecution(client, target.container, { command })
-      channel = asked.accept()
+      channel = request.accept()
       await joinChannel(channel, transport, execution.socket, outputOf(execution))
       await execution.signal('HUP')
     } catch (error) {
       onError('SSH forwarding', error)
-      refuse(asked, channel)
+      refuse(request, channel)
     }
   }
 }
@@ -141,9 +141,9 @@ interface Asked {
   reject(): void
 }
 
-function refuse(asked: Asked, channel: ServerChannel | undefined): void {
+function refuse(request: Asked, channel: ServerChannel | undefined): void {
   try {
-    if (channel === undefined) asked.reject()
+    if (channel === undefined) request.reject()
     else channel.destroy()
   } catch {
     // The client is gone.
@@ -187,9 +187,9 @@ function isAllowed(context: AuthContext, sshKeys: readonly string[]): boolean {
 function connect(address: string, port: number): Promise<net.Socket | undefined> {
   return new Promise((resolve) => {
     const socket = net.connect({ host: address, port, allowHalfOpen: true })
-    const late = setTimeout(() => fail(), CONNECT_MS)
+    const deadline = setTimeout(() => fail(), CONNECT_MS)
     const fail = (): void => {
-      clearTimeout(late)
+      clearTimeout(deadline)
       socket.destroy()
       resolve(undefined)
     }
@@ -197,7 +197,7 @@ function connect(address: string, port: number): Promise<net.Socket | undefined>
     // Stays: the client may be gone before anyone else listens.
     socket.on('error', () => socket.destroy())
     socket.once('connect', () => {
-      clearTimeout(late)
+      clearTimeout(deadline)
       socket.off('error', fail)
       resolve(socket)
     })
@@ -212,7 +212,7 @@ async function joinChannel(
   from: AsyncIterable<Buffer>,
 ): Promise<void> {
   if (channel === undefined) return void socket.destroy()
-  const gone = new Promise<void>((resolve) => channel.once('close', resolve))
+  const channelClose = new Promise<void>((resolve) => channel.once('close', resolve))
   channel.on('error', () => socket.destroy())
   socket.on('error', () => socket.destroy())
   channel.pipe(socket)
@@ -224,6 +224,6 @@ async function joinChannel(
     }
     channel.end()
   }
-  await Promise.race([forward(), gone])
+  await Promise.race([forward(), channelClose])
   socket.destroy()
 }

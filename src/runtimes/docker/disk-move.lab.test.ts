@@ -105,9 +105,9 @@ describe.skipIf(why !== undefined)(`a container that gets other GPUs${leftOut}`,
     test('is not listed as failed while the daemon removes it (issue 31, A)', { timeout: TIMEOUT_MS }, async () => {
       const [move] = await moveUntilRemoval(forever)
       expect(await stateOf(runtime, id)).not.toBe('failed')
-      const seen = await listDuring(runtime, id, move)
-      expect(new Set(seen)).not.toContain('failed')
-      expect(new Set(seen)).not.toContain('missing')
+      const states = await listDuring(runtime, id, move)
+      expect(new Set(states)).not.toContain('failed')
+      expect(new Set(states)).not.toContain('missing')
       expect(await digest()).toBe(before)
     })
 

@@ -76,21 +76,21 @@ describe.skipIf(why !== undefined)(`the disk of a container${leftOut}`, () => {
   const listed = async (id: string) => (await runtime.list(forever)).find((one) => one.id === id)
 
   test('a halted container keeps its files, and starts again on the same or on other GPUs', async () => {
-    const kept = workloadOf('kept')
+    const workload = workloadOf('kept')
     const inside = (script: string) => shell('kept', script)
-    await runtime.start(kept, silent, forever)
+    await runtime.start(workload, silent, forever)
     await inside('echo mine >/root/file')
     const first = await listed('kept')
     await runtime.halt('kept', forever)
     expect(await listed('kept')).toMatchObject({ state: 'ended' })
     await runtime.halt('kept', forever)
 
-    await runtime.start({ ...kept, started: true }, silent, forever)
+    await runtime.start({ ...workload, started: true }, silent, forever)
     expect((await inside('cat /root/file; echo $BERTH_GPUS')).trim()).toBe('mine\n0')
     expect((await listed('kept'))?.incarnation).not.toBe(first?.incarnation)
 
     await runtime.halt('kept', forever)
-    const moved = { ...kept, started: true, node: { ...kept.node, gpuIndexes: [1] } }
+    const moved = { ...workload, started: true, node: { ...workload.node, gpuIndexes: [1] } }
     await runtime.start(moved, silent, forever)
     const env = "tr '\\0' '\\n' </proc/1/environ | grep BERTH_GPUS"
     expect((await inside(`cat /root/file; ${env}`)).trim()).toBe('mine\nBERTH_GPUS=1')

@@ -48,11 +48,11 @@ describe.skipIf(why !== undefined)(`programs in a container${leftOut}`, () => {
   }
 
   test(`true ends ${RUNS} times of ${RUNS}`, async () => {
-    let left = RUNS
+    let remaining = RUNS
     const codes: unknown[] = []
     const work = async (): Promise<void> => {
-      while (left > 0) {
-        left -= 1
+      while (remaining > 0) {
+        remaining -= 1
         codes.push(await exitCodeOf(['true']))
       }
     }

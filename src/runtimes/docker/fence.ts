@@ -117,9 +117,9 @@ export class ContainerFence {
   maintain(hasNetworks: () => Promise<boolean>): Promise<void> {
     return this.#inTurn(async () => {
       // Bridges of another daemon on this machine use the same table.
-      const wanted = (await hasNetworks()) || (await this.#bridges()).length > 0
-      if (wanted !== this.#lastWanted) await this.#apply(wanted)
-      else if (performance.now() >= this.#checkAt) await this.#check(wanted)
+      const isNeeded = (await hasNetworks()) || (await this.#bridges()).length > 0
+      if (isNeeded !== this.#lastWanted) await this.#apply(isNeeded)
+      else if (performance.now() >= this.#checkAt) await this.#check(isNeeded)
     })
   }
 

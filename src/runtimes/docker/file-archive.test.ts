@@ -10,12 +10,12 @@ test('contains the files with their modes, and no folders', async () => {
     { path: '/etc/app.conf', content: 'ä\n', mode: '0640' },
     { path: long, content: '', mode: '0755' },
   ])
-  const found: unknown[] = []
+  const entries: unknown[] = []
   for await (const entry of Readable.from([archive]).pipe(extract())) {
     const { name, mode, type, uid } = entry.header
-    found.push([name, mode, type, uid, await text(entry)])
+    entries.push([name, mode, type, uid, await text(entry)])
   }
-  expect(found).toEqual([
+  expect(entries).toEqual([
     ['etc/app.conf', 0o640, 'file', 0, 'ä\n'],
     [long.slice(1), 0o755, 'file', 0, ''],
   ])

@@ -34,8 +34,8 @@ export interface ImageFetchOptions extends RegistryRules {
 const PULL_STALL_MS = 120_000
 
 export function imageOf(workload: Workload, defaultImage: string): ImageName {
-  const asked = workload.spec?.image ?? null
-  return asked === null ? parseImageName(defaultImage, null) : parseImageName(asked.name, asked.tag)
+  const image = workload.spec?.image ?? null
+  return image === null ? parseImageName(defaultImage, null) : parseImageName(image.name, image.tag)
 }
 
 /** Returns the image to run. */

@@ -78,11 +78,11 @@ export class ImageStore {
       const { client, defaultImage } = this.#options
       const pulled = await this.#load()
       if (pulled.size === 0) return
-      const kept = new Set((await client.containers(TAG_LABEL, signal)).map(({ ImageID }) => ImageID))
-      kept.add((await client.image(defaultImage, signal))?.Id ?? '')
+      const usedIds = new Set((await client.containers(TAG_LABEL, signal)).map(({ ImageID }) => ImageID))
+      usedIds.add((await client.image(defaultImage, signal))?.Id ?? '')
       let isChanged = false
       for (const [id, names] of pulled) {
-        if (kept.has(id) || names.some((name) => this.#inUse.has(name))) continue
+        if (usedIds.has(id) || names.some((name) => this.#inUse.has(name))) continue
         if (!(await this.#remove(id, names, signal))) continue
         pulled.delete(id)
         isChanged = true
@@ -99,8 +99,8 @@ export class ImageStore {
         if ((await client.image(name, signal))?.Id === id) await client.removeImage(name, signal)
       }
       // A name may have moved to a newer image, which leaves this one without any.
-      const left = await client.image(id, signal)
-      if (left !== undefined && left.RepoTags.length === 0) await client.removeImage(id, signal)
+      const image = await client.image(id, signal)
+      if (image !== undefined && image.RepoTags.length === 0) await client.removeImage(id, signal)
       return true
     } catch (error) {
       // Another container uses it.
@@ -141,9 +141,9 @@ async function counting<T>(counts: Map<string, number>, name: string, work: () =
   try {
     return await work()
   } finally {
-    const left = (counts.get(name) ?? 1) - 1
-    if (left === 0) counts.delete(name)
-    else counts.set(name, left)
+    const users = (counts.get(name) ?? 1) - 1
+    if (users === 0) counts.delete(name)
+    else counts.set(name, users)
   }
 }
 

@@ -49,14 +49,14 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
   test('makes a small image only for orders without an image, and says so (issue 31, 10 F1)', async () => {
     const smallImageFolder = path.join(lab.folder, 'small')
     const cutOff = runtimeOn(lab, { defaultImage: 'debian:12', smallImageFolder })
-    const said: string[] = []
-    await cutOff.start(workloadOf('small'), (message) => said.push(message), forever)
-    expect(said).toContain('building the small image')
+    const messages: string[] = []
+    await cutOff.start(workloadOf('small'), (message) => messages.push(message), forever)
+    expect(messages).toContain('building the small image')
     expect(await shell('small', 'id -un; cat /proc/1/comm; ls -d /tmp /usr/bin/env; stat -c %a /tmp')).toMatch(
       /^root\n.*\n\/tmp\n\/usr\/bin\/env\n1777\n$/,
     )
-    await cutOff.start(workloadOf('again'), (message) => said.push(message), forever)
-    expect(said.filter((message) => message === 'building the small image')).toHaveLength(1)
+    await cutOff.start(workloadOf('again'), (message) => messages.push(message), forever)
+    expect(messages.filter((message) => message === 'building the small image')).toHaveLength(1)
     const small = (await cutOff.list(forever)).find((one) => one.id === 'small')
     expect(small).toMatchObject({ state: 'running', message: smallImageNote('debian:12') })
     for (const id of ['small', 'again']) await cutOff.stop(id, forever)
@@ -75,17 +75,17 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
   })
 
   test('pulls an image with progress, runs it, and removes it afterwards', async () => {
-    const said: string[] = []
-    const isHalfway = (): boolean => said.some((one) => /^pulling .*lab\/sftp:1, [0-9]+ of [0-9]+ MB$/.test(one))
+    const messages: string[] = []
+    const isHalfway = (): boolean => messages.some((one) => /^pulling .*lab\/sftp:1, [0-9]+ of [0-9]+ MB$/.test(one))
     // The largest layer pauses halfway until the progress was reported.
     const registry = await startProxy(lab, (request, response, pass) => {
       if (!request.url?.includes('/blobs/')) return pass()
       void sendHalves(`http://${lab.registry.address}${request.url}`, response, () => waitFor('progress', isHalfway))
     })
     const image = { name: `${registry.address}/lab/sftp`, tag: '1' }
-    await runtime.start(workloadOf('whole', { image }), (message) => said.push(message), forever)
+    await runtime.start(workloadOf('whole', { image }), (message) => messages.push(message), forever)
     await registry.close()
-    expect(said.at(-1)).toBe('starting the container')
+    expect(messages.at(-1)).toBe('starting the container')
     expect(await listed('whole')).toEqual({
       id: 'whole',
       tag: 'berth-lab-whole-00000000',
@@ -172,9 +172,9 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
   })
 
   test('sends credentials to a private registry, and reports wrong ones', async () => {
-    const seen: Array<string | undefined> = []
+    const headers: Array<string | undefined> = []
     const guarded = await startProxy(lab, (request, response, pass) => {
-      seen.push(request.headers.authorization)
+      headers.push(request.headers.authorization)
       if (request.headers.authorization === basic('berth', 'secret')) return pass()
       response.writeHead(401, { 'www-authenticate': 'Basic realm="lab"' }).end('{"errors":[{"code":"UNAUTHORIZED"}]}')
     })
@@ -183,16 +183,16 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     await right.start(workloadOf('private', { image }), silent, forever)
     await right.stop('private', forever)
     await right.close()
-    expect(seen).toContain(basic('berth', 'secret'))
+    expect(headers).toContain(basic('berth', 'secret'))
     expect((await refusal({ image })).reason).toBe('image_refused')
     await guarded.close()
   })
 
   test('pulls with the login of the order, and shows it to no other registry, customer or log', async () => {
-    const seen: Array<string | undefined> = []
+    const headers: Array<string | undefined> = []
     const logged: string[] = []
     const guarded = await startProxy(lab, (request, response, pass) => {
-      seen.push(request.headers.authorization)
+      headers.push(request.headers.authorization)
       if (request.headers.authorization === basic('ada', 'planted-password')) return pass()
       response.writeHead(401, { 'www-authenticate': 'Basic realm="lab"' }).end('{"errors":[{"code":"UNAUTHORIZED"}]}')
     })
@@ -202,11 +202,11 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     await other.start(workloadOf('mine', { image, program: programOf({ registry }) }), silent, forever)
     // A copy on the host is of no use to a customer who may not pull it.
     expect((await refusal({ image }, other)).reason).toBe('image_refused')
-    expect(seen).toContain(basic('ada', 'planted-password'))
-    seen.length = 0
+    expect(headers).toContain(basic('ada', 'planted-password'))
+    headers.length = 0
     const elsewhere = { ...registry, server: 'registry.example.org' }
     expect((await refusal({ image, program: programOf({ registry: elsewhere }) }, other)).reason).toBe('image_refused')
-    expect(seen.filter((one) => one !== undefined)).toEqual([])
+    expect(headers.filter((one) => one !== undefined)).toEqual([])
     expect(logged.join('\n')).not.toContain('planted')
     await other.stop('mine', forever)
     await other.close()
@@ -336,13 +336,13 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
       if (blobs === 1) response.writeHead(200, { 'content-length': '1000000' }).write('x')
       else pass()
     })
-    const said: string[] = []
+    const messages: string[] = []
     const impatient = runtimeOn(lab, { pullStallMs: 1_000 })
     const layer = await lab.registry.layer({ 'etc/slow': 'unlike all others' })
     await lab.registry.push('lab/slow', '1', [layer], ['/bin/sh'])
     const image = { name: `${slow.address}/lab/slow`, tag: '1' }
-    await impatient.start(workloadOf('slow', { image }), (message) => said.push(message), forever)
-    expect(said).toContainEqual(expect.stringContaining('made no progress for 1 s, retrying'))
+    await impatient.start(workloadOf('slow', { image }), (message) => messages.push(message), forever)
+    expect(messages).toContainEqual(expect.stringContaining('made no progress for 1 s, retrying'))
     await impatient.stop('slow', forever)
     await impatient.close()
     await slow.close()

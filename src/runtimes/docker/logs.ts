@@ -26,8 +26,8 @@ export async function openLogs(
   signal.addEventListener('abort', abort)
   try {
     if (request.search === undefined) return logStream(await read(client, container, request, opening.signal))
-    const found = await search(client, container, request, opening.signal)
-    return logStream(Readable.from(follow(client, container, request, found), { objectMode: false }))
+    const matches = await search(client, container, request, opening.signal)
+    return logStream(Readable.from(follow(client, container, request, matches), { objectMode: false }))
   } finally {
     signal.removeEventListener('abort', abort)
   }
@@ -35,15 +35,15 @@ export async function openLogs(
 
 type Wanted = LineFilter & { readonly follow: boolean; readonly tail: number | 'all' }
 
-function read(client: DockerClient, container: Container, wanted: Wanted, signal?: AbortSignal): Promise<Readable> {
+function read(client: DockerClient, container: Container, request: Wanted, signal?: AbortSignal): Promise<Readable> {
   const query = {
     stdout: 'true',
     stderr: 'true',
-    follow: String(wanted.follow),
-    tail: String(wanted.tail),
-    ...(wanted.timestamps === true ? { timestamps: 'true' } : {}),
-    ...(wanted.since === undefined ? {} : { since: inSeconds(wanted.since) }),
-    ...(wanted.until === undefined ? {} : { until: inSeconds(wanted.until) }),
+    follow: String(request.follow),
+    tail: String(request.tail),
+    ...(request.timestamps === true ? { timestamps: 'true' } : {}),
+    ...(request.since === undefined ? {} : { since: inSeconds(request.since) }),
+    ...(request.until === undefined ? {} : { until: inSeconds(request.until) }),
   }
   return client.stream('GET', `/containers/${container.Id}/logs`, { query, signal })
 }
@@ -60,7 +60,7 @@ async function search(
   request: LogRequest,
   signal: AbortSignal,
 ): Promise<Found> {
-  const wanted = { ...request, follow: false, tail: 'all', timestamps: true } as const
+  const reading = { ...request, follow: false, tail: 'all', timestamps: true } as const
   const splitter = new LineSplitter()
   const last = new LastLines(request.tail, MAX_FOUND_BYTES)
   let lastStamp: string | undefined
@@ -71,10 +71,10 @@ async function search(
       if (matches(parsed, { search: request.search })) last.add(showLine(parsed, request))
     }
   }
-  for await (const chunk of (await read(client, container, wanted, signal)) as AsyncIterable<Buffer>) {
+  for await (const chunk of (await read(client, container, reading, signal)) as AsyncIterable<Buffer>) {
     take(splitter.push(chunk))
   }
-  take(splitter.rest())
+  take(splitter.flush())
   return { text: last.all(), lastStamp }
 }
 
@@ -88,9 +88,9 @@ async function* follow(
   if (text.length > 0) yield text
   if (!request.follow) return
   const since = lastStamp === undefined ? request.since : Date.parse(lastStamp)
-  const wanted = { ...request, tail: 'all', timestamps: true, since } as const
+  const reading = { ...request, tail: 'all', timestamps: true, since } as const
   const splitter = new LineSplitter()
-  for await (const chunk of (await read(client, container, wanted)) as AsyncIterable<Buffer>) {
+  for await (const chunk of (await read(client, container, reading)) as AsyncIterable<Buffer>) {
     for (const line of splitter.push(chunk)) {
       const parsed = parseStamped(line)
       // The daemon starts with the millisecond of the last line; times are text of one form, so they compare as text.

@@ -37,8 +37,8 @@ test.each([
   ['dial tcp 192.0.2.1:443: i/o timeout', 'unreachable'],
   ['write tcp 192.0.2.2:5000: write: broken pipe', 'unreachable'],
   ['write /var/lib/docker/tmp/x: no space left on device', 'broken'],
-])('%s: %s', (said, fault) => {
-  expect(pullFaultOf(said, false)).toBe(fault)
+])('%s: %s', (message, fault) => {
+  expect(pullFaultOf(message, false)).toBe(fault)
 })
 
 test('retries a connection that breaks during a pull', () => {

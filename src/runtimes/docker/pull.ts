@@ -42,7 +42,7 @@ const BYTES_PER_MB = 1_000_000
 export async function pullImage(client: DockerClient, options: PullOptions): Promise<void> {
   const { image, signal, failed, quiet = false } = options
   const startedMs = performance.now()
-  const left = [...UNREACHABLE_PAUSES_MS]
+  const pauses = [...UNREACHABLE_PAUSES_MS]
   let stalls = 0
   for (;;) {
     try {
@@ -57,7 +57,7 @@ export async function pullImage(client: DockerClient, options: PullOptions): Pro
       failed(error.cause)
       // Whoever is told that a retry may help knows that something answered.
       const fault = quiet && !error.hasBegun && error.fault === 'broken' ? 'unreachable' : error.fault
-      const waitMs = fault === 'unreachable' ? left.shift() : undefined
+      const waitMs = fault === 'unreachable' ? pauses.shift() : undefined
       if (waitMs !== undefined && performance.now() - startedMs < UNREACHABLE_MS) {
         await pause(waitMs, undefined, { signal })
         continue

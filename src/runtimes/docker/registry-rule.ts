@@ -55,9 +55,9 @@ function isNamedRegistry(host: string, { allowedRegistries, registries }: Regist
 
 /** The ranges of all addresses of a registry; `own` for addresses of this host. Empty: it has none. */
 async function rangesOf(name: string, resolve: Resolve = lookUp): Promise<string[]> {
-  const found = net.isIP(name) === 0 ? await resolve(name).catch(() => []) : [{ address: name }]
+  const addresses = net.isIP(name) === 0 ? await resolve(name).catch(() => []) : [{ address: name }]
   const own = new Set(Object.values(os.networkInterfaces()).flatMap((all) => (all ?? []).map((one) => one.address)))
-  return found.map(({ address }) => {
+  return addresses.map(({ address }) => {
     const range = refusedAddress(address) ?? 'public'
     return own.has(address) && !LOOPBACK_RANGES.has(range) ? 'own' : range
   })
@@ -68,7 +68,7 @@ function lookUp(name: string): Promise<dns.LookupAddress[]> {
   return dns.promises.lookup(name, { all: true })
 }
 
-/** Without its port, normalised: 2130706433 and 0x7f.1 are 127.0.0.1. undefined: not a host name. */
+/** Without its port, normalized: 2130706433 and 0x7f.1 are 127.0.0.1. undefined: not a host name. */
 function nameOf(host: string): string | undefined {
   const url = `https://${host}/`
   return URL.canParse(url) ? new URL(url).hostname.replace(/^\[(.*)\]$/, '$1') : undefined

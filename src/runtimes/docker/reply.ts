@@ -8,13 +8,13 @@ const listOf = <T extends z.ZodType>(item: T) =>
   z
     .array(item)
     .nullish()
-    .transform((found) => found ?? [])
+    .transform((items) => items ?? [])
 
 const recordOf = <T extends z.ZodType>(item: T) =>
   z
     .record(z.string(), item)
     .nullish()
-    .transform((found) => found ?? {})
+    .transform((record) => record ?? {})
 
 export const versionReply = z.object({
   Version: z.string().catch('unknown'),
@@ -142,7 +142,7 @@ export const pullLine = z.object({
   progressDetail: z
     .object({ current: z.number().optional(), total: z.number().optional() })
     .nullish()
-    .transform((found) => found ?? {}),
+    .transform((detail) => detail ?? {}),
   error: z.string().optional(),
 })
 export type PullLine = z.output<typeof pullLine>

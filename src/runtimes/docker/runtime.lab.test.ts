@@ -52,10 +52,10 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
       silent,
       forever,
     )
-    const [seen] = JSON.parse(await lab.docker('inspect', 'berth-share')) as Array<{
+    const [container] = JSON.parse(await lab.docker('inspect', 'berth-share')) as Array<{
       HostConfig: Record<string, unknown>
     }>
-    expect(seen?.HostConfig).toMatchObject({
+    expect(container?.HostConfig).toMatchObject({
       NanoCpus: 1e9,
       Memory: 1e8,
       MemorySwap: 1e8,
@@ -101,8 +101,8 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     const layer = await lab.registry.layer({ 'etc/empty': '' })
     const image = await lab.registry.push('lab/broken', '1', [layer], ['/no/such/program'])
     await runtime.start(workloadOf('broken', { image }), silent, forever)
-    const found = await waitForState(runtime, 'broken', 'failed')
-    expect(found.message).toContain('code 127')
+    const workload = await waitForState(runtime, 'broken', 'failed')
+    expect(workload.message).toContain('code 127')
     await runtime.stop('broken', forever)
   })
 
@@ -216,12 +216,12 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     changes = 0
     await shell('brief', 'touch /tmp/end')
     await waitFor('the event of its end', () => changes > 0)
-    const found = await waitForState(runtime, 'brief', 'failed')
-    expect(found).toMatchObject({ failure: 'process_exited', message: expect.stringContaining('code 3') })
+    const workload = await waitForState(runtime, 'brief', 'failed')
+    expect(workload).toMatchObject({ failure: 'process_exited', message: expect.stringContaining('code 3') })
     unwatch?.()
     // A new agent still reports it.
     const next = runtimeOn(lab)
-    expect((await next.list(forever)).find((one) => one.id === 'brief')).toEqual(found)
+    expect((await next.list(forever)).find((one) => one.id === 'brief')).toEqual(workload)
     await next.close()
     await runtime.stop('brief', forever)
   })

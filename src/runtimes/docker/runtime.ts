@@ -134,20 +134,21 @@ class DockerRuntime implements Runtime {
     if (this.#info === undefined) await this.#readInfo(signal)
     const networks = await this.#client.networks(TAG_LABEL, signal)
     await this.#fence.maintain(async () => networks.length > 0 || this.#hasNetworks(signal))
-    const found = new Map<string, Found>()
+    const workloads = new Map<string, Found>()
     for (const { Labels } of networks) {
       const id = Labels[ID_LABEL]
-      if (id !== undefined) found.set(id, await this.#orFailed(id, Labels, this.#findHalf(id, Labels[TAG_LABEL] ?? '')))
+      if (id !== undefined)
+        workloads.set(id, await this.#orFailed(id, Labels, this.#findHalf(id, Labels[TAG_LABEL] ?? '')))
     }
     // Containers are listed last: one created during the scan must not look lost.
     for (const container of await this.#client.containers(TAG_LABEL, signal)) {
       const id = container.Labels[ID_LABEL]
       if (id === undefined) continue
       const one = await this.#orFailed(id, container.Labels, this.#find(id, container, signal))
-      if (one === undefined) found.delete(id)
-      else found.set(id, one)
+      if (one === undefined) workloads.delete(id)
+      else workloads.set(id, one)
     }
-    return [...found.values()]
+    return [...workloads.values()]
   }
 
   async start(workload: Workload, progress: (message: string) => void, signal: AbortSignal): Promise<void> {
@@ -158,20 +159,20 @@ class DockerRuntime implements Runtime {
 
   async #start(workload: Workload, progress: (message: string) => void, signal: AbortSignal): Promise<void> {
     const name = nameOf(workload.id)
-    const found = await this.#client.container(name, signal)
-    if (found !== undefined && found.Config.Labels[TAG_LABEL] !== workload.tag) {
+    const container = await this.#client.container(name, signal)
+    if (container !== undefined && container.Config.Labels[TAG_LABEL] !== workload.tag) {
       throw new Error(`${name} already exists and does not belong to ${workload.tag}`)
     }
     const file = await this.#files.keep(workload)
     this.#ends.delete(workload.id)
-    if (found?.State.Status === 'running') return this.#runScript(workload, file.scriptDue === true)
+    if (container?.State.Status === 'running') return this.#runScript(workload, file.scriptDue === true)
     const info = await this.#readInfo(signal)
-    const isMoved = this.#power.needsMove(workload, file, found)
-    const isGone = found === undefined || isGoing(found.State.Status)
+    const isMoved = this.#power.needsMove(workload, file, container)
+    const isGone = container === undefined || isGoing(container.State.Status)
     // A second container would start with empty disks under the same name.
     if (isGone && !isMoved && (workload.started || file.made)) throw new NeverStarts(lost.failure, lost.message)
-    if (isMoved) await this.#power.move(workload, file, found, info, signal)
-    else if (found === undefined) {
+    if (isMoved) await this.#power.move(workload, file, container, info, signal)
+    else if (container === undefined) {
       const image = imageOf(workload, this.#options.defaultImage)
       await this.#images.hold(image, async () => {
         const sources = { ...this.#options, client: this.#client, images: this.#images }
@@ -181,9 +182,9 @@ class DockerRuntime implements Runtime {
       })
       await this.#files.keepMade(workload.id)
     } else if (file.disk?.isMoving === true) await this.#files.keepDisk(workload.id, { ...file.disk, isMoving: false })
-    const isNew = found === undefined || found.State.Status === 'created'
+    const isNew = container === undefined || container.State.Status === 'created'
     if (isNew && file.disk === undefined) await this.#maker.putFiles(workload, signal)
-    else if (found !== undefined && !isNew) await this.#countRestart(workload.id, file, found)
+    else if (container !== undefined && !isNew) await this.#countRestart(workload.id, file, container)
     progress('starting the container')
     await this.#fence.raise()
     if (scriptOf(workload) !== null) await this.#files.keepScriptDue(workload.id, true)
@@ -341,9 +342,9 @@ class DockerRuntime implements Runtime {
     const restarted = count === 0 ? undefined : `Restarted ${count} of at most ${file?.restart?.maxRetries ?? 0} times.`
     const replaced = Config.Image === SMALL_IMAGE ? smallImageNote(this.#options.defaultImage) : undefined
     const message = this.#scripts.failure(id) ?? restarted ?? replaced
-    const said = message === undefined ? {} : { message }
+    const note = message === undefined ? {} : { message }
     const reboots = file?.reboots === undefined || file.reboots === 0 ? {} : { reboots: file.reboots }
-    return { state: 'running', sshUser: SSH_USER, incarnation: State.StartedAt, ...reboots, ...said }
+    return { state: 'running', sshUser: SSH_USER, incarnation: State.StartedAt, ...reboots, ...note }
   }
 
   /** Killed before the file is written: it may be the container that has filled the disk. */

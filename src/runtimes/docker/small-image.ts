@@ -80,9 +80,9 @@ async function downloadBusybox(
   if (file === undefined) throw new Error(`apt-get did not download the package ${PACKAGE}`)
   await runProgram('dpkg-deb', ['-x', file, 'unpacked'], { cwd: folder, signal, timeoutMs: STEP_MS })
   const places = ['bin/busybox', 'usr/bin/busybox'].map((one) => path.join(folder, 'unpacked', one))
-  const found = places.find((one) => existsSync(one))
-  if (found === undefined) throw new Error(`the package ${PACKAGE} has no busybox`)
-  return found
+  const busybox = places.find((one) => existsSync(one))
+  if (busybox === undefined) throw new Error(`the package ${PACKAGE} has no busybox`)
+  return busybox
 }
 
 async function makeRoot(root: string, busybox: string, step: RunOptions): Promise<void> {

@@ -121,7 +121,7 @@ function giveUp(channel: ServerChannel): void {
 async function carry(channel: ServerChannel, execution: Execution, transport: Duplex): Promise<void> {
   const { socket } = execution
   let isOver = false
-  const gone = new Promise<'gone'>((resolve) => {
+  const channelClose = new Promise<'gone'>((resolve) => {
     channel.once('close', () => {
       if (!isOver) socket.destroy()
       resolve('gone')
@@ -131,7 +131,7 @@ async function carry(channel: ServerChannel, execution: Execution, transport: Du
   channel.pipe(socket, { end: false })
   channel.once('end', () => endInput(execution))
   const output = passOn(channel, execution, transport)
-  if ((await Promise.race([output, gone])) === 'gone') {
+  if ((await Promise.race([output, channelClose])) === 'gone') {
     await execution.signal('HUP')
     return
   }

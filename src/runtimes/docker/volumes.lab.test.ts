@@ -9,9 +9,9 @@ import { needs } from '../../../test/needs.ts'
 needs('nfs')
 
 const reason = whyNoVolumes() ?? whyNoStorageLab()
-const left = reason === null ? '' : ` (${reason})`
+const skipNote = reason === null ? '' : ` (${reason})`
 
-describe.skipIf(reason !== null)(`on a host with ${OFFERED_GB} GB${left}`, () => {
+describe.skipIf(reason !== null)(`on a host with ${OFFERED_GB} GB${skipNote}`, () => {
   volumeConformance('a host with containers', () =>
     volumeHarness({
       overcommit: 1,

@@ -54,8 +54,8 @@ export async function withWeights(
   const inUse = async (): Promise<string[]> =>
     (await client.containers(WEIGHTS_LABEL, signal)).flatMap(({ Labels }) => Labels[WEIGHTS_LABEL] ?? [])
   const options = { inUse, progress: byteProgress('downloading the weights', progress), signal }
-  const held = await downloads.weights.hold(workload.id, weights, options, start)
-  if (!held.ok) throw errorOf(held, 'weights_unavailable')
+  const result = await downloads.weights.hold(workload.id, weights, options, start)
+  if (!result.ok) throw errorOf(result, 'weights_unavailable')
 }
 
 /** For the request to the container engine. */

@@ -1,5 +1,5 @@
 /**
- * State of a container that the daemon does not keep: authorised SSH keys, its SSH host key, its restarts, and its exit
+ * State of a container that the daemon does not keep: authorized SSH keys, its SSH host key, its restarts, and its exit
  * if that was observed. One private file per container, replaced atomically, so that neither a full disk nor a power cut leaves
  * half of one.
  */
@@ -47,7 +47,7 @@ const idForm = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,150}$/
 
 export class WorkloadFiles {
   readonly #folder: string
-  /** Serialised: a change that began before a removal must not bring the file back. */
+  /** Serialized: a change that began before a removal must not bring the file back. */
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(folder: string) {

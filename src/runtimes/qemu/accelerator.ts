@@ -10,10 +10,10 @@ export interface Accelerator {
   readonly note?: string
 }
 
-export function chooseAccelerator(wanted: 'auto' | 'kvm' | 'tcg', root = '/'): Accelerator {
-  if (wanted === 'tcg') return { name: 'tcg' }
+export function chooseAccelerator(choice: 'auto' | 'kvm' | 'tcg', root = '/'): Accelerator {
+  if (choice === 'tcg') return { name: 'tcg' }
   const why = whyNoKvm(root)
-  if (wanted === 'kvm' && why !== undefined) throw new Error(`KVM is required but not available: ${why}`)
+  if (choice === 'kvm' && why !== undefined) throw new Error(`KVM is required but not available: ${why}`)
   if (why === undefined) return { name: 'kvm' }
   return { name: 'tcg', note: `Virtual machines run in slow emulation: ${why}` }
 }

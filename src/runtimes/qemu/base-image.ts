@@ -49,11 +49,11 @@ export async function fetchBaseImage(
     await fs.mkdir(folder, { recursive: true })
     const part = path.join(folder, `.part-${randomBytes(6).toString('hex')}`)
     try {
-      const got = await download(part, image, allowPrivateAddresses, progress, signal)
-      if (got !== sha256) {
+      const digest = await download(part, image, allowPrivateAddresses, progress, signal)
+      if (digest !== sha256) {
         throw new NeverStarts(
           'bad_base_image',
-          `The base image ${image.name} does not match its registered digest: got ${got}.`,
+          `The base image ${image.name} does not match its registered digest: got ${digest}.`,
         )
       }
       await fs.rename(part, file)
@@ -73,15 +73,15 @@ const info = z.object({
 
 async function examine(file: string, name: string, signal: AbortSignal): Promise<BaseImage> {
   const text = await runProgram('qemu-img', ['info', '-U', '--output=json', file], { signal, timeoutMs: INFO_MS })
-  const found = info.parse(JSON.parse(text))
-  const { format } = found
+  const imageInfo = info.parse(JSON.parse(text))
+  const { format } = imageInfo
   if (format !== 'qcow2' && format !== 'raw') {
     throw new NeverStarts('bad_base_image', `The base image ${name} has the format ${format}; use qcow2 or raw.`)
   }
-  if (found['backing-filename'] !== undefined || found['format-specific']?.data?.['data-file'] !== undefined) {
+  if (imageInfo['backing-filename'] !== undefined || imageInfo['format-specific']?.data?.['data-file'] !== undefined) {
     throw new NeverStarts('bad_base_image', `The base image ${name} refers to another file.`)
   }
-  return { file, format, sizeBytes: found['virtual-size'] }
+  return { file, format, sizeBytes: imageInfo['virtual-size'] }
 }
 
 /** Returns the digest of the download. */
@@ -150,15 +150,15 @@ async function openSource(image: RegisteredImage, allowPrivate: boolean, signal:
 }
 
 function get(url: URL, allowPrivate: boolean, signal: AbortSignal): Promise<http.IncomingMessage> {
-  const asked = (url.protocol === 'https:' ? https : http).get(url, {
+  const request = (url.protocol === 'https:' ? https : http).get(url, {
     lookup: guardedLookup(allowPrivate),
     signal,
     agent: false,
     headers: { 'accept-encoding': 'identity' },
   })
   // Restarts with every byte.
-  asked.setTimeout(SILENCE_MS, () => asked.destroy(new Error(`no data for ${SILENCE_MS} ms`)))
-  return answerTo(asked)
+  request.setTimeout(SILENCE_MS, () => request.destroy(new Error(`no data for ${SILENCE_MS} ms`)))
+  return answerTo(request)
 }
 
 function noSource(image: RegisteredImage, why: string): NeverStarts {

@@ -127,19 +127,19 @@ users:
     expect(setup).toBe('')
     const boundary = /^Content-Type: multipart\/mixed; boundary="(\S+)"\n/.exec(userData)?.[1] ?? ''
     const parts = userData.split(`--${boundary}\n`).slice(1)
-    const shown = parts.map((part) => {
+    const documents = parts.map((part) => {
       const [head = '', body = ''] = part.split('\n\n')
       return { head, text: Buffer.from(body.replace(`--${boundary}--`, ''), 'base64').toString() }
     })
-    expect(shown.map(({ head }) => /^Content-Type: (\S+);/.exec(head)?.[1])).toEqual([
+    expect(documents.map(({ head }) => /^Content-Type: (\S+);/.exec(head)?.[1])).toEqual([
       'text/cloud-boothook',
       'text/plain',
       'text/cloud-config',
     ])
-    expect(shown[0]?.text).toContain(`put '/etc/profile.d/berth.sh' 0644`)
-    expect(shown[1]?.text).toBe(program.userData)
+    expect(documents[0]?.text).toContain(`put '/etc/profile.d/berth.sh' 0644`)
+    expect(documents[1]?.text).toBe(program.userData)
     // Ours adds the login user to the users of the customer.
-    expect(shown[2]).toMatchObject({
+    expect(documents[2]).toMatchObject({
       head: expect.stringContaining('Merge-Type: list(append)+dict(no_replace,recurse_list)+str()') as string,
       text: expect.stringContaining('  - name: debian\n') as string,
     })

@@ -21,9 +21,9 @@ export interface ConsoleRequest extends LineFilter {
 }
 
 /** The last lines and, with follow, new ones until the machine is gone. Input is discarded. */
-export function consoleStream(files: MachineFiles, wanted: ConsoleRequest, signal: AbortSignal): Duplex {
+export function consoleStream(files: MachineFiles, request: ConsoleRequest, signal: AbortSignal): Duplex {
   const ended = new AbortController()
-  const chunks = readConsole(files, wanted, AbortSignal.any([signal, ended.signal]))
+  const chunks = readConsole(files, request, AbortSignal.any([signal, ended.signal]))
   const next = async (): Promise<void> => {
     const { value, done } = await chunks.next()
     stream.push(done === true ? null : value)
@@ -40,25 +40,25 @@ export function consoleStream(files: MachineFiles, wanted: ConsoleRequest, signa
   return stream
 }
 
-async function* readConsole(files: MachineFiles, wanted: ConsoleRequest, signal: AbortSignal): AsyncGenerator<Buffer> {
+async function* readConsole(files: MachineFiles, request: ConsoleRequest, signal: AbortSignal): AsyncGenerator<Buffer> {
   const current = await readEnd(files.console, FILE_BYTES)
   const old = await readEnd(files.oldConsole, KEPT_BYTES)
-  const last = new LastLines(wanted.tail, FILE_BYTES + KEPT_BYTES)
+  const last = new LastLines(request.tail, FILE_BYTES + KEPT_BYTES)
   const splitter = new LineSplitter()
   const times = [await readTimes(files.oldConsoleTimes), await readTimes(files.consoleTimes)] as const
   // A line that was cut in two has the time of its end.
   const oldLines = splitter.push(old.bytes)
-  addLines(last, oldLines, times[0], old.size - old.bytes.length, wanted)
+  addLines(last, oldLines, times[0], old.size - old.bytes.length, request)
   addLines(
     last,
-    [...splitter.push(current.bytes), ...splitter.rest()],
+    [...splitter.push(current.bytes), ...splitter.flush()],
     times[1],
     current.size - current.bytes.length,
-    wanted,
+    request,
   )
   const text = last.all()
   if (text.length > 0) yield text
-  if (wanted.follow) yield* followConsole(files, wanted, current.size, signal)
+  if (request.follow) yield* followConsole(files, request, current.size, signal)
 }
 
 function addLines(
@@ -95,8 +95,8 @@ async function* followConsole(
       position += chunk.length
       const stamp = formatInstant(systemClock.now())
       const lines = (isPlain ? [chunk] : splitter.push(chunk)).map((text) => ({ stamp, text }))
-      const shown = lines.filter((line) => matches(line, filter)).map((line) => showLine(line, filter))
-      if (shown.length > 0) yield Buffer.concat(shown)
+      const texts = lines.filter((line) => matches(line, filter)).map((line) => showLine(line, filter))
+      if (texts.length > 0) yield Buffer.concat(texts)
     } else {
       if (!(await isThere(files.folder))) return
       await pause(POLL_MS, undefined, { signal }).catch(() => {})

@@ -22,8 +22,8 @@ export async function readTimes(file: string): Promise<ConsoleTime[]> {
 }
 
 export async function writeTimes(file: string, times: readonly ConsoleTime[]): Promise<void> {
-  const kept = times.length <= MAX_TIMES ? times : times.filter((_, n) => n % 2 === 0)
-  await fs.writeFile(`${file}.new`, kept.map(([size, at]) => `${size} ${at}\n`).join(''), { mode: 0o600 })
+  const thinned = times.length <= MAX_TIMES ? times : times.filter((_, n) => n % 2 === 0)
+  await fs.writeFile(`${file}.new`, thinned.map(([size, at]) => `${size} ${at}\n`).join(''), { mode: 0o600 })
   await fs.rename(`${file}.new`, file)
 }
 

@@ -28,22 +28,22 @@ export async function cloudKernel(
   progress: (message: string) => void,
   signal: AbortSignal,
 ): Promise<KernelPackage> {
-  const kept = path.join(folder, 'packages')
-  await fs.mkdir(kept, { recursive: true })
-  const newest = await newestKernel(kept, arch, signal)
-  if (newest === undefined) return keptKernel(kept, arch)
+  const packages = path.join(folder, 'packages')
+  await fs.mkdir(packages, { recursive: true })
+  const newest = await newestKernel(packages, arch, signal)
+  if (newest === undefined) return downloadedKernel(packages, arch)
   const name = `${newest.package}_${newest.version}`
-  const file = path.join(kept, `${fileNameOf(name)}.deb`)
+  const file = path.join(packages, `${fileNameOf(name)}.deb`)
   if (existsSync(file)) return { name, package: file }
   progress(`downloading ${newest.package}`)
-  const work = path.join(kept, `.downloading-${randomBytes(6).toString('hex')}`)
+  const work = path.join(packages, `.downloading-${randomBytes(6).toString('hex')}`)
   await fs.mkdir(work)
   try {
     const args = ['-o', 'APT::Sandbox::User=root', 'download', `${newest.package}=${newest.version}`]
     await runProgram('apt-get', args, { cwd: work, signal, timeoutMs: DOWNLOAD_MS, keepsEnvironment: true })
-    const [got] = (await fs.readdir(work)).filter((one) => one.endsWith('.deb'))
-    if (got === undefined) throw new Error(`apt-get did not download the package ${newest.package}`)
-    await fs.rename(path.join(work, got), file)
+    const [downloaded] = (await fs.readdir(work)).filter((one) => one.endsWith('.deb'))
+    if (downloaded === undefined) throw new Error(`apt-get did not download the package ${newest.package}`)
+    await fs.rename(path.join(work, downloaded), file)
   } finally {
     await fs.rm(work, { recursive: true, force: true })
   }
@@ -56,8 +56,12 @@ interface KernelVersion {
 }
 
 /** Asks apt once per state of its lists: it reads all of them, which takes over a second of CPU time. */
-async function newestKernel(kept: string, arch: Architecture, signal: AbortSignal): Promise<KernelVersion | undefined> {
-  const note = path.join(kept, 'newest')
+async function newestKernel(
+  packages: string,
+  arch: Architecture,
+  signal: AbortSignal,
+): Promise<KernelVersion | undefined> {
+  const note = path.join(packages, 'newest')
   const lists = await fs.stat(PACKAGE_LISTS).then(
     ({ mtimeMs }) => String(mtimeMs),
     () => undefined,
@@ -65,24 +69,26 @@ async function newestKernel(kept: string, arch: Architecture, signal: AbortSigna
   const [from, name, noted] = (await fs.readFile(note, 'utf8').catch(() => '')).trim().split(' ')
   if (from === lists && name !== undefined && noted !== undefined) return { package: name, version: noted }
   const options = { signal, timeoutMs: ASK_MS }
-  const shown = await runProgram('apt-cache', ['show', '--no-all-versions', metaPackage(arch)], options).catch(() => '')
-  const [, found, version] = /^Depends: (linux-image-\S+) \(= (\S+)\)/m.exec(shown) ?? []
-  if (found === undefined || version === undefined) return undefined
+  const description = await runProgram('apt-cache', ['show', '--no-all-versions', metaPackage(arch)], options).catch(
+    () => '',
+  )
+  const [, linuxImage, version] = /^Depends: (linux-image-\S+) \(= (\S+)\)/m.exec(description) ?? []
+  if (linuxImage === undefined || version === undefined) return undefined
   if (lists !== undefined) {
-    const made = `${note}.${randomBytes(6).toString('hex')}`
-    await fs.writeFile(made, `${lists} ${found} ${version}\n`)
-    await fs.rename(made, note)
+    const newNote = `${note}.${randomBytes(6).toString('hex')}`
+    await fs.writeFile(newNote, `${lists} ${linuxImage} ${version}\n`)
+    await fs.rename(newNote, note)
   }
-  return { package: found, version }
+  return { package: linuxImage, version }
 }
 
 /** Without package lists a previously downloaded package still works. */
-async function keptKernel(kept: string, arch: Architecture): Promise<KernelPackage> {
-  const [file] = (await fs.readdir(kept))
+async function downloadedKernel(packages: string, arch: Architecture): Promise<KernelPackage> {
+  const [file] = (await fs.readdir(packages))
     .filter((one) => one.endsWith('.deb'))
     .toSorted((a, b) => b.localeCompare(a, 'en', { numeric: true }))
   if (file === undefined) throw new Error(`The package ${metaPackage(arch)} is unknown: run apt-get update`)
-  return { name: path.basename(file, '.deb'), package: path.join(kept, file) }
+  return { name: path.basename(file, '.deb'), package: path.join(packages, file) }
 }
 
 function metaPackage(arch: Architecture): string {
@@ -115,8 +121,8 @@ export async function unpackKernel(file: string, folder: string, step: RunOption
     release,
     modules: path.join(folder, 'lib/modules', release),
     filesOf: async (module) => {
-      const shown = await runProgram('modprobe', ['-d', folder, '-S', release, '--show-depends', module], step)
-      return [...shown.matchAll(/^insmod (\S+)/gm)].map(([, one]) => one ?? '')
+      const output = await runProgram('modprobe', ['-d', folder, '-S', release, '--show-depends', module], step)
+      return [...output.matchAll(/^insmod (\S+)/gm)].map(([, one]) => one ?? '')
     },
   }
 }

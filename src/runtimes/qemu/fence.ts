@@ -57,7 +57,7 @@ export class Fence {
   #why: string | null | undefined
   #isUp = true
   /** Users whose process is starting. */
-  readonly #given = new Set<number>()
+  readonly #startingUsers = new Set<number>()
   #last: Promise<void> = Promise.resolve()
 
   constructor(options: FenceOptions) {
@@ -72,7 +72,7 @@ export class Fence {
     try {
       return await start(user)
     } finally {
-      this.#given.delete(user)
+      this.#startingUsers.delete(user)
     }
   }
 
@@ -97,13 +97,13 @@ export class Fence {
     if (!this.#options.needsRules) return
     const why = await whyNoUsers()
     if (why !== undefined) return void (this.#why = why)
-    const wanted = await this.#isWanted()
-    if (!wanted && !this.#isUp) return
+    const isNeeded = await this.#isWanted()
+    if (!isNeeded && !this.#isUp) return
     try {
       const signal = new AbortController().signal
-      const input = wanted ? rulesFor(await resolversOfHost()) : noRules
+      const input = isNeeded ? rulesFor(await resolversOfHost()) : noRules
       await runProgram('nft', ['-f', '-'], { signal, timeoutMs: NFT_MS, input })
-      this.#isUp = wanted
+      this.#isUp = isNeeded
       this.#why = null
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error)
@@ -121,11 +121,11 @@ export class Fence {
   }
 
   /** Random, so that users are rarely reused. */
-  #pick(taken: readonly GuestProcess[]): number {
+  #pick(guests: readonly GuestProcess[]): number {
     for (let n = 0; n < PICKS; n += 1) {
       const user = FIRST_USER + randomInt(USERS)
-      if (this.#given.has(user) || taken.some((one) => one.user === user)) continue
-      this.#given.add(user)
+      if (this.#startingUsers.has(user) || guests.some((one) => one.user === user)) continue
+      this.#startingUsers.add(user)
       return user
     }
     throw new Error('No free user ID was found for the machine')
@@ -143,12 +143,12 @@ interface GuestProcess {
 }
 
 async function findGuestProcesses(): Promise<GuestProcess[]> {
-  const found: GuestProcess[] = []
+  const guests: GuestProcess[] = []
   for (const pid of (await fs.readdir('/proc')).filter((one) => /^\d+$/.test(one))) {
     const user = (await userOf(pid)) ?? 0
-    if (user >= FIRST_USER && user < FIRST_USER + USERS) found.push({ pid, user })
+    if (user >= FIRST_USER && user < FIRST_USER + USERS) guests.push({ pid, user })
   }
-  return found
+  return guests
 }
 
 /** Its network namespace. undefined: it has ended. */

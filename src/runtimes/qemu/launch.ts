@@ -45,10 +45,10 @@ export async function makeDisk(
   if (hasRun) throw new NeverStarts('vanished', 'The disk of the machine disappeared from its host.')
   const sizeBytes = Math.max(base?.sizeBytes ?? 0, Math.ceil(Math.max(1, storageGb)) * GIB)
   const backing = base === null ? [] : ['-b', base.file, '-F', base.format]
-  const made = `${files.overlay}.new`
-  const args = ['create', '-q', '-f', 'qcow2', ...backing, made, String(sizeBytes)]
+  const newOverlay = `${files.overlay}.new`
+  const args = ['create', '-q', '-f', 'qcow2', ...backing, newOverlay, String(sizeBytes)]
   await runProgram('qemu-img', args, { signal, timeoutMs: IMAGE_MS })
-  await fs.rename(made, files.overlay)
+  await fs.rename(newOverlay, files.overlay)
 }
 
 /** Starts QEMU and waits for its monitor. Throws with QEMU's stderr when it fails. */

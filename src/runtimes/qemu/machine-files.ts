@@ -143,16 +143,16 @@ export async function isThere(file: string): Promise<boolean> {
 /** The processes of each machine. Zombies have no arguments. */
 export async function findProcesses(root: string): Promise<Map<string, number[]>> {
   const machines = path.join(root, 'vms') + path.sep
-  const found = new Map<string, number[]>()
+  const pidsById = new Map<string, number[]>()
   for (const name of (await fs.readdir('/proc')).filter((one) => /^\d+$/.test(one))) {
     const args = (await fs.readFile(`/proc/${name}/cmdline`, 'utf8').catch(unlessGone(''))).split('\0')
     if (!path.basename(args[0] ?? '').startsWith('qemu-system-')) continue
     const pidFile = args[args.indexOf('-pidfile') + 1]
     if (pidFile === undefined || !pidFile.startsWith(machines)) continue
     const id = path.basename(path.dirname(pidFile))
-    found.set(id, [...(found.get(id) ?? []), Number(name)])
+    pidsById.set(id, [...(pidsById.get(id) ?? []), Number(name)])
   }
-  return found
+  return pidsById
 }
 
 /** Uptime of a process by the host's clock. undefined: it has ended. */

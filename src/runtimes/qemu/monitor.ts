@@ -55,11 +55,11 @@ export class Monitor {
     try {
       const socket = net.connect(`/proc/self/fd/${handle.fd}/${name}`)
       monitor = new Monitor(socket)
-      const made = monitor
+      const connected = monitor
       const greeted = new Promise<void>((resolve, reject) => {
-        made.#greeted = resolve
+        connected.#greeted = resolve
         socket.once('error', reject)
-        void made.closed.then(() => reject(new Error('QEMU has closed its monitor')))
+        void connected.closed.then(() => reject(new Error('QEMU has closed its monitor')))
       })
       await within(CONNECT_MS, greeted, `QEMU's monitor sent no greeting within ${CONNECT_MS} ms`)
       await monitor.execute('qmp_capabilities')

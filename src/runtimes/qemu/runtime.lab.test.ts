@@ -45,9 +45,9 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     (await runtime.list(never)).find((one) => one.id === id)
 
   test('boots a machine with its name, keys and GPU description', { timeout: BOOT_MS }, async () => {
-    const said: string[] = []
+    const messages: string[] = []
     const one = withProgram(lab.workload('one'), program)
-    await runtime.start({ ...one, node: { ...one.node, gpuIndexes: [0] } }, (message) => said.push(message), never)
+    await runtime.start({ ...one, node: { ...one.node, gpuIndexes: [0] } }, (message) => messages.push(message), never)
     expect(await find('one')).toEqual({
       id: 'one',
       tag: one.tag,
@@ -62,7 +62,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     )
     const [type, blob] = lab.publicKey.split(' ')
     expect(inside).toBe(`host-one\n${type} ${blob}\nNVIDIA H100, 80 GB (simulated)\n`)
-    expect(said).toContain('starting the machine')
+    expect(messages).toContain('starting the machine')
     // Login requires one of the given keys.
     await expect(lab.ssh('one', 'true', 'nobody')).rejects.toThrow(/Permission denied/)
   })
@@ -94,7 +94,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     expect(
       await waitFor('an answer of the guest', () =>
         hear().then(
-          (heard) => heard || undefined,
+          (text) => text || undefined,
           () => undefined,
         ),
       ),
@@ -149,8 +149,8 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     expect(await runtime.volumes.list(never)).toEqual([{ id: 'vol-1', sizeGb: 1, usedGb: 0 }])
     await runtime.setDisks(lab.workload('one', { disks: [fileDisk('vol-1')] }), never)
     expect(await find('one')).toMatchObject({ state: 'running', disks: ['vol-1'] })
-    const shown = await lab.ssh('one', 'cat /sys/block/sda/size; grep -ao vol-1 /sys/block/sda/device/vpd_pg80')
-    expect(shown).toBe(`${2 * 1024 * 1024}\nvol-1\n`)
+    const output = await lab.ssh('one', 'cat /sys/block/sda/size; grep -ao vol-1 /sys/block/sda/device/vpd_pg80')
+    expect(output).toBe(`${2 * 1024 * 1024}\nvol-1\n`)
     await lab.ssh(
       'one',
       'mkfs.ext4 -q /dev/sda && mount /dev/sda /mnt && echo "of the volume" > /mnt/file && umount /mnt',
@@ -185,8 +185,8 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     const stop = runtime.watch(() => (changes += 1))
     await lab.ssh('two', 'poweroff')
     const failed = await waitFor('machine two to end', async () => {
-      const found = await find('two')
-      return found?.state === 'failed' ? found : undefined
+      const workload = await find('two')
+      return workload?.state === 'failed' ? workload : undefined
     })
     expect(failed).toMatchObject({ failure: 'powered_off', disks: [] })
     await waitFor('its process to be gone', () => lab.pids('two').length === 0)
@@ -284,9 +284,9 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
   test('reports a killed QEMU as crashed', async () => {
     for (const pid of lab.pids('one')) killProcess(pid)
     const failed = await waitFor('machine one to end', async () => {
-      const found = await find('one')
-      expect(found?.state).not.toBe('ended')
-      return found?.state === 'failed' ? found : undefined
+      const workload = await find('one')
+      expect(workload?.state).not.toBe('ended')
+      return workload?.state === 'failed' ? workload : undefined
     })
     expect(failed).toMatchObject({ failure: 'crashed' })
   })

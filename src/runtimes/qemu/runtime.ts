@@ -108,11 +108,11 @@ class Qemu implements QemuRuntime {
 
   async list(): Promise<Found[]> {
     const processes = await machine.findProcesses(this.#root)
-    const found: Found[] = []
+    const workloads: Found[] = []
     for (const id of await machine.listMachineIds(this.#root)) {
-      found.push(...((await this.#find(id, processes.get(id) ?? [])) ?? []))
+      workloads.push(...((await this.#find(id, processes.get(id) ?? [])) ?? []))
     }
-    return found
+    return workloads
   }
 
   async start(workload: Workload, progress: (message: string) => void, signal: AbortSignal): Promise<void> {
@@ -235,7 +235,7 @@ class Qemu implements QemuRuntime {
     if (spec === undefined) return undefined
     // A machine may have started since the process list was read.
     const pids = listed.length === 0 && this.#watch.isWatched(id) ? await this.#pidsOf(id) : listed
-    const found = { id, tag: spec.tag, sshUser: spec.sshUser, disks: [] }
+    const common = { id, tag: spec.tag, sshUser: spec.sshUser, disks: [] }
     const hasBooted = await machine.isThere(files.booted)
     if (pids.length === 0) {
       await this.#watch.settle(id)
@@ -243,26 +243,26 @@ class Qemu implements QemuRuntime {
       const end = isHalted ? undefined : await machine.readEnd(files)
       return [
         end === undefined
-          ? { ...found, state: hasBooted || isHalted ? 'ended' : 'starting' }
-          : { ...found, ...end, state: 'failed' },
+          ? { ...common, state: hasBooted || isHalted ? 'ended' : 'starting' }
+          : { ...common, ...end, state: 'failed' },
       ]
     }
     try {
       const monitor = await this.#watch.monitor(id)
       const end = await machine.readEnd(files)
-      if (end !== undefined) return [{ ...found, ...end, state: 'failed' }]
+      if (end !== undefined) return [{ ...common, ...end, state: 'failed' }]
       const disks = await pluggedVolumes(monitor)
-      if (!hasBooted) return [{ ...found, disks, state: 'starting' }]
+      if (!hasBooted) return [{ ...common, disks, state: 'starting' }]
       const reboots = await machine.readReboots(files)
       const run = { incarnation: `${await machine.bootId()}-${pids[0]}`, ...(reboots === 0 ? {} : { reboots }) }
-      if ((await queryStatus(monitor)) !== 'io-error') return [{ ...found, disks, ...run, state: 'running' }]
+      if ((await queryStatus(monitor)) !== 'io-error') return [{ ...common, disks, ...run, state: 'running' }]
       // QEMU paused it on a full host disk. If the disk is still full, it pauses again at once.
       await monitor.execute('cont')
       const message = 'The machine was paused: the disk of its host is full.'
-      return [{ ...found, disks, ...run, state: 'running', message }]
+      return [{ ...common, disks, ...run, state: 'running', message }]
     } catch (error) {
       if ((await this.#pidsOf(id)).length === 0) return this.#find(id, [])
-      if (!hasBooted) return [{ ...found, state: 'starting' }]
+      if (!hasBooted) return [{ ...common, state: 'starting' }]
       throw error
     }
   }
@@ -368,8 +368,8 @@ class Qemu implements QemuRuntime {
       this.#watch.expectEnd(id)
       await monitor.execute('quit')
     }
-    const late = `QEMU did not quit within ${QUIT_MS} ms`
-    await within(QUIT_MS, ask(), late).catch((error: unknown) => this.#options.onError(`quit ${id}`, error))
+    const message = `QEMU did not quit within ${QUIT_MS} ms`
+    await within(QUIT_MS, ask(), message).catch((error: unknown) => this.#options.onError(`quit ${id}`, error))
   }
 
   async #pidsOf(id: string): Promise<readonly number[]> {

@@ -1,5 +1,5 @@
 /**
- * The cloud-init seed (NoCloud, a small CD labelled `cidata`) with name, login user, keys and the options of the order.
+ * The cloud-init seed (NoCloud, a small CD labeled `cidata`) with name, login user, keys and the options of the order.
  * The network is DHCP, the default of images. The small image parses our configuration line by line, so its format is
  * narrow on purpose, and the options are a script of their own there.
  */
@@ -84,8 +84,8 @@ function plainKey(text: string): string {
 }
 
 function hostnameOf(workload: Workload): string {
-  const wanted = workload.node.peers[workload.node.index]?.hostname ?? workload.spec?.name ?? ''
-  const plain = wanted
+  const name = workload.node.peers[workload.node.index]?.hostname ?? workload.spec?.name ?? ''
+  const plain = name
     .toLowerCase()
     .replaceAll(/[^a-z0-9-]+/g, '-')
     .slice(0, NAME_CHARS)

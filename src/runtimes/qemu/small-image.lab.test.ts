@@ -24,9 +24,9 @@ describe.skipIf(why !== undefined)(`the small image${why === undefined ? '' : ` 
   afterAll(() => fs.rm(folder, { recursive: true, force: true }))
 
   test('is built once, without leaving partial files', { timeout: 120_000 }, async () => {
-    const said: string[] = []
+    const messages: string[] = []
     const build = (): ReturnType<typeof buildSmallImage> =>
-      buildSmallImage({ folder, arch: own, progress: (message) => said.push(message), signal: never })
+      buildSmallImage({ folder, arch: own, progress: (message) => messages.push(message), signal: never })
     const one = await build()
     const entries = (
       await runProgram('cpio', ['-t', '--quiet', '-F', one.initrd], { signal: never, timeoutMs: 10_000 })
@@ -35,11 +35,11 @@ describe.skipIf(why !== undefined)(`the small image${why === undefined ? '' : ` 
       expect.arrayContaining(['init', 'bin/busybox', 'usr/sbin/dropbear', 'sbin/mke2fs', 'etc/rc']),
     )
     expect(entries.filter((entry) => entry.endsWith('/nfsv4.ko'))).toHaveLength(1)
-    said.length = 0
+    messages.length = 0
     // Noted from other package lists, so it is not believed.
     await fs.writeFile(path.join(folder, 'packages/newest'), '1 linux-image-gone 1.0\n')
     expect(await build()).toEqual(one)
-    expect(said).toEqual([])
+    expect(messages).toEqual([])
     expect((await fs.readdir(folder)).toSorted()).toEqual(
       [path.basename(path.dirname(one.kernel)), 'packages'].toSorted(),
     )

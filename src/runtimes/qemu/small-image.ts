@@ -92,14 +92,14 @@ interface HostFile {
 
 /** The host's programs and their libraries at the paths of the loader. */
 async function hostFiles(step: RunOptions): Promise<HostFile[]> {
-  const found = Object.entries(programs).map(([name, to]) => ({ from: findProgram(name), to }))
+  const hostPrograms = Object.entries(programs).map(([name, to]) => ({ from: findProgram(name), to }))
   const libraries = new Set<string>()
-  for (const { from } of found) {
+  for (const { from } of hostPrograms) {
     // ldd fails for static programs.
     const listed = await runProgram('ldd', [from], step).catch(() => '')
     for (const [, library] of listed.matchAll(/(?:=> |^\s*)(\/\S+) \(0x/gm)) if (library) libraries.add(library)
   }
-  return [...found, ...[...libraries].sort().map((library) => ({ from: library, to: library.slice(1) }))]
+  return [...hostPrograms, ...[...libraries].sort().map((library) => ({ from: library, to: library.slice(1) }))]
 }
 
 async function digestOf(kernel: string, files: readonly HostFile[]): Promise<string> {

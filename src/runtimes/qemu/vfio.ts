@@ -24,10 +24,10 @@ export function checkPassthrough(pciAddress: string, root = '/'): Passthrough {
   if (group === undefined) {
     return no(`${address} has no IOMMU group: switch the IOMMU on in the firmware and the kernel (intel_iommu=on)`)
   }
-  const neighbour = fs
+  const neighbor = fs
     .readdirSync(path.join(root, 'sys/kernel/iommu_groups', group, 'devices'))
     .find((other) => deviceOf(other) !== deviceOf(address) && !isBridge(root, other))
-  if (neighbour !== undefined) return no(`${address} shares its IOMMU group ${group} with ${neighbour}`)
+  if (neighbor !== undefined) return no(`${address} shares its IOMMU group ${group} with ${neighbor}`)
   const driver = linkName(path.join(device, 'driver'))
   if (driver !== 'vfio-pci') return no(`${address} has the driver ${driver ?? 'none'} and needs vfio-pci`)
   const node = path.join(root, 'dev/vfio', group)

@@ -172,8 +172,8 @@ async function plugIn({ monitor, from, folder, user }: Socket, disk: Disk): Prom
     file: { driver: 'file', filename: path.relative(from, file), 'read-only': readOnly },
   })
   // The label is for its owner; the serial is unique.
-  const shown = { vendor: VENDOR, product: modelOf(label), serial: serialOf(id) }
-  const device = { driver: 'scsi-hd', bus: DISK_BUS, drive: node, id: `${DEVICE}${id}`, ...shown }
+  const identity = { vendor: VENDOR, product: modelOf(label), serial: serialOf(id) }
+  const device = { driver: 'scsi-hd', bus: DISK_BUS, drive: node, id: `${DEVICE}${id}`, ...identity }
   try {
     await monitor.execute('device_add', device)
   } catch (error) {
@@ -185,14 +185,14 @@ async function plugIn({ monitor, from, folder, user }: Socket, disk: Disk): Prom
 async function unplug({ monitor, folder }: Socket, id: string): Promise<void> {
   const device = `${DEVICE}${id}`
   let stop = (): void => {}
-  const gone = new Promise<void>((resolve) => {
+  const deletion = new Promise<void>((resolve) => {
     stop = monitor.onEvent(({ event, data }) => {
       if (event === 'DEVICE_DELETED' && data.device === device) resolve()
     })
   })
   try {
     await monitor.execute('device_del', { id: device })
-    await within(UNPLUG_MS, gone, `The machine did not release the volume ${id} within ${UNPLUG_MS} ms`)
+    await within(UNPLUG_MS, deletion, `The machine did not release the volume ${id} within ${UNPLUG_MS} ms`)
   } finally {
     stop()
   }

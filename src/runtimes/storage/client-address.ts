@@ -7,7 +7,7 @@ const MAX_CLIENTS = 1_024
 /** No machine has one of these; the daemon reads some of them as everybody. */
 const unusableRanges: ReadonlySet<string> = new Set(['unspecified', 'broadcast', 'multicast'])
 
-/** Normalised, sorted, without duplicates. */
+/** Normalized, sorted, without duplicates. */
 export function readClients(addresses: readonly string[]): string[] {
   if (addresses.length > MAX_CLIENTS) throw new Error(`A volume can have at most ${MAX_CLIENTS} clients`)
   return [...new Set(addresses.map(readAddress))].toSorted()

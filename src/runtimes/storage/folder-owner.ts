@@ -5,7 +5,7 @@ import path from 'node:path'
 /** Returns the unlock function. Ignores the lock of a dead process. */
 export async function claimFolder(folder: string): Promise<() => Promise<void>> {
   const file = path.join(folder, 'owner')
-  const mine = `${process.pid} ${await startOf(process.pid)}`
+  const thisProcess = `${process.pid} ${await startOf(process.pid)}`
   const owner = await fs.readFile(file, 'utf8').catch(() => '')
   const [pid = '', start = ''] = owner.split(' ')
   if (/^\d+$/.test(pid) && (await startOf(Number(pid))) === start) {
@@ -13,7 +13,7 @@ export async function claimFolder(folder: string): Promise<() => Promise<void>> 
   }
   await fs.rm(file, { force: true })
   // Fails for all but one of several concurrent callers.
-  await fs.writeFile(file, mine, { flag: 'wx', mode: 0o600 })
+  await fs.writeFile(file, thisProcess, { flag: 'wx', mode: 0o600 })
   return () => fs.rm(file, { force: true })
 }
 

@@ -73,17 +73,17 @@ export class GaneshaDaemon {
     const daemon = new GaneshaDaemon(options, exports)
     const files = daemon.#files
     const before = await fs.readFile(files.config, 'utf8').catch(() => '')
-    const found = await findGanesha(files)
+    const running = await findGanesha(files)
     await daemon.#writeConfig()
-    if (found !== undefined && before.startsWith(options.settings)) {
-      options.log.info({ pid: found.pid }, 'adopting the running NFS daemon')
-      daemon.#current = found
-      await daemon.#reread(found).catch(async (error: unknown) => {
+    if (running !== undefined && before.startsWith(options.settings)) {
+      options.log.info({ pid: running.pid }, 'adopting the running NFS daemon')
+      daemon.#current = running
+      await daemon.#reread(running).catch(async (error: unknown) => {
         options.log.warn({ err: error }, 'the running NFS daemon rejects the exports; restarting it')
-        await endGanesha(found, files)
+        await endGanesha(running, files)
       })
-    } else if (found !== undefined) await endGanesha(found, files)
-    const first = found?.isAlive() === true ? found : await daemon.#startOnce()
+    } else if (running !== undefined) await endGanesha(running, files)
+    const first = running?.isAlive() === true ? running : await daemon.#startOnce()
     daemon.#supervision = daemon.#supervise(first)
     return daemon
   }

@@ -60,28 +60,32 @@ export async function findGanesha(files: GaneshaFiles): Promise<GaneshaProcess |
   return { pid, exited: watch(), isAlive: () => isAlive }
 }
 
-export async function endGanesha(found: GaneshaProcess, files: GaneshaFiles): Promise<void> {
+export async function endGanesha(daemon: GaneshaProcess, files: GaneshaFiles): Promise<void> {
   for (const [signal, waitMs] of [
     ['SIGTERM', STOP_MS],
     ['SIGKILL', STOP_MS],
   ] as const) {
-    if (!(await sendSignal(found, files, signal))) return
-    const late = new AbortController()
+    if (!(await sendSignal(daemon, files, signal))) return
+    const wait = new AbortController()
     const ended = await Promise.race([
-      found.exited.then(() => true),
-      delay(waitMs, false, { signal: late.signal }).catch(() => false),
+      daemon.exited.then(() => true),
+      delay(waitMs, false, { signal: wait.signal }).catch(() => false),
     ])
-    late.abort()
+    wait.abort()
     if (ended) return
   }
-  throw new Error(`ganesha.nfsd (${found.pid}) does not stop`)
+  throw new Error(`ganesha.nfsd (${daemon.pid}) does not stop`)
 }
 
 /** false: it is gone. The pid alone is not trusted, since pids are reused. */
-export async function sendSignal(found: GaneshaProcess, files: GaneshaFiles, signal: NodeJS.Signals): Promise<boolean> {
-  if (!found.isAlive() || !(await isOurs(found.pid, files))) return false
+export async function sendSignal(
+  daemon: GaneshaProcess,
+  files: GaneshaFiles,
+  signal: NodeJS.Signals,
+): Promise<boolean> {
+  if (!daemon.isAlive() || !(await isOurs(daemon.pid, files))) return false
   try {
-    return process.kill(found.pid, signal)
+    return process.kill(daemon.pid, signal)
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ESRCH') return false
     throw error
@@ -89,8 +93,8 @@ export async function sendSignal(found: GaneshaProcess, files: GaneshaFiles, sig
 }
 
 /** Its open folders, which include the root of each served file system. */
-export async function openFolders(found: GaneshaProcess): Promise<Set<string>> {
-  const folder = `/proc/${found.pid}/fd`
+export async function openFolders(daemon: GaneshaProcess): Promise<Set<string>> {
+  const folder = `/proc/${daemon.pid}/fd`
   const names = await fs.readdir(folder)
   // Others are closed meanwhile.
   const links = await Promise.all(names.map((name) => fs.readlink(path.join(folder, name)).catch(() => '')))

@@ -63,9 +63,9 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     await Promise.all([staying.begun, leaving.begun])
 
     await server.setClients('vol-1', [inside.address], signal)
-    const left = await leaving.finish()
-    expect(left.bytes).toBeLessThan(bytes)
-    expect(left.stderr).toContain('Failed to read')
+    const transfer = await leaving.finish()
+    expect(transfer.bytes).toBeLessThan(bytes)
+    expect(transfer.stderr).toContain('Failed to read')
     expect((await outside.ls('/vol-1')).stderr).toMatch(refusal)
     expect(await staying.finish()).toMatchObject({ bytes, code: 0, stderr: '' })
     expect(lab.daemonPid(), 'it was not started anew').toBe(pid)
@@ -80,8 +80,8 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     await slow.begun
 
     await server.setClients('vol-1', [], signal)
-    const left = await slow.finish()
-    expect(left.bytes).toBeLessThan(bytes)
+    const transfer = await slow.finish()
+    expect(transfer.bytes).toBeLessThan(bytes)
     expect((await inside.ls('/vol-1')).stderr).toMatch(refusal)
     expect(fs.existsSync(mountOf('vol-1'))).toBe(false)
     // The file system is clean, so the file can be copied.

@@ -127,9 +127,9 @@ class Ganesha implements FileServer {
     return this.#inTurn(signal, async () => {
       // The listed clients must be the effective ones.
       if (!this.#isSettled) await this.#settle()
-      const made = this.#records.all().filter(([, { state }]) => state !== 'making')
+      const volumes = this.#records.all().filter(([, { state }]) => state !== 'making')
       return Promise.all(
-        made.map(async ([id, { sizeGb, clients }]) => {
+        volumes.map(async ([id, { sizeGb, clients }]) => {
           const fault = this.#broken.get(id) ?? (await this.#images.faultOf(id, sizeGb))
           return { id, sizeGb, clients, fault }
         }),
@@ -310,10 +310,10 @@ class Ganesha implements FileServer {
 
   /** Random, so that clients do not mistake a new volume for an old one. */
   #freeExportId(): number {
-    const taken = new Set(this.#records.all().map(([, { exportId }]) => exportId))
+    const usedIds = new Set(this.#records.all().map(([, { exportId }]) => exportId))
     for (;;) {
       const id = randomInt(1, MAX_EXPORT_ID + 1)
-      if (!taken.has(id)) return id
+      if (!usedIds.has(id)) return id
     }
   }
 

@@ -47,17 +47,17 @@ describe.skipIf(reason !== null)(`a kernel that mounts a volume${reason === null
   beforeEach(async () => {
     await server.setClients(VOLUME, [address], signal)
     const mount = `mkdir -p /mnt/v; grep -q /mnt/v /proc/mounts || mount -t nfs4 -o vers=4.1 ${lab.vip}:/${VOLUME} /mnt/v`
-    const { code, said } = await guest.run(mount)
-    if (code !== 0) throw new Error(`the guest could not mount: ${said}`)
+    const { code, output } = await guest.run(mount)
+    if (code !== 0) throw new Error(`the guest could not mount: ${output}`)
   })
 
   test('writes files with owner and mode', async () => {
-    const made = await guest.run(
+    const writing = await guest.run(
       'dd if=/dev/urandom of=/mnt/v/data bs=1M count=5 && chown 1234:5678 /mnt/v/data && chmod 640 /mnt/v/data && sync && md5sum /mnt/v/data',
     )
-    expect(made).toMatchObject({ code: 0 })
+    expect(writing).toMatchObject({ code: 0 })
     const file = path.join(lab.folder, 'mnt', VOLUME, 'data')
-    expect(made.said).toContain(createHash('md5').update(fs.readFileSync(file)).digest('hex'))
+    expect(writing.output).toContain(createHash('md5').update(fs.readFileSync(file)).digest('hex'))
     expect(fs.statSync(file)).toMatchObject({ uid: 1234, gid: 5678, mode: 0o100640, size: 5 * 1_048_576 })
   })
 
@@ -67,7 +67,7 @@ describe.skipIf(reason !== null)(`a kernel that mounts a volume${reason === null
     process.kill(pid, 'SIGKILL')
     expect(await guest.run('echo two >&9 && sync && exec 9>&- && cat /mnt/v/open')).toMatchObject({
       code: 0,
-      said: 'one\ntwo',
+      output: 'one\ntwo',
     })
   })
 
@@ -76,12 +76,12 @@ describe.skipIf(reason !== null)(`a kernel that mounts a volume${reason === null
     const { bavail, bsize } = fs.statfsSync(folder)
     // All but 16 MiB is filled from the host, which is faster than the emulated machine.
     execFileSync('fallocate', ['-l', String(bavail * bsize - 16 * 1_048_576), path.join(folder, 'filler')])
-    const { code, said } = await guest.run('dd if=/dev/zero of=/mnt/v/more bs=1M count=32 conv=fsync')
+    const { code, output } = await guest.run('dd if=/dev/zero of=/mnt/v/more bs=1M count=32 conv=fsync')
     expect(code).not.toBe(0)
-    expect(said).toContain('No space left on device')
+    expect(output).toContain('No space left on device')
     expect(await guest.run('rm /mnt/v/filler && echo fits > /mnt/v/more && cat /mnt/v/more')).toEqual({
       code: 0,
-      said: 'fits',
+      output: 'fits',
     })
   })
 
@@ -94,9 +94,9 @@ describe.skipIf(reason !== null)(`a kernel that mounts a volume${reason === null
     const drop = 'echo 3 > /proc/sys/vm/drop_caches'
     const read = await guest.run(`${drop}; cat <&8`)
     expect(read.code).not.toBe(0)
-    expect(read.said).toMatch(/Permission denied|Stale/)
+    expect(read.output).toMatch(/Permission denied|Stale/)
     expect((await guest.run('echo other > /mnt/v/other')).code).not.toBe(0)
-    expect((await guest.run('ls /mnt/v')).said).not.toContain('mine')
+    expect((await guest.run('ls /mnt/v')).output).not.toContain('mine')
     expect(
       await guest.run(`mkdir -p /mnt/w; mount -t nfs4 -o vers=4.1 ${lab.vip}:/${VOLUME} /mnt/w`),
     ).not.toMatchObject({
@@ -104,13 +104,13 @@ describe.skipIf(reason !== null)(`a kernel that mounts a volume${reason === null
     })
     // Granted again, the same mount works: file handles stay valid.
     await server.setClients(VOLUME, [address], signal)
-    expect(await guest.run('exec 8<&-; cat /mnt/v/mine')).toMatchObject({ code: 0, said: 'mine' })
-    expect((await guest.run('ls /mnt/v')).said).not.toContain('other')
+    expect(await guest.run('exec 8<&-; cat /mnt/v/mine')).toMatchObject({ code: 0, output: 'mine' })
+    expect((await guest.run('ls /mnt/v')).output).not.toContain('other')
   })
 })
 
 interface Guest {
-  run(command: string): Promise<{ code: number; said: string }>
+  run(command: string): Promise<{ code: number; output: string }>
   end(): Promise<void>
 }
 
@@ -180,19 +180,19 @@ class ConsoleGuest implements Guest {
     return this
   }
 
-  async run(command: string): Promise<{ code: number; said: string }> {
+  async run(command: string): Promise<{ code: number; output: string }> {
     this.#count += 1
     const from = this.#output.length
     const mark = `=${this.#count}=`
     // The shell assembles the mark, so that the echoed command does not contain it.
     this.#child.stdin?.write(`{ ${command}; } 2>&1; echo "=""${this.#count}= $?"\n`)
-    const heard = await waitFor(
+    const match = await waitFor(
       () => `the end of ${command}: ${this.#output.slice(from)}`,
       // Including the prompt, which could otherwise appear within the output of the next command.
       () => new RegExp(`^([^]*?)\n?${mark} (\\d+)\n[^\n]*# $`).exec(this.#output.slice(from)) ?? undefined,
       COMMAND_MS,
     )
-    return { code: Number(heard[2]), said: (heard[1] ?? '').trim() }
+    return { code: Number(match[2]), output: (match[1] ?? '').trim() }
   }
 
   async end(): Promise<void> {

@@ -17,8 +17,8 @@ export class SpareRoom {
 
   /** Restores the reserve. Throws when the disk is full. */
   async refill(): Promise<void> {
-    const held = await fs.stat(this.#file).catch(() => undefined)
-    if (held !== undefined && held.blocks * 512 >= SPARE_BYTES) return
+    const stats = await fs.stat(this.#file).catch(() => undefined)
+    if (stats !== undefined && stats.blocks * 512 >= SPARE_BYTES) return
     await runCommand('fallocate', ['-l', String(SPARE_BYTES), this.#file])
   }
 

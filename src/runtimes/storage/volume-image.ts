@@ -86,9 +86,9 @@ export async function openVolumeImages(folder: string): Promise<VolumeImages> {
     },
 
     async faultOf(id, sizeGb) {
-      const found = await fs.stat(fileOf(id)).catch(nullIfGone)
-      if (found === null) return `${fileOf(id)} is missing`
-      return found.isFile() && found.size === bytesOf(sizeGb) ? null : `${fileOf(id)} does not have ${sizeGb} GB`
+      const stats = await fs.stat(fileOf(id)).catch(nullIfGone)
+      if (stats === null) return `${fileOf(id)} is missing`
+      return stats.isFile() && stats.size === bytesOf(sizeGb) ? null : `${fileOf(id)} does not have ${sizeGb} GB`
     },
 
     async mount(id) {
@@ -119,7 +119,7 @@ export async function openVolumeImages(folder: string): Promise<VolumeImages> {
     },
 
     async list() {
-      const found: FoundVolume[] = []
+      const volumes: FoundVolume[] = []
       for (const name of await fs.readdir(files)) {
         if (!name.endsWith(ENDING)) continue
         const id = name.slice(0, -ENDING.length)
@@ -129,9 +129,9 @@ export async function openVolumeImages(folder: string): Promise<VolumeImages> {
         if (system === null) continue
         const usedBytes = device === undefined ? system.usedBytes : await usedIn(mountPoint(id))
         const usedGb = usedBytes === null ? null : Math.round((usedBytes / BYTES_PER_GB) * 10) / 10
-        found.push({ id, sizeGb: Math.floor(system.bytes / BYTES_PER_GB), usedGb })
+        volumes.push({ id, sizeGb: Math.floor(system.bytes / BYTES_PER_GB), usedGb })
       }
-      return found
+      return volumes
     },
 
     async grow(id, sizeGb, { isReserved, signal }) {
@@ -174,8 +174,8 @@ export async function openVolumeImages(folder: string): Promise<VolumeImages> {
       let takenBytes = 0
       for (const name of await fs.readdir(files)) {
         // May be removed concurrently.
-        const found = await fs.stat(path.join(files, name)).catch(nullIfGone)
-        takenBytes += (found?.blocks ?? 0) * STAT_BLOCK_BYTES
+        const stats = await fs.stat(path.join(files, name)).catch(nullIfGone)
+        takenBytes += (stats?.blocks ?? 0) * STAT_BLOCK_BYTES
       }
       return { freeBytes: bavail * bsize, takenBytes }
     },
