@@ -8,6 +8,7 @@ import { isCode, isTest, lineOf, type Source } from './source.ts'
 
 type Program = ParseResult['program']
 type Handlers = NonNullable<ConstructorParameters<typeof Visitor>[0]>
+type Pattern = Parameters<NonNullable<Handlers['FunctionDeclaration']>>[0]['params'][number]
 type Node =
   | Parameters<NonNullable<Handlers['CallExpression']>>[0]['callee']
   | { readonly type: string; readonly start: number }
@@ -65,6 +66,42 @@ function isProviderId(node: Node): boolean {
 /** Other things are called `host` too: headers, kinds of gauges. */
 function mentionsDriver(node: unknown): boolean {
   return /"name":"[^"]*(driver|provider|engine)/i.test(asText(node))
+}
+
+/** Rooms without participles as names. A room that is added stays. */
+const plainRooms = [
+  'src/agent/',
+  'src/artifacts/',
+  'src/base/',
+  'src/client/',
+  'src/domain/',
+  'src/engines/',
+  'src/runtimes/docker/',
+  'src/runtimes/qemu/',
+  'src/runtimes/storage/',
+  'src/view/',
+]
+
+const bareParticiple = /^(found|wanted|made|shown|asked|kept|said|told)$/
+
+/** Whether a parameter or the left side of a declaration introduces such a name, at any depth of a pattern. */
+function bindsParticiple(pattern: Pattern | null): boolean {
+  switch (pattern?.type) {
+    case 'Identifier':
+      return bareParticiple.test(pattern.name)
+    case 'ObjectPattern':
+      return pattern.properties.some((one) => bindsParticiple(one.type === 'RestElement' ? one.argument : one.value))
+    case 'ArrayPattern':
+      return pattern.elements.some(bindsParticiple)
+    case 'AssignmentPattern':
+      return bindsParticiple(pattern.left)
+    case 'RestElement':
+      return bindsParticiple(pattern.argument)
+    case 'TSParameterProperty':
+      return bindsParticiple(pattern.parameter)
+    case undefined:
+      return false
+  }
 }
 
 export const bans: readonly Ban[] = [
@@ -274,5 +311,21 @@ export const bans: readonly Ban[] = [
       ExportAllDeclaration: found,
       ExportNamedDeclaration: (node) => node.source !== null && found(node),
     }),
+  },
+  {
+    name: 'names a variable with a bare participle',
+    instead: 'a noun for the thing: machines, not found; request, not asked',
+    sample: 'const found = 1; for (const { size: kept = 0 } of sizes) tell((asked) => asked)',
+    counts: (path) => plainRooms.some((room) => path.startsWith(room)),
+    handlers: (found) => {
+      const checkParams = ({ params }: { readonly params: readonly Pattern[] }): void =>
+        params.filter(bindsParticiple).forEach(found)
+      return {
+        VariableDeclarator: (node) => bindsParticiple(node.id) && found(node),
+        FunctionDeclaration: checkParams,
+        FunctionExpression: checkParams,
+        ArrowFunctionExpression: checkParams,
+      }
+    },
   },
 ]
