@@ -1,5 +1,5 @@
 /**
- * What keeps each workload in use, as seen by the agent: every SSH session, terminal and connection to a workload is a
+ * The agent sees what keeps each workload in use: every SSH session, terminal and connection to a workload is a
  * stream through it, whichever server it comes from. A stream that was opened and closed between two looks counts too.
  */
 import type { ActivityKind, StreamRequest } from '../contract/agent.ts'

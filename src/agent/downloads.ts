@@ -1,4 +1,4 @@
-/** What this host downloads from its server, and the disk space for the weights of models. */
+/** This host downloads engine images and weights from its server. The disk space for weights is limited. */
 import path from 'node:path'
 import { systemClock } from '../base/instant.ts'
 import type { HostMetrics } from '../contract/agent.ts'
@@ -9,7 +9,7 @@ import type { AgentFolder } from './folder.ts'
 import type { AgentKey, Membership } from './identity.ts'
 
 const BYTES_PER_GB = 1_000_000_000
-/** Of the disk, unless the supplier has chosen. */
+/** The part of the disk for weights, unless the supplier has chosen. */
 const WEIGHTS_PART = 0.2
 /** The rest is for tenants. */
 const MAX_PART = 0.9

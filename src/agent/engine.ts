@@ -119,7 +119,7 @@ async function openDocker({ socket, folder, settings, isSimulated }: EngineOptio
     })
 }
 
-/** As written by `docker login`, without credentials that a keychain holds. */
+/** The file that `docker login` writes, without credentials that a keychain holds. */
 const loginFile = z.object({ auths: z.record(z.string(), z.object({ auth: z.string() })) })
 
 function readLogins(file: string): Record<string, { username: string; password: string }> {

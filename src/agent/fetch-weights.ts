@@ -60,7 +60,7 @@ export async function downloadWeights(
   }
 }
 
-/** Of the contents, each counted once. */
+/** The size of all contents, each counted once. */
 export function totalBytes(files: readonly File[]): number {
   return [...new Map(files.map((file) => [file.sha256, file.bytes])).values()].reduce((sum, bytes) => sum + bytes, 0)
 }

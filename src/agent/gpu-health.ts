@@ -79,7 +79,7 @@ function xidSentence(code: number): string {
   return `the driver reported Xid ${code} (${fatalXids[code] ?? 'unknown'})`
 }
 
-/** By PCI address, from kernel log lines such as `NVRM: Xid (PCI:0000:00:06): 79, pid=…`. */
+/** Returns the fatal Xids by PCI address, from kernel log lines such as `NVRM: Xid (PCI:0000:00:06): 79, pid=…`. */
 export function xidsInLog(text: string): Map<string, string> {
   const xids = new Map<string, string>()
   for (const [, address = '', code = ''] of text.matchAll(/NVRM: Xid \(PCI:([0-9a-f:.]+)\): (\d+)/gi)) {

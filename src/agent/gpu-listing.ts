@@ -5,7 +5,7 @@ import { readReport, runNvidiaSmi, type GpuFields } from './nvidia-smi.ts'
 
 export interface Gpu {
   readonly uuid: string
-  /** As the driver names it: `NVIDIA H200`. */
+  /** The driver's name for it: `NVIDIA H200`. */
   readonly name: string
   readonly ramMib: number
   readonly clockMhz: number

@@ -12,7 +12,7 @@ export interface HostHardware {
   readonly virtualCores: number
   readonly ramGb: number
   readonly storageGb: number
-  /** What happens beyond the disk size of a workload, as the runtime says. */
+  /** Whether the runtime enforces the disk size of a workload or only watches it. */
   readonly disk?: 'enforced' | 'watched'
 }
 

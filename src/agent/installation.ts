@@ -1,5 +1,5 @@
 /**
- * Where this program is installed: `<prefix>/versions/<build>/`, with the link `<prefix>/current` to the one in use. A
+ * This program is installed in `<prefix>/versions/<build>/`, with the link `<prefix>/current` to the one in use. A
  * running program keeps its own version when the link changes.
  */
 import { randomBytes } from 'node:crypto'
@@ -53,7 +53,7 @@ export function useVersion({ prefix }: Installation, build: string): void {
   fs.renameSync(link, path.join(prefix, CURRENT))
 }
 
-/** All but these, and what an interrupted update left behind. */
+/** Keeps only these versions, and removes what an interrupted update left behind. */
 export function removeVersions({ prefix }: Installation, versions: readonly string[]): void {
   const folder = path.join(prefix, VERSIONS)
   for (const name of fs.readdirSync(folder).filter((one) => !versions.includes(one)))

@@ -100,7 +100,7 @@ function readRows(text: string, queried: readonly Field[]): GpuFields[] {
     .filter(({ uuid }: GpuFields) => uuid !== undefined && /^[\w-]{1,100}$/.test(uuid))
 }
 
-/** By PCI address, the names of the lines that say "Yes": `Unrepairable Memory`, `Pending` (of row remapping). */
+/** Flags are names of lines that say "Yes", by PCI address: `Unrepairable Memory`, `Pending` (of row remapping). */
 export function readReport(text: string): { cuda?: string; flags: Map<string, Set<string>> } {
   const cuda = /^CUDA Version\s*: (\d+(?:\.\d+)*)$/m.exec(text)?.[1]
   const flags = new Map<string, Set<string>>()

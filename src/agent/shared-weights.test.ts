@@ -69,7 +69,7 @@ test('the download of a pod that was killed is taken over, and a pod that lost i
   stall(2_000)
   const dead = run('dead')
   await waitFor('the first part', async () => (await sizeOf(`parts-dead/${server.sha256}.part`)) === 2_000)
-  // As if its node had been frozen: the lease is old, and another pod has it before the next renewal.
+  // Its node seems to have been frozen: the lease is old, and another pod has it before the next renewal.
   await fs.writeFile(at('lease-next'), 'next')
   await fs.rename(at('lease-next'), at('lease'))
   expect(await run('next')).toMatchObject({ ok: true })

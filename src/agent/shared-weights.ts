@@ -133,7 +133,7 @@ class Lease {
   /** Returns whether this pod has it now. */
   async take(): Promise<boolean> {
     const ownerNow = await this.#read()
-    // Of an earlier container of the same pod, which has ended.
+    // The lease is that of an earlier container of the same pod, which has ended.
     if (ownerNow === this.owner) return this.#renew().then(() => true, unlessGone(false))
     if (ownerNow !== undefined && !(await this.#isStale())) return false
     await fs.writeFile(this.#own, this.owner)

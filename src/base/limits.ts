@@ -34,7 +34,7 @@ export const limits = {
   /** The value of a variable, one file, or user data. */
   workloadTextBytes: 65_536,
   workloadFiles: 20,
-  /** Of one rental, together. */
+  /** All files of one rental together. */
   workloadFileBytes: 131_072,
   scriptBytes: 16_384,
   commandWords: 100,
@@ -79,7 +79,7 @@ export const limits = {
   /** One agent with its own Node, compressed. */
   agentBundleBytes: 60_000_000,
   agentDownloads: 64,
-  /** Of them, for one host or address. */
+  /** The part of these downloads that one host or address may use. */
   agentDownloadsEach: 8,
   agentDownloadMs: 15 * 60_000,
   models: 1_000,
@@ -114,7 +114,7 @@ export const limits = {
   mailLines: 20,
   /** History of a supplier's daily earnings. */
   earningsDays: 90,
-  /** Of a usage summary that also has the days of each group. */
+  /** The longest usage summary that also has the days of each group. */
   usageDailyDays: 31,
   /** The end of a machine's output that is kept after the machine. */
   lastLogBytes: 65_536,

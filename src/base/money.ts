@@ -103,7 +103,7 @@ export function shareOf(amount: NanoUsd, basisPoints: number): NanoUsd {
   return nanoUsdOf(floorDivide(amount * BigInt(basisPoints), 10_000n))
 }
 
-/** What `part` is of `whole`, in whole percent, rounded down. */
+/** The share of `part` in `whole`, in whole percent, rounded down. */
 export function percentOf(part: NanoUsd, whole: NanoUsd): number {
   return Number(floorDivide(part * 100n, whole))
 }

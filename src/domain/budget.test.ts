@@ -15,7 +15,7 @@ const budget = (change: Partial<Budget> = {}): Budget => ({
   ...change,
 })
 
-/** What is announced while the spend follows `spends`, one step each. */
+/** The announcements while the spend follows `spends`, one step each. */
 function announced(start: Budget, spends: ReadonlyArray<readonly [string, Instant]>): string[] {
   let current = start
   const alerts: string[] = []

@@ -32,7 +32,7 @@ export interface BudgetStep {
   readonly percent: number
 }
 
-/** As stored: the first day of the UTC month. */
+/** The stored form of a month: the first day of the UTC month. */
 export function monthDay(now: Instant): string {
   return `${formatInstant(now).slice(0, 7)}-01`
 }

@@ -1,4 +1,4 @@
-/** Where the time of a replica's start goes. */
+/** Divides the time of a replica's start into its phases. */
 import type { Instant } from '../base/instant.ts'
 
 /** When each phase ended. null: not yet. */

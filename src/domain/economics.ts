@@ -1,12 +1,12 @@
 /**
- * What a model on rented GPUs earns and costs, and which price would cover it. Money and units are whole numbers; every
- * division names its rounding, and a price is rounded up so that it never falls short of the cost.
+ * Computes the income and cost of a model on rented GPUs, and the price that covers it. Money and units are whole
+ * numbers; every division names its rounding, and a price is rounded up so that it never falls short of the cost.
  */
 import { MINUTE_MS } from '../base/instant.ts'
 import { nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { ModelKind, ModelPrices } from './inference.ts'
 
-/** Of the replicas of one model, over a period. */
+/** The usage of the replicas of one model over a period. */
 export interface ServingUsage {
   readonly requests: bigint
   /** Tokens; characters for speech. Cached ones included. */
@@ -45,7 +45,7 @@ export interface UnitPrices {
   readonly output: NanoUsd
 }
 
-/** What the columns of usage are sold at. */
+/** The prices at which the columns of usage are sold. */
 export function unitPricesOf(kind: ModelKind, prices: ModelPrices): UnitPrices {
   if (kind === 'image') return { input: zeroUsd, cached: zeroUsd, output: prices.pixelStep }
   if (kind === 'speech') return { input: prices.character, cached: prices.character, output: zeroUsd }
@@ -68,9 +68,9 @@ export type PriceAdvice =
     }
   | {
       readonly kind: 'measured'
-      /** That the prices below are for. */
+      /** The prices below are for this utilization. */
       readonly utilisationBp: number
-      /** Per million units of any kind, with which income covers cost. */
+      /** The price per million units of any kind at which income covers cost. */
       readonly blended: NanoUsd
       /** The current prices, raised or lowered by one factor until they cover cost. null: the model is free. */
       readonly prices: UnitPrices | null

@@ -29,7 +29,7 @@ export function freeUntil(
   now: Instant,
 ): Instant | null {
   if (freeGpuMs(spans, since, now) < allowanceGpuMs) return null
-  // What is used grows with time, so the instant can be searched for.
+  // Usage grows with time, so a binary search finds the instant.
   let [low, high] = [since as number, now as number]
   while (low < high) {
     const middle = Math.floor((low + high) / 2)

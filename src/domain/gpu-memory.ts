@@ -1,6 +1,6 @@
 /** Whether the memory of a GPU is free again: an engine can end and leave a process that holds it. */
 
-/** What a driver and a desktop take of an idle GPU. A model that was left behind takes more. */
+/** A driver and a desktop take up to this much of an idle GPU. A model that was left behind takes more. */
 const IDLE_MIB = 1_024
 
 /** null: not known, as of simulated GPUs. Lost ones are unhealthy anyway. */

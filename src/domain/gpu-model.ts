@@ -7,7 +7,7 @@ import type { GpuFormFactor, GpuType } from '../contract/shared.ts'
 export interface GpuModel {
   /** Its name in `--simulate-gpus`. */
   readonly word: string
-  /** As the driver names it. */
+  /** The driver's name for it. */
   readonly name: string
   readonly gpuType: GpuType | null
   readonly formFactor: GpuFormFactor | null
@@ -65,14 +65,14 @@ export function modelNamed(productName: string): GpuModel | undefined {
   return models.find(({ pattern }) => pattern.test(productName))?.model
 }
 
-/** By its name in `--simulate-gpus`. */
+/** Finds a model by its name in `--simulate-gpus`. */
 export function simulatedModel(word: string): GpuModel | undefined {
   return models.find(({ model }) => model.word === word)?.model
 }
 
 export const simulatedModelNames: readonly string[] = models.map(({ model }) => model.word)
 
-/** As listings spell it: one word, like node labels of a cluster. */
+/** The spelling of listings: one word, like node labels of a cluster. */
 export function listedName(productName: string): string {
   return productName.trim().replaceAll(/\s+/g, '-')
 }

@@ -1,15 +1,16 @@
-/** How much money the house keeps in the account that rents GPUs for models for everyone. */
+/** Decides how much money the house keeps in the account that rents GPUs for models for everyone. */
 
 export interface HousePosition {
-  /** What its replicas cost per hour. */
+  /** The cost of its replicas per hour. */
   readonly perHour: bigint
   /** Money of the house in the account that no rental holds. */
   readonly free: bigint
 }
 
 /**
- * What to put into the account, or below zero, what to take back. Rentals hold an hour ahead, and the account has
- * another for the meter to top them up from. It is filled at half of that: a posting per charge would double the ledger.
+ * Returns the amount to put into the account; below zero, the amount to take back. Rentals hold an hour ahead, and the
+ * account has another for the meter to top them up from. It is filled at half of that: a posting per charge would
+ * double the ledger.
  */
 export function planHouseMoney({ perHour, free }: HousePosition): bigint {
   if (free > perHour) return perHour - free

@@ -81,7 +81,7 @@ export function actsAtOf(rule: IdleRule, notifiedAt: Instant): Instant {
   return addMs(notifiedAt, rule.graceSeconds * SECOND_MS)
 }
 
-/** Where the samples to read begin. */
+/** The time from which samples are read. */
 export function readFrom(state: IdleState, now: Instant): Instant {
   const recent = addMs(now, -MAX_AGE_MS)
   return state.seenUntil === null ? recent : later(state.seenUntil, recent)

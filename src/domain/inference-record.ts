@@ -1,4 +1,4 @@
-/** What is kept of a finished request. */
+/** The record of a finished request. */
 import type { Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { InferenceUnits } from './inference.ts'

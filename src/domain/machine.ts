@@ -1,5 +1,5 @@
 /** Machines: hardware, simulated parts, and the share that a rental gets. */
-/** As its engine reports it. */
+/** The hardware that its driver reports. */
 export interface MachineHardware {
   readonly cpuModel: string
   readonly cpuCores: number
@@ -12,7 +12,7 @@ export interface MachineHardware {
   readonly gpuDriver?: string | undefined
   readonly cudaVersion?: string | undefined
   readonly cpuArch?: 'x64' | 'arm64' | undefined
-  /** What happens to a machine that uses more disk than it has. */
+  /** The treatment of a machine that uses more disk than it has. */
   readonly disk?: 'enforced' | 'watched' | 'shared' | undefined
   /** The supplier declared the GPUs; the devices do not exist. */
   readonly simulated?: boolean

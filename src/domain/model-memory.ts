@@ -36,7 +36,7 @@ function weightsBytesOf({ weights, weightsGib }: RecipeOrder): number | null {
 export interface ReplicaMemory {
   readonly gpuCount: number
   readonly gpuRamMib: number
-  /** Of the machine's memory. */
+  /** Its part of the machine's memory. */
   readonly ramGb: number
 }
 

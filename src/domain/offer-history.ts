@@ -1,4 +1,4 @@
-/** What orders at an offer of another cloud have come to lately. */
+/** Counts how recent orders at an offer of another cloud ended. */
 import { HOUR_MS } from '../base/instant.ts'
 
 export interface OfferHistory {
@@ -7,9 +7,9 @@ export interface OfferHistory {
   /** Refused for another reason, or never ran. */
   readonly failed: number
   readonly started: number
-  /** From the create until it ran, on average. null: none ran. */
+  /** The average time from the order until the machine ran. null: none ran. */
   readonly startMs: number | null
-  /** Of the counts that the cloud reported. null: it reports none. */
+  /** The lowest free count that the cloud reported. null: it reports none. */
   readonly lowest: number | null
   readonly highest: number | null
 }

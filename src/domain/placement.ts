@@ -64,12 +64,12 @@ export interface PlacementMachine extends Candidate {
   readonly soldWhole: boolean
   /** Its engine's price per GPU-hour. null: our own machine. */
   readonly cost: NanoUsd | null
-  /** Of the account that offers it, by the operator. */
+  /** The operator's preference for the account that offers it. */
   readonly preference: number
-  /** Of its offer, in the last hour. null: it has none. */
+  /** Orders at its offer in the last hour. null: it has no offer. */
   readonly history: OfferHistory | null
   readonly sellsBelowCost: boolean
-  /** What the rule of its account asks, while that is above the price book. null: it is on sale. */
+  /** The price that its account's rule asks, while that is above the price book. null: it is on sale. */
   readonly asking: NanoUsd | null
   readonly offering: 'marketplace' | 'virtual-machine' | 'bare-metal'
   readonly region: string
@@ -79,7 +79,7 @@ export interface PlacementMachine extends Candidate {
   readonly listed: boolean
   readonly gpusClaimed: number
   readonly storageGb: number
-  /** Of free GPUs: less than their part of `storageGb` if stopped rentals have disks here. */
+  /** The disk that comes with a free GPU: less than its part of `storageGb` if stopped rentals have disks here. */
   readonly diskGbPerGpu: number
 }
 
@@ -156,7 +156,7 @@ export function isPricedBy(
   return machineType === 'bare-metal' ? gpuCount % pricedGpus === 0 : gpuCount === pricedGpus
 }
 
-/** What places are compared by, the most important first. */
+/** Places are compared by these criteria, the most important first. */
 const criteria = {
   real_first: (a, b) => Number(a.isSimulated) - Number(b.isSimulated),
   own_first: (a, b) => Number(a.offerId !== null) - Number(b.offerId !== null),

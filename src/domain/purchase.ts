@@ -1,4 +1,4 @@
-/** What a machine or volume of another cloud costs us, by the rules of its vendor. */
+/** Computes our cost of a machine or volume of another cloud, by the rules of its vendor. */
 import { addMs, later, type Instant } from '../base/instant.ts'
 import { costOfSpan, nanoUsdOf, spanAffordable, type NanoUsd } from '../base/money.ts'
 
@@ -22,7 +22,7 @@ export interface OpenPurchase {
   readonly settled: NanoUsd
 }
 
-/** What is due up to an instant, beyond what is settled. */
+/** The amount due up to an instant, beyond the settled amount. */
 export function costDue({ startedAt, pricePerHour, settled }: OpenPurchase, until: Instant): NanoUsd {
   return nanoUsdOf(costOfSpan(pricePerHour, Math.max(0, until - startedAt)) - settled)
 }

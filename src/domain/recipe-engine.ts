@@ -2,7 +2,7 @@
 import type { RecipeName } from '../contract/recipe.ts'
 import type { ModelKind } from './inference.ts'
 
-/** What a replica serves. */
+/** The model that a replica serves. */
 export interface ServedModel {
   /** The name that the engine gets in requests. */
   readonly name: string
@@ -33,7 +33,7 @@ export interface EngineRecipe {
   readonly concurrency: number | null
   readonly metrics: EngineMetrics | null
   readonly startSeconds?: number
-  /** Where its model comes from. `any`: the image may contain it. */
+  /** The possible origins of its model. `any`: the image may contain it. */
   readonly model: 'weights' | 'weights_or_hub' | 'any'
   /** How a request asks for an adapter: as its model, as `lora_path`, or as a scale per adapter. */
   readonly adapters: 'none' | 'by_model' | 'by_path' | 'by_scale'
@@ -75,7 +75,7 @@ interface StartedEngine {
 const ENGINE_QUEUE = 8
 /** The highest rank of an adapter; engines reserve memory for it. */
 const ADAPTER_RANK = 64
-/** Of a card, for weights and cache. */
+/** The part of a card for weights and cache. */
 const CLAIMED = 0.9
 
 const llm = { of: 'gpu', factor: 1.2, extraGib: 2, usable: CLAIMED } satisfies MemoryRule
@@ -235,7 +235,7 @@ export const engines = {
         String(port),
         '--parallel',
         String(concurrency),
-        // Of all slots together; 0 is the model's own.
+        // The context of all slots together; 0 stands for the model's own.
         '--ctx-size',
         String((contextTokens ?? 0) * concurrency),
         '--n-gpu-layers',

@@ -149,12 +149,12 @@ function isInWeights(weights: Weights | undefined, path: string): boolean {
   return weights?.files.some((file) => file.path === path || file.path.startsWith(`${path}/`)) ?? false
 }
 
-/** What the engine opens: a path in the container, or a name on the hub. null: nothing, it has its own model. */
+/** The engine opens this: a path in the container, or a name on the hub. null: it has its own model. */
 function modelPathOf({ weights, hubModel, modelPath, adapters = [] }: RecipeOrder): string | null {
   if (weights === undefined) return hubModel ?? null
   if (modelPath !== undefined) return `${weights.mountPath}/${modelPath}`
   const isAdapter = (file: string): boolean => adapters.some(({ path }) => file === path || file.startsWith(`${path}/`))
-  // Of a model in several GGUF files the first is opened, and their names are numbered.
+  // The engine opens the first of several GGUF files, and their names are numbered.
   const gguf = weights.files
     .map(({ path }) => path)
     .filter((path) => path.endsWith('.gguf') && !isAdapter(path))

@@ -5,7 +5,7 @@
 import { addMs, MINUTE_MS, type Instant } from '../base/instant.ts'
 import { compareUsd, nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
 
-/** What earlier replicas of a deployment on a machine came to. */
+/** The outcome of earlier replicas of a deployment on a machine. */
 export interface PastStarts {
   readonly machineId: string
   /** When one last became ready that did not fail. null: none did. */

@@ -1,7 +1,7 @@
 /** Rows for COPY as bytes outside of the heap, where the garbage collector does not copy them while they wait. */
 
 const CHUNK_BYTES = 65_536
-/** Of a character in UTF-8. */
+/** The length of a character in UTF-8. */
 const MAX_CHAR_BYTES = 3
 const NEW_LINE = 10
 

@@ -1,5 +1,5 @@
 /**
- * What a machine of a rental uses: one sample every ten seconds, and how samples become the points of a chart. A value
+ * A machine of a rental gives one sample of its usage every ten seconds; samples become the points of a chart. A value
  * that was not measured is null and stays null: a gap is never drawn as zero.
  */
 import { instantOf, SECOND_MS, MINUTE_MS, HOUR_MS, type Instant } from '../base/instant.ts'

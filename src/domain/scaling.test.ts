@@ -16,7 +16,7 @@ const start = instantOf(Date.UTC(2026, 0, 1))
 interface Simulated {
   readonly replicas: readonly number[]
   readonly reasons: readonly ScalingReason[]
-  /** Of all requests, in seconds. */
+  /** The longest wait of all requests, in seconds. */
   readonly longestWait: number
   readonly unserved: number
   /** Changes from growing to shrinking or back. */

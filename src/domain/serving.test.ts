@@ -1,4 +1,4 @@
-/** What becomes of replicas, case by case. */
+/** Decisions about replicas, case by case. */
 import { describe, expect, test } from 'vitest'
 import { addMs, HOUR_MS, instantOf, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import { usd } from '../base/money.ts'

@@ -1,5 +1,5 @@
 /**
- * What to do with the replicas of a managed deployment: start, drain, end. A pure function of the facts, so every case
+ * Decides which replicas of a managed deployment start, drain and end. A pure function of the facts, so every case
  * can be tested without a machine. Rules: a new version is ready before the old one drains; a failed version leaves the
  * last ready one serving; draining stops the routing first and waits for the requests; failures back off.
  */
@@ -98,7 +98,7 @@ export const TOLD_FAILURES = 3
 /** The same news about a deployment is told again only after this time. */
 const TELL_AGAIN_MS = HOUR_MS
 
-/** By kind of news, when it was last told. */
+/** The time at which each kind of news was last told. */
 export type Told = Readonly<Record<string, Instant>>
 
 export function isNews(lastTold: Told, kind: string, now: Instant): boolean {
@@ -233,7 +233,7 @@ export interface StatusFacts {
   readonly failed: string | null
   /** Why the last order failed. */
   readonly blocked: string | null
-  /** What the last readiness check of a replica found. */
+  /** The finding of the last readiness check of a replica. */
   readonly startingDetail: string | null
 }
 

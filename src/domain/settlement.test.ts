@@ -49,7 +49,7 @@ const requests = fc
   .array(request, { maxLength: 20 })
   .map((all): InferenceRecord[] => all.map((one, n) => inferenceRecord({ ...one, requestId: `req_${100 + n}` })))
 
-/** As it is kept: whole milliseconds, and one kind of units each way. */
+/** The stored form has whole milliseconds, and one kind of units each way. */
 function asStored(record: InferenceRecord): InferenceRecord {
   const { inputTokens, characters, outputTokens, pixelSteps } = record.units
   return {

@@ -34,7 +34,7 @@ export interface DaySum {
   output: number
 }
 
-/** What one hold is charged for the requests of a key and model. */
+/** The charge to one hold for the requests of a key and model. */
 export interface Due {
   readonly hold: string | null
   readonly account: string

@@ -63,7 +63,7 @@ function optionsOf({ workload, image }: Pick<EngineSpec, 'workload' | 'image'>) 
   }
 }
 
-/** What a rental has of its order. */
+/** The part of its order that a rental has. */
 interface OrderedRental {
   readonly kind: RentalKind
   readonly label: string | null

@@ -143,7 +143,7 @@ export function stoppedPricePerHour(perGbMonth: NanoUsd, diskGb: number, term: P
 }
 
 export interface DiskOffer {
-  /** What the GPUs come with. */
+  /** The disk that comes with the GPUs. */
   readonly shareGb: number
   /** null: the machine cannot be stopped. */
   readonly stoppedDiskPerGbMonth: NanoUsd | null

@@ -1,4 +1,4 @@
-/** What runs on a rented machine, as the order asked for it. Secrets are references; only a host sees their values. */
+/** The program of a rented machine, as ordered. Secrets are references; only a host sees their values. */
 import type { Program } from '../contract/agent.ts'
 import type { OrderedWorkload, OrderOptions, WorkloadPortInput } from '../contract/workload.ts'
 import type { HostWeights, Weights } from '../contract/weights.ts'
@@ -54,7 +54,7 @@ function filesOf(inputs: NonNullable<OrderOptions['files']>): WorkloadSpec['file
   return [...new Map(files.map((file) => [file.path, file])).values()]
 }
 
-/** Of several entries for one port the last one counts. */
+/** The last of several entries for one port counts. */
 export function portsOf(inputs: readonly WorkloadPortInput[]): WorkloadPort[] {
   const ports = inputs.map(portOf)
   return [...new Map(ports.map((one) => [one.port, one])).values()]
@@ -127,7 +127,7 @@ export function withSecrets(text: string, values: ReadonlyMap<string, string>): 
   return text.replaceAll(REFERENCE, (reference, name: string) => values.get(name) ?? reference)
 }
 
-/** What a host gets. Secrets are references here. */
+/** The program that a host gets. Secrets are references here. */
 export function programOf(workload: WorkloadSpec): Program {
   const { env, files, command, args, onStart, userData, shmGb, restart, weights } = workload
   const program = { env, files, command, args, onStart, userData, shmGb, restart, registry: null }

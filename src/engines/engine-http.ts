@@ -20,7 +20,7 @@ export const engineStart = z.object({
   /** Either a socket or a port. */
   socketPath: z.string().min(1).optional(),
   port: z.int().min(1).max(65_535).optional(),
-  /** Of a port: without it anyone who reaches the port may use it. */
+  /** Protects the port: without it anyone who reaches the port may use it. */
   apiKey: z.string().min(1).optional(),
   threads: z.int().min(1).max(1_024).nullable(),
   queue: z.int().min(0).max(100_000),
@@ -49,7 +49,7 @@ export interface Engine {
   readonly contextTokens: number | null
   readonly supportsTools: boolean
   readonly queue: { readonly places: number; metricsText(): string | Promise<string> }
-  /** By method and path: `POST /v1/embeddings`. */
+  /** Handlers by method and path: `POST /v1/embeddings`. */
   readonly routes: Readonly<Record<string, (call: EngineCall) => Promise<Result<unknown>> | Result<unknown>>>
   readonly maxBodyBytes: number
 }
@@ -112,7 +112,7 @@ function reportToParent(event: EngineEvent): void {
   process.stdout.write(`${JSON.stringify(event)}\n`)
 }
 
-/** By a signal: `process.exit` waits for native code, which may take seconds. */
+/** Uses a signal, because `process.exit` waits for native code, which may take seconds. */
 function endWithParent(socketPath: string): void {
   const end = (): void => {
     try {
@@ -125,7 +125,7 @@ function endWithParent(socketPath: string): void {
   process.stdin.on('end', end).on('error', end).resume()
 }
 
-/** As the first process of a container it has no default handler: without this one, SIGTERM has no effect. */
+/** The first process of a container has no default handler: without this one, SIGTERM has no effect. */
 function endOnSignal(listening: { readonly server?: http.Server }): void {
   process.once('SIGTERM', () => {
     const { server } = listening

@@ -1,4 +1,4 @@
-/** What an operator should look at now: conditions of the installation that no notification stands for. */
+/** Lists conditions of the installation that an operator should look at now and that cause no notification. */
 import type { Reply } from '../client/client.ts'
 import { modelState } from './model.ts'
 import { count } from './number.ts'

@@ -100,7 +100,7 @@ export function scaledText(data: Readonly<Record<string, unknown>>): string {
   return `${String(from)} → ${String(to)} replicas${why}`
 }
 
-/** What a quote means for so many replicas. */
+/** The costs of a quote for a number of replicas. */
 export function quotedCosts(
   { costPerHourUsd, freeStartMinutesLeft }: Reply<'quoteManagedDeployment'>,
   { min, max }: { readonly min: number; readonly max: number },

@@ -26,7 +26,7 @@ export function span(seconds: number): string {
   return `${number(Math.round(seconds / 360) / 10)} hr`
 }
 
-/** What the units of a model are. */
+/** The noun for the units of a model. */
 export function unitNoun(kind: Economics['kind'] | undefined): string {
   return { chat: 'token', embedding: 'token', image: 'pixel-step', speech: 'character' }[kind ?? 'chat']
 }
@@ -57,7 +57,7 @@ export function costText({
   return `${money(gpuCostUsd)}, ${money(supplierUsd)} of it to suppliers${vendor}`
 }
 
-/** What the price advisor found: one sentence each. */
+/** The findings of the price advisor, one sentence each. */
 export function adviceText(advice: Advice, { kind, prices }: Pick<Economics, 'kind' | 'prices'>): string[] {
   if (!advice.isMeasured) return [notMeasuredText(advice)]
   const noun = `${unitNoun(kind)}s`

@@ -78,7 +78,7 @@ export function checkLabel(name: string): string {
   return checks[name] ?? plainName(name)
 }
 
-/** Of the ledger or of an engine. */
+/** The label of a finding of the ledger or of a driver. */
 export function findingLabel(name: string): string {
   const fact = checks[name]
   if (fact === undefined) return findings[name] ?? plainName(name)

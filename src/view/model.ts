@@ -51,7 +51,7 @@ function isAnswering(deployment: Deployment): boolean {
   return isInUse(deployment) && (deployment.health?.breaker ?? 'closed') === 'closed'
 }
 
-/** Of a download: `42% of 323 MB`, or the bytes so far where the size is unknown. */
+/** The progress of a download: `42% of 323 MB`, or the bytes so far if the size is unknown. */
 export function progressLabel(local: LocalState): string {
   const percent = percentOf(local)
   if (percent === undefined) return megabytes(local.doneBytes ?? 0)

@@ -9,7 +9,7 @@ import {
   type NanoUsd,
 } from '../base/money.ts'
 
-/** As in the API: decimal text, or a JSON number for a few prices. */
+/** The forms of the API: decimal text, or a JSON number for a few prices. */
 export type Usd = string | number | NanoUsd
 
 /** `$1,234.50`, `$0.0031` */

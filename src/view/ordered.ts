@@ -33,11 +33,11 @@ export type WorkloadFields = Pick<
 export interface Ordered {
   readonly kind: RentalKind
   readonly gpuCount: number
-  /** Of a container. */
+  /** Set for a container. */
   readonly machine?: string
   /** `name:tag` */
   readonly image?: string
-  /** Of the other kinds. */
+  /** Set for the other kinds. */
   readonly gpuType?: string
   readonly region?: string
   readonly networkType?: NetworkType
@@ -73,7 +73,7 @@ export function orderedOf({ operation, body }: RentalOrder): Ordered {
   }
 }
 
-/** As people type it: `8080`, `8888/http`, `8000/http/public`. */
+/** The text that people type: `8080`, `8888/http`, `8000/http/public`. */
 export function portText(port: WorkloadPortInput): string {
   if (typeof port !== 'object') return String(port)
   const { port: number, protocol = 'tcp', access } = port

@@ -109,7 +109,7 @@ export function costAt({ costSoFar, currentCostPerHour }: CostedMachine, readMs:
   return nanoUsdOf(costSoFar + costOfSpan(currentCostPerHour, Math.max(0, Math.floor(nowMs - readMs))))
 }
 
-/** As `berth ssh` runs it. The alias keeps host keys by machine, because addresses are reused. */
+/** The command that `berth ssh` runs. The alias keeps host keys by machine, because addresses are reused. */
 export function sshCommand(name: string, { user, host, port }: Ssh): string {
   return `ssh -p ${port} -o HostKeyAlias=berth-${name} -o StrictHostKeyChecking=accept-new ${user}@${host}`
 }

@@ -54,7 +54,7 @@ export function billPeriod({ from, to }: Pick<Bill, 'from' | 'to'>): string {
   return from === null ? 'whole machines' : `${from} to ${to}`
 }
 
-/** What the machine at the cloud was for; undefined: not known here. */
+/** The rental or volume that the machine at the cloud was for. undefined: not known here. */
 export function billedFor({ rentalId, volumeId }: Pick<Difference, 'rentalId' | 'volumeId'>): string | undefined {
   if (rentalId !== null) return `rental ${rentalId}`
   return volumeId === null ? undefined : `volume ${volumeId}`
@@ -81,7 +81,7 @@ export const orderLabels = {
   same: 'later: equal',
 } as const satisfies Record<Candidate['order'], string>
 
-/** Of the last hour: `3 made, 1 sold out, 0 failed, starts in 2 minutes`; undefined: not known. */
+/** Orders of the last hour: `3 made, 1 sold out, 0 failed, starts in 2 minutes`; undefined: not known. */
 export function historyText({ history }: Pick<Candidate, 'history'>): string | undefined {
   if (history === null) return undefined
   const { noCapacity, failed, startSeconds } = history

@@ -15,7 +15,7 @@ export const rentalKindLabels = {
   container: 'Container',
 } as const satisfies Record<RentalKind, string>
 
-/** What it costs without its GPUs, and whether it runs so. undefined: it cannot. */
+/** Says its price without GPUs, and whether it runs that way. undefined: it cannot. */
 export function withoutGpusText(rental: {
   readonly cpuOnly: boolean
   readonly cpuOnlyCostPerHourUsd: string | null

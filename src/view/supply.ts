@@ -18,7 +18,7 @@ export interface Supplied {
   readonly of: Pick<Machine, 'region' | 'clusterName' | 'offering' | 'gpuModel' | 'gpusTotal' | 'gpusSick'>
 }
 
-/** As the page of a supplier reads it. */
+/** The form that the page of a supplier reads. */
 export function suppliedOf({ id, host, machine }: Reply<'listSupply'>['supplied'][number]): Supplied {
   const of = machine ?? host
   if (of === null) throw new Error(`${id} is neither a machine nor a host`)

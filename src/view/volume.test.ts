@@ -1,4 +1,4 @@
-/** What can be done with a volume, from its state, its mounts and what its engine can. */
+/** The actions on a volume follow from its state, its mounts and the abilities of its driver. */
 import { describe, expect, test } from 'vitest'
 import {
   isUsableAt,

@@ -91,11 +91,11 @@ const kindNames: Readonly<Record<RentalKind, string>> = {
   container: 'A container',
 }
 
-/** Where an order would run. */
+/** The place at which an order would run. */
 export interface OrderPlace {
   readonly kind: RentalKind
   readonly region: string
-  /** Of the marketplace. */
+  /** A machine of the marketplace. */
   readonly machine?: { readonly id: string; readonly providerId: Volume['providerId'] }
 }
 

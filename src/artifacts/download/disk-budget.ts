@@ -1,5 +1,5 @@
 /**
- * How much the model store may still write: within the operator's limit and the free disk space. Both are measured on
+ * The model store may write up to the operator's limit and within the free disk space. Both are measured on
  * every reservation, since others write to the same disk; bytes reserved by running downloads count as written.
  */
 import fs from 'node:fs/promises'

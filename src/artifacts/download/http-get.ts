@@ -27,7 +27,7 @@ export interface GetOptions {
 }
 
 export interface Answer {
-  /** That answered, after redirects. */
+  /** The address that answered, after redirects. */
   readonly url: string
   readonly status: number
   readonly headers: IncomingMessage['headers']

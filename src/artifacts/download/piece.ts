@@ -11,7 +11,7 @@ export interface PieceRequest {
   readonly bytes: number | null
   /** Whether the digest of the final file is known. */
   readonly isChecked: boolean
-  /** Where an unfinished download is stored. */
+  /** The file of an unfinished download. */
   readonly partPath: string
   readonly room: Room
   readonly signal: AbortSignal

@@ -73,7 +73,7 @@ function asCause(text: string): string | null {
   return line === '' ? null : line
 }
 
-/** Until its end, a limit, or an error: a body that breaks off still says what it said. */
+/** Reads until the end, a limit or an error: a body that breaks off has still said something. */
 async function readStart({ body }: Answer): Promise<string> {
   const deadline = setTimeout(() => body.destroy(), MAX_BODY_MS)
   const chunks: Buffer[] = []

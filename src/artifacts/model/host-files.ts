@@ -1,4 +1,4 @@
-/** What a host downloads from its server: the image of our engines, and weights. Every request is signed by the host. */
+/** A host downloads the image of our engines and weights from its server. It signs every request. */
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { ENGINE_IMAGE_PATH, engineImageFacts, WEIGHTS_PATH, type EngineImageFacts } from '../../contract/agent.ts'
@@ -10,9 +10,9 @@ import { dropPart } from '../download/part-file.ts'
 import { hashFile } from '../download/piece.ts'
 
 export interface HostFilesOptions {
-  /** As the host reaches it, without a slash at the end. */
+  /** The address at which the host reaches it, without a slash at the end. */
   readonly server: string
-  /** For one path: the signature of the host. */
+  /** Returns the host's signature for one path. */
   readonly authorize: (path: string) => string
   /** Whether weights may come from private addresses other than the server. */
   readonly allowPrivate: boolean

@@ -52,7 +52,7 @@ export interface StoredModel {
   readonly folder: string
   readonly bytes: number
   readonly files: ReadonlyArray<{ readonly file: string; readonly bytes: number; readonly sha256: string }>
-  /** Of unfinished downloads. */
+  /** The size of its unfinished downloads. */
   readonly partialBytes: number
   /** Files that belong to no model. */
   readonly orphans: readonly string[]

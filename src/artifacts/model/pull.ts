@@ -17,7 +17,7 @@ import { makeProgress } from '../download/progress.ts'
 import { findSourceFile } from './source-file.ts'
 
 export interface Pulled {
-  /** By file name. */
+  /** Paths by file name. */
   readonly paths: ReadonlyMap<string, string>
 }
 
@@ -149,7 +149,7 @@ async function downloadMissing(
   }
 }
 
-/** As far as sizes are known: all files, plus the largest piece that exists twice while it is unpacked or appended. */
+/** Adds the known sizes of all files, plus the largest piece, which exists twice while it is unpacked or appended. */
 function neededBytes(missing: readonly WantedFile[]): number {
   const all = missing.reduce((sum, { pieces }) => sum + pieces.reduce((sum, { bytes }) => sum + (bytes ?? 0), 0), 0)
   const twice = missing.flatMap(({ pieces }) =>

@@ -17,7 +17,7 @@ const KB = 1_000
 let folder: string
 let server: http.Server
 let requests: Array<{ readonly path: string; readonly range: string | undefined; readonly key: string | undefined }>
-/** By digest: how the server answers instead of sending the file. */
+/** Answers by digest, which the server gives instead of the file. */
 let answers: Map<string, (response: http.ServerResponse, body: Buffer, from: number) => void>
 const bodies = new Map<string, Buffer>()
 

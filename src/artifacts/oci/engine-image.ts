@@ -84,7 +84,7 @@ function bundleFiles(dist: string): string[] {
   return [...names].toSorted()
 }
 
-/** Of the bundle, and of the names and sizes of the packages: reading 200 MB would be slow. */
+/** Covers the bundle, and only names and sizes of the packages: reading 200 MB would be slow. */
 async function contentDigest(app: ImageFiles, packages: ImageFiles): Promise<string> {
   const hash = createHash('sha256').update(`${process.version} ${process.platform}-${process.arch}\0`)
   for (const [name, entry] of packages) {
@@ -118,7 +118,7 @@ export function makeEngineImages({ folder, programDir, version }: EngineImagesOp
     const target = path.join(place, 'engine.tar')
     const known = readFacts(place)
     if (known !== undefined && fs.existsSync(target)) return { file: target, ...known }
-    // Of earlier versions of this server.
+    // Removes images of earlier versions of this server.
     fs.rmSync(folder, { recursive: true, force: true })
     fs.mkdirSync(place, { recursive: true, mode: 0o700 })
     const { file, ...facts } = await buildEngineImage({ root, dist, target, version })

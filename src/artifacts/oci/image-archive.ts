@@ -18,7 +18,7 @@ export interface ImageOrder {
   /** From 1, fast, to 9, small. */
   readonly gzipLevel: number
   readonly layers: readonly ImageFiles[]
-  /** What the image runs, as in the OCI specification. */
+  /** The program that the image runs, in the form of the OCI specification. */
   readonly config: Readonly<Record<string, unknown>>
   /** The command that made it. */
   readonly madeBy: string
@@ -30,7 +30,7 @@ export interface Image {
   readonly digest: string
   readonly bytes: number
   readonly unpackedBytes: number
-  /** Of its layers before compression. */
+  /** Digests of its layers before compression. */
   readonly diffIds: readonly string[]
 }
 

@@ -16,7 +16,7 @@ export interface InstalledPackage {
   readonly cpu?: readonly string[]
 }
 
-/** Where an image has the program. */
+/** The folder of the program in an image. */
 export const APP = '/app'
 /** Not needed to run: maps, types, documents but licenses, and the sources that llama.cpp could be built from. */
 const LEFT_OUT =
@@ -86,7 +86,7 @@ export function packageFiles(root: string, names: readonly string[]): ImageFiles
   return files
 }
 
-/** As Node looks it up: in the folder of the package that asks, then above. */
+/** Looks a package up as Node does: in the folder of the package that imports it, then above. */
 export function placeOf(root: string, from: string, name: string): string {
   let dir = from
   while (!fs.existsSync(path.join(root, inside(dir, name))) && dir !== '')

@@ -18,15 +18,15 @@ export type ImageFile =
   /** `isOwn`: the user may write there. */
   | { readonly kind: 'folder'; readonly isOwn?: true; readonly mode?: number }
 
-/** By absolute path. */
+/** Files by absolute path. */
 export type ImageFiles = Map<string, ImageFile>
 
 export interface Layer {
   readonly file: string
-  /** Of the compressed file. */
+  /** The digest of the compressed file. */
   readonly digest: string
   readonly bytes: number
-  /** Of the uncompressed archive. */
+  /** The digest of the uncompressed archive. */
   readonly diffId: string
   readonly unpackedBytes: number
 }

@@ -22,7 +22,7 @@ export class AnswerText<T> {
     this.#stop = new StopText(stops)
   }
 
-  /** Where the text of the next token begins, in UTF-16 units. */
+  /** The position at which the text of the next token begins, in UTF-16 units. */
   get offset(): number {
     return this.#decodedChars
   }

@@ -25,7 +25,7 @@ export interface Sampling {
   readonly frequencyPenalty: number
   readonly presencePenalty: number
   readonly repetitionPenalty: number
-  /** By token; -100 means never. */
+  /** Biases by token; -100 means never. */
   readonly logitBias: ReadonlyMap<number, number>
 }
 

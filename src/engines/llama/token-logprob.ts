@@ -3,7 +3,7 @@ import type { Token } from 'node-llama-cpp'
 import type { Vocabulary } from './vocabulary.ts'
 
 export interface TokenLogprob {
-  /** Where its text begins, in UTF-16 units. */
+  /** The position at which its text begins, in UTF-16 units. */
   readonly offset: number
   readonly token: RatedToken
   /** The requested number of likeliest tokens. */

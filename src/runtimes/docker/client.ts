@@ -175,12 +175,12 @@ export class DockerClient {
     await unlessMissing(this.act('DELETE', `/networks/${encodeURIComponent(id)}`, { signal }))
   }
 
-  /** By name or id. undefined: not found. */
+  /** Takes a name or an id. undefined: not found. */
   async image(name: string, signal?: AbortSignal): Promise<z.output<typeof imageReply> | undefined> {
     return unlessMissing(this.call('GET', `/images/${name}/json`, imageReply, { signal }))
   }
 
-  /** Of one repository, with tags. */
+  /** The image names of one repository, with tags. */
   async imageNames(repository: string, signal?: AbortSignal): Promise<string[]> {
     const query = { filters: filterOf({ reference: [repository] }) }
     const listed = await this.call('GET', '/images/json', imageListReply, { query, signal })
@@ -201,7 +201,7 @@ export class DockerClient {
     }
   }
 
-  /** By volume name. */
+  /** Sizes by volume name. */
   async volumeBytes(signal?: AbortSignal): Promise<Map<string, number>> {
     // Older daemons ignore the type and measure everything.
     const query = { type: 'volume' }

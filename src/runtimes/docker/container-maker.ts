@@ -33,7 +33,7 @@ export interface ContainerMakerOptions {
 
 const MAX_GONE_TRIES = 100
 const GONE_EVERY_MS = 100
-/** As long as its files may take to be copied. */
+/** Covers the time to copy its files. */
 const REPLACE_MS = 30 * 60_000
 
 type Source = Pick<OrderOptions, 'image' | 'info' | 'keptVolumes'>

@@ -112,7 +112,7 @@ export class ContainerPower {
     await client.removeImage(diskImageOf(id), signal)
   }
 
-  /** Of an image made before, which the container may have been created from: then only the name moves on. */
+  /** Removes an earlier image, unless the container was created from it: then only its name moves on. */
   async #removeImage(name: string, signal: AbortSignal): Promise<void> {
     try {
       await this.#options.client.removeImage(name, signal)

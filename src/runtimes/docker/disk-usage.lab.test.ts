@@ -116,7 +116,7 @@ describe.skipIf(why !== undefined)(`the disk of a container${leftOut}`, () => {
     expect(await listed('cut')).toMatchObject({ state: 'ended' })
     await runtime.start(moved, silent, forever)
     expect((await shell('cut', 'cat /root/file')).trim()).toBe('mine')
-    // What somebody else removes is lost: the image of its disk is older.
+    // A container that somebody else removes is lost: the image of its disk is older.
     await lab.docker('rm', '-f', 'berth-cut')
     await expect(runtime.start(moved, silent, forever)).rejects.toMatchObject({ reason: 'vanished' })
     await runtime.stop('cut', forever)

@@ -16,18 +16,18 @@ export interface Execution {
   /** Input and output. Without a terminal, output and errors are framed (`readOutput`). */
   readonly socket: Socket
   readonly tty: boolean
-  /** Of many calls at once only the last is made: a customer could send them without end. */
+  /** Only the last of many simultaneous calls is made: a customer could send them without end. */
   resize(columns: number, rows: number): Promise<void>
-  /** Once the output has ended. */
+  /** Resolves once the output has ended. */
   exitCode(): Promise<number>
-  /** As with `resize`. */
+  /** Calls are merged as those of `resize`. */
   signal(name: string): Promise<void>
 }
 
 export interface ExecutionOrder {
   readonly command: readonly string[]
   readonly env?: readonly string[]
-  /** By number: an image may have no user names. Absent: root. */
+  /** The user's number, because an image may have no user names. Absent: root. */
   readonly user?: string
   /** Absent: without a terminal. */
   readonly terminal?: { readonly columns: number; readonly rows: number }

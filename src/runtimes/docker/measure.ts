@@ -1,4 +1,4 @@
-/** What containers use, as the daemon counts it. Disk use comes from the disk watch, which walks through the files. */
+/** The daemon measures what containers use. Disk use comes from the disk watch, which walks through the files. */
 import { eachAtOnce } from '../../base/each-at-once.ts'
 import type { Measured } from '../runtime.ts'
 import type { DockerClient } from './client.ts'

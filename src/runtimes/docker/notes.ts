@@ -14,7 +14,7 @@ export async function storageEnforcesLimits(info: Info): Promise<boolean> {
   }
 }
 
-/** Of the mount with the longest matching path. */
+/** Reads the options of the mount with the longest matching path. */
 export function hasProjectQuota(mounts: string, folder: string): boolean {
   const [nearest] = mounts
     .split('\n')

@@ -9,7 +9,7 @@ export type RestartRule = Program['restart']
 
 export interface Exit {
   readonly code: number
-  /** As the daemon writes them. */
+  /** Times in the daemon's format. */
   readonly startedAt: string
   readonly finishedAt: string
 }

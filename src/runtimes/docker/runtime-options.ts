@@ -1,4 +1,4 @@
-/** What a host decides about its containers. */
+/** The decisions of a host about its containers. */
 import type { Resolve } from '../../base/net/outbound.ts'
 import type { DockerGpu, GpuMode } from './container-order.ts'
 import type { RegistryLogin } from './pull.ts'
@@ -22,9 +22,9 @@ export interface DockerRuntimeOptions {
   readonly allowPrivateRegistries: boolean
   /** Registries that may have private addresses: `host:port`, or `host` for all of its ports. */
   readonly allowedRegistries: readonly string[]
-  /** By host as written in image names. They may have private addresses. */
+  /** Logins by host as written in image names. These hosts may have private addresses. */
   readonly registries: Readonly<Record<string, RegistryLogin>>
-  /** Where ports are published. Absent: the loopback address, which also works with Docker Desktop and Podman. */
+  /** The address of published ports. Absent: the loopback address, which also works with Docker Desktop and Podman. */
   readonly portAddress?: string
   readonly pullStallMs?: number
   readonly diskWatchMs?: number
@@ -36,10 +36,10 @@ export interface DockerRuntimeOptions {
   readonly fenceCheckMs?: number
   /** How long a program gets to end when its container is stopped. */
   readonly stopGraceS?: number
-  /** For the owner, beside its own. */
+  /** More notes for the host's owner, beside those of the runtime. */
   readonly notes?: readonly string[]
-  /** What the server hands out. Absent: no weights, and no image of our engines. */
+  /** Downloads from the server. Absent: no weights, and no image of our engines. */
   readonly downloads?: HostDownloads | undefined
-  /** For errors outside of any call. */
+  /** Receives errors outside of any call. */
   readonly onError: (what: string, error: unknown) => void
 }

@@ -57,11 +57,11 @@ class DockerRuntime implements Runtime {
   readonly #power: ContainerPower
   /** Observed or pending exits. Also in the files, unless the disk is full. */
   readonly #ends = new Map<string, WorkloadEnd>()
-  /** As last measured. */
+  /** The last measurement of each workload. */
   readonly #diskBytes = new Map<string, number>()
   readonly #stopDiskWatch: () => void
   readonly #closing = new AbortController()
-  /** As last reported by the daemon. undefined: not asked yet. */
+  /** The daemon's last report. undefined: not asked yet. */
   #info: Info | undefined
 
   constructor(options: DockerRuntimeOptions) {

@@ -55,7 +55,7 @@ export async function makeSmallImage(
   return SMALL_IMAGE
 }
 
-/** That of the host, if it needs no libraries: ldd fails for such programs. */
+/** The busybox of the host, if it needs no libraries: ldd fails for such programs. */
 async function ownBusybox(step: RunOptions): Promise<string | undefined> {
   findProgram('ldd')
   const own = '/bin/busybox'

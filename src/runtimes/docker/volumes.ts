@@ -40,7 +40,7 @@ export function volumeMounts(disks: readonly Disk[], folder: string): unknown[] 
   })
 }
 
-/** Of a container, by its label. */
+/** Reads a container's disks from its label. */
 export function disksOf({ Labels }: Pick<ListedContainer, 'Labels'>): string[] {
   return Labels[VOLUMES_LABEL]?.split(',') ?? []
 }

@@ -8,7 +8,7 @@ import type { DockerClient } from './client.ts'
 
 type OwnedWeights = HostWeights & { readonly owner: string }
 
-/** What a host gets from its server. */
+/** Downloads of a host from its server. */
 export interface HostDownloads {
   readonly weights: {
     hold(

@@ -6,7 +6,7 @@
 const BOOT_SECTOR = { setupSectors: 0x1f1, magic: 0x202, payloadOffset: 0x248, payloadBytes: 0x24c } as const
 const SECTOR_BYTES = 512
 const LZ4_MAGIC = 0x184c2102
-/** Of the legacy frame format, which the kernel uses. */
+/** The block size of the legacy frame format, which the kernel uses. */
 const LZ4_BLOCK_BYTES = 8_388_608
 const ELF_MAGIC = 0x464c457f
 const MAX_KERNEL_BYTES = 268_435_456

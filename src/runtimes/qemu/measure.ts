@@ -1,6 +1,7 @@
 /**
- * What virtual machines use, from their processes: the time of all threads, the memory that is not swapped out, and the
- * blocks of their disk. The network of a machine is sockets of its process, which the kernel does not count.
+ * The usage of virtual machines is read from their processes: the time of all threads, the memory that is not swapped
+ * out, and the blocks of their disk. The network of a machine is sockets of its process, which the kernel does not
+ * count.
  */
 import fs from 'node:fs/promises'
 import type { Measured } from '../runtime.ts'

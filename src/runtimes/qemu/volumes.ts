@@ -18,7 +18,7 @@ import type { Monitor } from './monitor.ts'
 import { runProgram } from '../run-program.ts'
 
 const IMAGE_MS = 60_000
-/** Of the size in the header of a qcow2 file. */
+/** The offset of the size in the header of a qcow2 file. */
 const HEADER_SIZE_AT = 24
 const BYTES_PER_GB = 2 ** 30
 const STAT_BLOCK_BYTES = 512
@@ -83,7 +83,7 @@ async function makeImage(file: string, { sizeGb, reserved }: WantedVolume, signa
   })
 }
 
-/** As a file: qemu-img reads all blocks of an image whose blocks are reserved. */
+/** Copies it as a file, because qemu-img reads all blocks of an image whose blocks are reserved. */
 async function copyImage(from: string, to: string, { reserved }: WantedVolume, signal: AbortSignal): Promise<void> {
   await assertUnused(from, signal)
   await copyExtents(from, to, { signal })

@@ -98,7 +98,7 @@ function readAt(file: string, at: number, length: number): Buffer {
   return buffer
 }
 
-/** By this process. */
+/** The bytes that this process has read. */
 function readBytes(): number {
   return Number(/^rchar: (\d+)/m.exec(fs.readFileSync('/proc/self/io', 'utf8'))?.[1])
 }

@@ -6,7 +6,7 @@
 export interface GaneshaSettings {
   readonly vip: string
   readonly port: number
-  /** Where the daemon keeps its client state. */
+  /** The folder in which the daemon keeps its client state. */
   readonly stateFolder: string
 }
 

@@ -34,7 +34,7 @@ export class SpareRoom {
   }
 }
 
-/** By its code, or by the output of the failed program. */
+/** Recognizes the error by its code, or by the output of the failed program. */
 export function isDiskFull(error: unknown): boolean {
   for (let one = error; one instanceof Error; one = one.cause) {
     if ('code' in one && (one.code === 'ENOSPC' || one.code === 'EDQUOT')) return true

@@ -31,9 +31,9 @@ export interface VolumeImages {
   mounted(): Promise<string[]>
   remove(id: string): Promise<void>
   list(): Promise<FoundVolume[]>
-  /** Mounted or not. */
+  /** Works whether it is mounted or not. */
   grow(id: string, sizeGb: number, options: { isReserved: boolean; signal: AbortSignal }): Promise<void>
-  /** Of one that is not mounted. Shares blocks where the disk can. Throws without leaving anything behind. */
+  /** Copies one that is not mounted. Shares blocks if the disk can. Throws without leaving anything behind. */
   copy(from: string, to: string, options: { isReserved: boolean; signal: AbortSignal }): Promise<void>
   /** Free bytes of the disk, and bytes used by images. */
   room(): Promise<{ freeBytes: number; takenBytes: number }>
