@@ -66,7 +66,7 @@ interface Place {
 
 /** A colon after a slash, or after the letter of a drive, belongs to a local path. */
 export function parsePlace(text: string): Place {
-  const [, machine, remotePath = ''] = /^([^/\\:]{2,}):(.*)$/s.exec(text) ?? []
+  const [, machine, remotePath = ''] = /^([^/\\:]{2,}|\d):(.*)$/s.exec(text) ?? []
   if (machine === undefined) return { machine, path: text }
   // A path must not be read as an option.
   return { machine, path: remotePath === '' ? '.' : remotePath.startsWith('-') ? `./${remotePath}` : remotePath }
