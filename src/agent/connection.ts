@@ -65,7 +65,7 @@ const MAX_DELAY_MS = 15_000
 const MAX_FAILURES = 10
 /** The backoff is reset only after this long, so a server that accepts and then hangs up is not called at once. */
 const STABLE_MS = 30_000
-/** The close code for: another connection of this host has taken over. */
+/** The server closes with this code when another connection of this host has taken over. */
 const REPLACED_CODE = 4_001
 /** After this many heartbeats without a byte the connection counts as dead. */
 const SILENT_HEARTBEATS = 3
@@ -90,11 +90,11 @@ class AgentConnection implements Connection {
   #mux: Mux | undefined
   #failures = 0
   #lastMessage = ''
-  #closed = false
-  #retry: NodeJS.Timeout | undefined
-  #gather: NodeJS.Timeout | undefined
-  #heartbeat: NodeJS.Timeout | undefined
-  #good: NodeJS.Timeout | undefined
+  #isClosed = false
+  #retryTimer: NodeJS.Timeout | undefined
+  #gatherTimer: NodeJS.Timeout | undefined
+  #heartbeatTimer: NodeJS.Timeout | undefined
+  #stableTimer: NodeJS.Timeout | undefined
   #receivedAt = 0
 
   constructor(options: ConnectionOptions) {
@@ -109,9 +109,9 @@ class AgentConnection implements Connection {
   }
 
   reportSoon(): void {
-    if (this.#mux === undefined || this.#gather !== undefined) return
-    this.#gather = setTimeout(() => {
-      this.#gather = undefined
+    if (this.#mux === undefined || this.#gatherTimer !== undefined) return
+    this.#gatherTimer = setTimeout(() => {
+      this.#gatherTimer = undefined
       this.#sendReport()
     }, GATHER_MS)
   }
@@ -136,39 +136,39 @@ class AgentConnection implements Connection {
     })
     this.#socket = socket
     const deadline = setTimeout(() => this.#cut(socket, 'the server did not accept the connection in time'), WELCOME_MS)
-    const received = (): void => void (this.#receivedAt = performance.now())
+    const noteReceipt = (): void => void (this.#receivedAt = performance.now())
     const end = (error: Error): void => this.#cut(socket, error.message)
     socket.on(
       'message',
       contained(end, (data, isBinary) => {
-        received()
+        noteReceipt()
         if (this.#socket !== socket) return
         if (isBinary) return this.#mux?.receive(bufferOf(data))
         this.#receive(socket, data, () => clearTimeout(deadline))
       }),
     )
-    socket.on('ping', received)
-    socket.on('pong', received)
-    socket.on('error', (error) => this.#lost(socket, error.message === '' ? 'no answer' : error.message))
+    socket.on('ping', noteReceipt)
+    socket.on('pong', noteReceipt)
+    socket.on('error', (error) => this.#handleLoss(socket, error.message === '' ? 'no answer' : error.message))
     socket.on('close', (code, reason) => {
       clearTimeout(deadline)
       // Another agent uses the same key: reconnecting at once would make both useless.
       if (code === REPLACED_CODE) this.#failures = MAX_FAILURES
-      this.#lost(socket, reason.length > 0 ? reason.toString() : `the connection was closed (${code})`)
+      this.#handleLoss(socket, reason.length > 0 ? reason.toString() : `the connection was closed (${code})`)
     })
   }
 
-  #receive(socket: WebSocket, data: RawData, welcomed: () => void): void {
+  #receive(socket: WebSocket, data: RawData, onWelcome: () => void): void {
     const message = parseMessage(data)
     if (message === undefined) return this.#cut(socket, 'the server sent an invalid message')
     switch (message.type) {
       case 'challenge':
         return this.#answer(message)
       case 'welcome':
-        welcomed()
+        onWelcome()
         return this.#begin(socket, message.heartbeatMs)
       case 'refused':
-        return this.#refused(socket, { reason: message.reason, message: message.message })
+        return this.#handleRefusal(socket, { reason: message.reason, message: message.message })
       case 'desired':
         if (this.#mux !== undefined) this.#options.desired(message)
         return undefined
@@ -190,7 +190,7 @@ class AgentConnection implements Connection {
   }
 
   #begin(socket: WebSocket, heartbeatMs: number): void {
-    this.#good = setTimeout(() => (this.#failures = 0), STABLE_MS)
+    this.#stableTimer = setTimeout(() => (this.#failures = 0), STABLE_MS)
     this.#lastMessage = ''
     this.#mux = makeMux({
       side: 'client',
@@ -200,7 +200,7 @@ class AgentConnection implements Connection {
       failed: (error) => this.#cut(socket, error.message),
     })
     const silenceMs = Math.max(SILENT_HEARTBEATS * heartbeatMs, MIN_SILENCE_MS)
-    this.#heartbeat = setInterval(() => {
+    this.#heartbeatTimer = setInterval(() => {
       if (performance.now() - this.#receivedAt > silenceMs) return this.#cut(socket, 'the server stopped responding')
       socket.ping()
       this.#sendReport()
@@ -209,35 +209,35 @@ class AgentConnection implements Connection {
     this.#sendReport()
   }
 
-  /** After the welcome, it is a move that was refused. */
-  #refused(socket: WebSocket, refusal: Refusal): void {
+  /** A refusal after the welcome concerns a move, so the connection stays. */
+  #handleRefusal(socket: WebSocket, refusal: Refusal): void {
     if (finalReasons.has(refusal.reason)) return this.#finish(refusal)
     this.#options.state({ kind: 'refused', refusal })
     if (this.#mux === undefined) this.#cut(socket, refusal.message)
   }
 
   #cut(socket: WebSocket, message: string): void {
-    this.#lost(socket, message)
+    this.#handleLoss(socket, message)
     socket.terminate()
   }
 
-  #lost(socket: WebSocket, message: string): void {
-    if (this.#socket !== socket || this.#closed) return
+  #handleLoss(socket: WebSocket, message: string): void {
+    if (this.#socket !== socket || this.#isClosed) return
     this.#hangUp()
     if (this.#lastMessage !== message) this.#options.state({ kind: 'lost', message })
     this.#lastMessage = message
     const limit = Math.min(FIRST_DELAY_MS * 2 ** this.#failures, MAX_DELAY_MS)
     this.#failures = Math.min(this.#failures + 1, MAX_FAILURES)
     // Jitter: a thousand agents must not reconnect at the same moment.
-    this.#retry = setTimeout(() => this.#dial(), randomInt(limit / 2, limit))
+    this.#retryTimer = setTimeout(() => this.#dial(), randomInt(limit / 2, limit))
   }
 
   #hangUp(): void {
-    clearInterval(this.#heartbeat)
-    clearTimeout(this.#good)
-    clearTimeout(this.#gather)
-    clearTimeout(this.#retry)
-    this.#gather = undefined
+    clearInterval(this.#heartbeatTimer)
+    clearTimeout(this.#stableTimer)
+    clearTimeout(this.#gatherTimer)
+    clearTimeout(this.#retryTimer)
+    this.#gatherTimer = undefined
     const [mux, socket] = [this.#mux, this.#socket]
     this.#mux = undefined
     this.#socket = undefined
@@ -248,8 +248,8 @@ class AgentConnection implements Connection {
   }
 
   #finish(refusal: Refusal | undefined): void {
-    if (this.#closed) return
-    this.#closed = true
+    if (this.#isClosed) return
+    this.#isClosed = true
     this.#hangUp()
     this.#end(refusal)
   }

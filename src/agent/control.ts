@@ -28,7 +28,7 @@ const SOCKET_NAME = 'control.sock'
 /** The kernel's limit is 108 bytes with the terminating zero. */
 const MAX_PATH_BYTES = 107
 const MAX_LINE_CHARS = 65_536
-/** Longer than the server may take to answer a move. */
+/** This is longer than the server may take to answer a move. */
 const ASK_MS = 20_000
 
 export async function serveControl(
@@ -88,15 +88,15 @@ async function replyTo(line: string, answer: (request: ControlRequest) => Promis
 
 function readLine(socket: net.Socket, onLine: (line: string) => void): void {
   let text = ''
-  let done = false
+  let isDone = false
   socket.setEncoding('utf8')
   const read = (part: string): void => {
-    if (done) return
+    if (isDone) return
     text += part
     const end = text.indexOf('\n')
     if (end === -1 && text.length > MAX_LINE_CHARS) socket.destroy()
     if (end === -1) return
-    done = true
+    isDone = true
     onLine(text.slice(0, end))
   }
   socket.on(

@@ -34,7 +34,7 @@ export interface GpuListing {
   readonly gpus: readonly GpuReading[]
   readonly driver?: string
   readonly cuda?: string
-  /** Why there are none. */
+  /** The reason why there are no GPUs. */
   readonly reason?: string
 }
 

@@ -86,8 +86,8 @@ const armParts: Readonly<Record<string, string>> = {
 
 function readCpuModel(root: string): string {
   const text = readIfExists(path.join(root, 'proc/cpuinfo')) ?? ''
-  const named = /^model name\s*: (.+)$/m.exec(text)?.[1]?.trim()
-  if (named !== undefined && named !== '') return named.slice(0, 200)
+  const modelName = /^model name\s*: (.+)$/m.exec(text)?.[1]?.trim()
+  if (modelName !== undefined && modelName !== '') return modelName.slice(0, 200)
   const part = /^CPU part\s*: (\S+)$/m.exec(text)?.[1] ?? ''
   return armParts[part] === undefined ? `${os.arch()} CPU` : `ARM ${armParts[part]}`
 }
@@ -101,26 +101,26 @@ interface CgroupLimits {
 /** The lowest limit of any group from ours up to the root. */
 function readCgroupLimits(root: string): CgroupLimits {
   const limits: CgroupLimits = {}
-  const cpus = (value: number | undefined): void => {
+  const limitCpus = (value: number | undefined): void => {
     if (value !== undefined && value > 0) limits.cpus = Math.min(limits.cpus ?? Infinity, value)
   }
-  const memory = (text: string | undefined): void => {
+  const limitMemory = (text: string | undefined): void => {
     // No limit is a number near 2^63 in v1, and `max` in v2.
     const bytes = /^\d+$/.test(text ?? '') ? Number.parseInt(text ?? '', 10) : 0
     if (bytes > 0) limits.memoryBytes = Math.min(limits.memoryBytes ?? Infinity, bytes)
   }
-  for (const { dir, controllers, own } of listGroups(root)) {
+  for (const { dir, controllers, isOwn } of listGroups(root)) {
     const read = (name: string): string | undefined => readIfExists(path.join(dir, name))?.trim()
     if (controllers.includes('')) {
-      cpus(ratio(...(read('cpu.max') ?? '').split(' ')))
-      memory(read('memory.max'))
+      limitCpus(ratio(...(read('cpu.max') ?? '').split(' ')))
+      limitMemory(read('memory.max'))
     }
-    if (controllers.includes('cpu')) cpus(ratio(read('cpu.cfs_quota_us'), read('cpu.cfs_period_us')))
-    if (controllers.includes('memory')) memory(read('memory.limit_in_bytes'))
+    if (controllers.includes('cpu')) limitCpus(ratio(read('cpu.cfs_quota_us'), read('cpu.cfs_period_us')))
+    if (controllers.includes('memory')) limitMemory(read('memory.limit_in_bytes'))
     const set = parseCpuList(
       read('cpuset.cpus.effective') ?? read('cpuset.effective_cpus') ?? read('cpuset.cpus') ?? '',
     )
-    if (own && set.length > 0) limits.cpuSet = new Set(set)
+    if (isOwn && set.length > 0) limits.cpuSet = new Set(set)
   }
   return limits
 }
@@ -130,7 +130,7 @@ interface Group {
   /** `['']` is v2. */
   readonly controllers: readonly string[]
   /** Our own group, not an ancestor. */
-  readonly own: boolean
+  readonly isOwn: boolean
 }
 
 const MAX_DEPTH = 32
@@ -150,7 +150,7 @@ function listGroups(root: string): Group[] {
     const dirs = Array.from({ length: Math.min(parts.length, MAX_DEPTH) + 1 }, (_, drop) =>
       path.join(top, ...parts.slice(0, parts.length - drop)),
     ).filter((dir) => fs.existsSync(dir))
-    return dirs.map((dir, i) => ({ dir, controllers, own: i === 0 }))
+    return dirs.map((dir, i) => ({ dir, controllers, isOwn: i === 0 }))
   })
 }
 

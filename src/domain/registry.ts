@@ -1,4 +1,4 @@
-/** Which registry an image comes from. A login is for the images of one registry, and no other may see it. */
+/** Tells the registry of an image. A login is for the images of one registry, and no other may see it. */
 
 const DEFAULT_SERVER = 'docker.io'
 const DEFAULT_SERVERS = new Set(['index.docker.io', 'registry-1.docker.io', 'registry.hub.docker.com'])
@@ -16,7 +16,7 @@ export function registryHost(image: string): string | undefined {
   return /[.:]/.test(first) || first === 'localhost' || /[A-Z]/.test(first) ? first : undefined
 }
 
-/** `https://index.docker.io/v1/` is how `docker login` writes docker.io. */
+/** Accepts other spellings of a server: `docker login` writes docker.io as `https://index.docker.io/v1/`. */
 function serverOf(server: string): string {
   const host = server
     .trim()

@@ -1,6 +1,6 @@
 /**
- * An answer without the file: what its server says about it, as far as it says so in a known form. Berth and most others
- * answer with JSON, S3 stores with XML, model hubs with a header. Pages for browsers say nothing to people who read logs.
+ * Reads why a server answered without the file, if it says so in a known form: Berth and most others in JSON, S3 stores
+ * in XML, model hubs in a header. Pages for browsers are ignored: they say nothing to people who read logs.
  */
 import { fail, type Failure } from '../../contract/result.ts'
 import { whereOf, type Answer } from './http-get.ts'
@@ -14,13 +14,13 @@ const MAX_CAUSE_CHARS = 300
 export async function refusalOf(answer: Answer): Promise<Failure | undefined> {
   const { status, headers, url } = answer
   if (status === 200 || status === 206) return undefined
-  const answered = { url: whereOf(url), status, cause: await causeOf(answer) }
+  const facts = { url: whereOf(url), status, cause: await causeOf(answer) }
   if (status === 408 || status === 425 || status === 429 || status >= 500) {
     const seconds = Number(headers['retry-after'])
     const retryAfterMs = Math.min(seconds * 1_000, RETRY_AFTER_MS)
-    return fail('bad_status', { ...answered, failureKind: 'unavailable', ...(seconds > 0 ? { retryAfterMs } : {}) })
+    return fail('bad_status', { ...facts, failureKind: 'unavailable', ...(seconds > 0 ? { retryAfterMs } : {}) })
   }
-  return fail('bad_status', { ...answered, failureKind: status === 404 || status === 410 ? 'not_found' : 'invalid' })
+  return fail('bad_status', { ...facts, failureKind: status === 404 || status === 410 ? 'not_found' : 'invalid' })
 }
 
 async function causeOf(answer: Answer): Promise<string | null> {
@@ -38,7 +38,7 @@ export function causeIn(contentType: string, body: string): string | null {
   return contentType.startsWith('text/plain') ? asCause(body) : null
 }
 
-/** `message`, `error` and `detail` are what web frameworks call it; `error` may be an object with its own. */
+/** Web frameworks put the cause into `message`, `error` or `detail`; `error` may be an object with these fields. */
 function jsonCause(body: string): string {
   try {
     for (let value: unknown = JSON.parse(body), depth = 0; depth < 2; depth += 1) {

@@ -68,11 +68,11 @@ interface Joined {
 
 async function joinPieces(wantedFile: WantedFile, options: AssembleOptions): Promise<Result<Joined>> {
   const place = joinedPath(wantedFile, options.folder)
-  const begun = await readProgress(wantedFile, options.folder)
-  let isContinued = begun.pieces > 0
-  let { bytes } = begun
+  const earlier = await readProgress(wantedFile, options.folder)
+  let isContinued = earlier.pieces > 0
+  let { bytes } = earlier
   for (const [at, { source, bytes: pieceBytes, partName }] of wantedFile.pieces.entries()) {
-    if (at < begun.pieces) {
+    if (at < earlier.pieces) {
       options.onBytes(at, pieceBytes ?? 0, pieceBytes)
       continue
     }
@@ -156,7 +156,7 @@ export function sourcesOf(wantedFile: WantedFile): string[] {
   return wantedFile.pieces.map(({ source }) => source)
 }
 
-/** Unknown if one of the sizes is unknown. */
+/** null if either size is unknown. */
 export function addOrNull(sum: number | null, more: number | null): number | null {
   return sum === null || more === null ? null : sum + more
 }

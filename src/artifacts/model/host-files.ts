@@ -10,7 +10,7 @@ import { dropPart } from '../download/part-file.ts'
 import { hashFile } from '../download/piece.ts'
 
 export interface HostFilesOptions {
-  /** The address at which the host reaches it, without a slash at the end. */
+  /** The address at which the host reaches its server, without a slash at the end. */
   readonly server: string
   /** Returns the host's signature for one path. */
   readonly authorize: (path: string) => string
@@ -33,9 +33,9 @@ export interface FetchedFile {
 
 export interface HostFiles {
   engineImage(signal: AbortSignal): Promise<Result<EngineImageFacts>>
-  /** Into `folder`. Returns the file, which the caller deletes. */
+  /** Downloads the image into `folder` and returns the path of the file, which the caller deletes. */
   fetchEngineImage(image: EngineImageFacts, folder: string, options: FetchOptions): Promise<Result<string>>
-  /** Complete and verified at `partPath`, or resumed from there next time. */
+  /** On success the file at `partPath` is complete and verified; after a failure the next call resumes from it. */
   fetchWeights(workloadId: string, file: FetchedFile, options: FetchOptions): Promise<Result<void>>
   close(): Promise<void>
 }
@@ -46,7 +46,7 @@ const MAX_FACTS_BYTES = 10_000
 /** A resumed download may be corrupt on our side: then it is repeated once. */
 const MAX_TRIES = 2
 
-/** Without a budget: the image is small, and a pod has a disk of its own. */
+/** A room without a budget, for the image, which is small, and for a pod, which has its own disk. */
 export const anyRoom: Room = { need: async () => undefined, take: async () => undefined, close: () => {} }
 
 export function makeHostFiles(options: HostFilesOptions): HostFiles {
@@ -83,18 +83,18 @@ export function makeHostFiles(options: HostFilesOptions): HostFiles {
       if (facts.success) return ok(facts.data)
       return fail('bad_answer', { url: request.url, cause: 'an unknown description of its image' })
     },
-    fetchEngineImage: async ({ tag, bytes, sha256 }, folder, fetching) => {
+    fetchEngineImage: async ({ tag, bytes, sha256 }, folder, fetchOptions) => {
       await fs.mkdir(folder, { recursive: true, mode: 0o700 })
       const partPath = path.join(folder, `${sha256}.part`)
       const fetched = await fetchFile(
         `${ENGINE_IMAGE_PATH}/${tag}`,
         { partPath, bytes, sha256, room: anyRoom },
-        fetching,
+        fetchOptions,
       )
       return fetched.ok ? ok(partPath) : fetched
     },
-    fetchWeights: (workloadId, file, fetching) =>
-      fetchFile(`${WEIGHTS_PATH}/${encodeURIComponent(workloadId)}/${file.sha256}`, file, fetching),
+    fetchWeights: (workloadId, file, fetchOptions) =>
+      fetchFile(`${WEIGHTS_PATH}/${encodeURIComponent(workloadId)}/${file.sha256}`, file, fetchOptions),
     close: () => getter.close(),
   }
 }

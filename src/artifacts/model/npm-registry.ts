@@ -6,7 +6,7 @@ const ASK_MS = 20_000
 const run = promisify(execFile)
 
 export interface NpmRegistryOptions {
-  /** From the settings. undefined: npm is asked, once. */
+  /** The address from the settings. undefined: npm is asked, once. */
   readonly address: string | undefined
   /** The server's environment; npm gets only its own variables. */
   readonly env: Readonly<Record<string, string | undefined>>
@@ -31,8 +31,8 @@ export function npmRegistry(options: NpmRegistryOptions): () => Promise<string> 
 }
 
 async function ask(options: NpmRegistryOptions): Promise<string> {
-  const own = Object.entries(options.env).filter(([name]) => /^(PATH|HOME|TMPDIR|npm_config_.*)$/i.test(name))
+  const npmEnv = Object.entries(options.env).filter(([name]) => /^(PATH|HOME|TMPDIR|npm_config_.*)$/i.test(name))
   const args = ['config', 'get', 'registry']
-  const { stdout } = await run(options.npm ?? 'npm', args, { env: Object.fromEntries(own), timeout: ASK_MS })
+  const { stdout } = await run(options.npm ?? 'npm', args, { env: Object.fromEntries(npmEnv), timeout: ASK_MS })
   return stdout.trim()
 }

@@ -14,7 +14,7 @@ import { hashFile, PieceError, type Piece, type PieceRequest } from '../download
 import { readTarFile, TarError } from './tar-entry.ts'
 
 const VERSION_DOCUMENT_BYTES = 4 * 1_048_576
-/** For the document with all versions of a package. */
+/** The limit for the document with all versions of a package. */
 const PACKAGE_DOCUMENT_BYTES = 64 * 1_048_576
 const READ_BYTES = 1_048_576
 /** A resumed download may be corrupt on our side: then it is repeated once. */
@@ -36,16 +36,16 @@ export async function fetchNpmPiece(
   if (!name.ok) return name
   const address = await registryAddress(registry)
   if (!address.ok) return address
-  const dist = await findDist(tools, address.value, name.value, request.signal)
-  if (!dist.ok) return dist
-  const digest = strongestDigest(dist.value.integrity ?? '')
+  const distribution = await findDist(tools, address.value, name.value, request.signal)
+  if (!distribution.ok) return distribution
+  const digest = strongestDigest(distribution.value.integrity ?? '')
   if (digest === undefined) {
     return fail('no_digest', { source: request.source })
   }
   for (let tries = 1; ; tries += 1) {
     const archive = await download(tools, {
       ...request,
-      url: dist.value.tarball,
+      url: distribution.value.tarball,
       trustedOrigin: new URL(address.value).origin,
       authorization: null,
       // The known size is that of the file, not of the archive.
@@ -53,8 +53,8 @@ export async function fetchNpmPiece(
       isChecked: true,
     })
     if (!archive.ok) return archive
-    const real = await hashFile(request.partPath, digest.algorithm, request.signal)
-    if (real.equals(digest.value)) return ok(pieceOf(request, name.value.path, archive.value.isContinued))
+    const actualDigest = await hashFile(request.partPath, digest.algorithm, request.signal)
+    if (actualDigest.equals(digest.value)) return ok(pieceOf(request, name.value.path, archive.value.isContinued))
     await dropPart(request.partPath)
     if (tries >= MAX_TRIES || !archive.value.isContinued) return wrongArchive(request.source)
   }
@@ -92,23 +92,23 @@ async function registryAddress(registry: () => Promise<string>): Promise<Result<
 /** Some registries have no per-version document: then the document of all versions is used. */
 async function findDist(tools: Tools, registry: string, name: NpmName, signal: AbortSignal): Promise<Result<Dist>> {
   const base = `${registry}/${name.packageName.replace('/', '%2f')}`
-  const ask = { trustedOrigin: new URL(registry).origin, authorization: null, signal }
-  const one = await downloadJson(tools, {
-    ...ask,
+  const common = { trustedOrigin: new URL(registry).origin, authorization: null, signal }
+  const versionAnswer = await downloadJson(tools, {
+    ...common,
     url: `${base}/${encodeURIComponent(name.version)}`,
     accept: 'application/json',
     limitBytes: VERSION_DOCUMENT_BYTES,
   })
-  if (one.ok) return readDist(versionDocument.safeParse(one.value).data, name)
-  if (one.reason !== 'bad_status' || one.kind === 'unavailable') return one
-  const all = await downloadJson(tools, {
-    ...ask,
+  if (versionAnswer.ok) return readDist(versionDocument.safeParse(versionAnswer.value).data, name)
+  if (versionAnswer.reason !== 'bad_status' || versionAnswer.kind === 'unavailable') return versionAnswer
+  const packageAnswer = await downloadJson(tools, {
+    ...common,
     url: base,
     accept: 'application/vnd.npm.install-v1+json, application/json;q=0.9',
     limitBytes: PACKAGE_DOCUMENT_BYTES,
   })
-  if (!all.ok) return all
-  return readDist(packageDocument.safeParse(all.value).data?.versions[name.version], name)
+  if (!packageAnswer.ok) return packageAnswer
+  return readDist(packageDocument.safeParse(packageAnswer.value).data?.versions[name.version], name)
 }
 
 function readDist(document: { dist: Dist } | undefined, name: NpmName): Result<Dist> {
@@ -118,9 +118,9 @@ function readDist(document: { dist: Dist } | undefined, name: NpmName): Result<D
 
 function strongestDigest(integrity: string): { algorithm: string; value: Buffer } | undefined {
   for (const algorithm of algorithms) {
-    const one = integrity.split(/\s+/).find((text) => text.startsWith(`${algorithm}-`))
-    if (one === undefined) continue
-    const value = one.slice(algorithm.length + 1).replace(/\?.*$/, '')
+    const entry = integrity.split(/\s+/).find((text) => text.startsWith(`${algorithm}-`))
+    if (entry === undefined) continue
+    const value = entry.slice(algorithm.length + 1).replace(/\?.*$/, '')
     return { algorithm, value: Buffer.from(value, 'base64') }
   }
   return undefined
@@ -144,7 +144,7 @@ async function* readEntry(request: PieceRequest, path: string): AsyncGenerator<B
     // Everything in a package is inside one folder, usually called `package`.
     yield* readTarFile(unpacked, (name) => name.slice(name.indexOf('/') + 1) === path)
   } catch (error) {
-    const isDamaged = error instanceof TarError || (error instanceof Error && 'code' in error && isOfZlib(error.code))
+    const isDamaged = error instanceof TarError || (error instanceof Error && 'code' in error && isZlibCode(error.code))
     throw isDamaged ? new PieceError(`${request.source}: ${error.message}`, { cause: error }) : error
   } finally {
     archive.destroy()
@@ -152,7 +152,7 @@ async function* readEntry(request: PieceRequest, path: string): AsyncGenerator<B
   }
 }
 
-function isOfZlib(code: unknown): boolean {
+function isZlibCode(code: unknown): boolean {
   return typeof code === 'string' && (code.startsWith('Z_') || code === 'ERR_STREAM_PREMATURE_CLOSE')
 }
 

@@ -1,7 +1,8 @@
 /**
- * Weights of models on a host. Files are kept once per owner, by digest; each set of files is a folder of hard links that
- * machines mount read-only. Owners share nothing: a digest is no proof that its file may be had from the source. When the budget is used up, the sets that were not used for the longest time are removed, never one
- * that a machine has. A download that was interrupted is resumed, also by another machine or after a restart.
+ * Weights of models on a host. Files are stored once per owner, by digest; each set of files is a folder of hard links
+ * that machines mount read-only. Owners share nothing: knowing a digest does not prove the right to read its file. When
+ * the budget is used up, the least recently used sets are removed, except those of existing machines. An interrupted
+ * download is resumed, also by another machine or after a restart.
  *
  *   store/<owner>-<sha256>         a complete, verified file
  *   store/<owner>-<sha256>.part    an unfinished download
@@ -52,7 +53,7 @@ export interface WeightsCache {
 
 const READ_ONLY = 0o444
 const READ_AND_ENTER = 0o755
-/** One of the set, with the name under which the store has it. */
+/** A file of a set, with its name in the store. */
 type File = HostWeights['files'][number] & { readonly key: string }
 
 export function makeWeightsCache(options: WeightsCacheOptions): WeightsCache {
@@ -69,8 +70,8 @@ class DiskWeightsCache implements WeightsCache {
   /** Files that a machine waits for; they may be in no set yet. */
   readonly #fileHolds = new Map<string, number>()
   readonly #downloads = new Map<string, Promise<unknown>>()
-  /** One at a time: two must not count on the same space, and no set is removed while another appears. */
-  #last: Promise<unknown> = Promise.resolve()
+  /** Changes take turns: two must not count on the same space, and no set is removed while another appears. */
+  #lastTurn: Promise<unknown> = Promise.resolve()
 
   constructor(options: WeightsCacheOptions) {
     this.#options = options
@@ -117,7 +118,7 @@ class DiskWeightsCache implements WeightsCache {
     const folder = this.folderOf(weights)
     // A set appears with all of its files.
     if (!(await exists(folder))) {
-      const missing = await this.#missing(filesOf(weights))
+      const missing = await this.#findMissing(filesOf(weights))
       const fetched = missing.length === 0 ? ok(undefined) : await this.#fetchAll(workloadId, weights, missing, options)
       if (!fetched.ok) return fetched
       await this.#inTurn(async () => ((await exists(folder)) ? undefined : this.#link(weights)))
@@ -127,7 +128,7 @@ class DiskWeightsCache implements WeightsCache {
   }
 
   /** One entry per digest. */
-  async #missing(files: readonly File[]): Promise<File[]> {
+  async #findMissing(files: readonly File[]): Promise<File[]> {
     const missing = new Map<string, File>()
     for (const file of files) if (!(await exists(this.#at(file)))) missing.set(file.key, file)
     return [...missing.values()]
@@ -162,7 +163,7 @@ class DiskWeightsCache implements WeightsCache {
       await untilAborted(busy, options.signal)
       options.signal.throwIfAborted()
     }
-    // Nothing is waited for until it is noted: two machines that ask at once would both download the file.
+    // No await before the download is noted, or two machines that ask at once would both download the file.
     const download = this.#download(workloadId, file, options)
     this.#downloads.set(
       file.key,
@@ -199,7 +200,7 @@ class DiskWeightsCache implements WeightsCache {
     }
   }
 
-  /** Space for the rest of a file; removes sets that are not in use until there is enough. */
+  /** Reserves space for the missing bytes of a file, and removes sets that are not in use until there is enough. */
   #reserve(room: Room, file: File, partPath: string, inUse: EnsureWeights['inUse']) {
     return this.#inTurn(async () => {
       const part = await fs.stat(partPath).catch(unlessGone({ size: 0 }))
@@ -218,12 +219,12 @@ class DiskWeightsCache implements WeightsCache {
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#last.then(work)
-    this.#last = done.catch(() => {})
-    return done
+    const turn = this.#lastTurn.then(work)
+    this.#lastTurn = turn.catch(() => {})
+    return turn
   }
 
-  /** Those not in use, least recently used first. Those in use are marked as used now. */
+  /** Lists the sets that are not in use, least recently used first, and marks the others as used now. */
   async #leastUsed(used: ReadonlySet<string>): Promise<string[]> {
     const unused: Array<{ id: string; usedMs: number }> = []
     for (const id of await fs.readdir(this.#sets)) {
@@ -243,25 +244,25 @@ class DiskWeightsCache implements WeightsCache {
     }
   }
 
-  /** Complete or absent: a machine never mounts half of a set. */
+  /** The set appears with all its files or not at all: a machine never mounts half of one. */
   async #link(weights: OwnedWeights): Promise<void> {
-    const fresh = path.join(this.#sets, `.new-${this.idOf(weights)}`)
-    await fs.rm(fresh, { recursive: true, force: true })
+    const newFolder = path.join(this.#sets, `.new-${this.idOf(weights)}`)
+    await fs.rm(newFolder, { recursive: true, force: true })
     for (const file of filesOf(weights)) {
-      const place = path.join(fresh, file.path)
+      const place = path.join(newFolder, file.path)
       await fs.mkdir(path.dirname(place), { recursive: true })
       await fs.link(this.#at(file), place)
     }
     // Programs in machines run as any user. Others on the host cannot reach the folders above.
-    const folders = (await fs.readdir(fresh, { recursive: true, withFileTypes: true })).filter((one) =>
+    const folders = (await fs.readdir(newFolder, { recursive: true, withFileTypes: true })).filter((one) =>
       one.isDirectory(),
     )
-    for (const one of [fresh, ...folders.map(({ parentPath, name }) => path.join(parentPath, name))])
+    for (const one of [newFolder, ...folders.map(({ parentPath, name }) => path.join(parentPath, name))])
       await fs.chmod(one, READ_AND_ENTER)
-    await fs.rename(fresh, this.folderOf(weights))
+    await fs.rename(newFolder, this.folderOf(weights))
   }
 
-  /** The time of a set is that of its last use. */
+  /** The modification time of a set is the time of its last use. */
   async #touch(folder: string): Promise<void> {
     const now = toDate(this.#options.clock.now())
     await fs.utimes(folder, now, now)
@@ -276,10 +277,10 @@ function filesOf({ files, owner }: OwnedWeights): File[] {
   return files.map((file) => ({ ...file, key: `${owner}-${file.sha256}` }))
 }
 
-function count(of: Map<string, number>, key: string, more: number): void {
-  const now = (of.get(key) ?? 0) + more
-  if (now === 0) of.delete(key)
-  else of.set(key, now)
+function count(counts: Map<string, number>, key: string, more: number): void {
+  const now = (counts.get(key) ?? 0) + more
+  if (now === 0) counts.delete(key)
+  else counts.set(key, now)
 }
 
 async function exists(place: string): Promise<boolean> {

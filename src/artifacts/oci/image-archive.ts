@@ -25,7 +25,7 @@ export interface ImageOrder {
 }
 
 export interface Image {
-  /** With its version. */
+  /** The name with its version. */
   readonly name: string
   readonly digest: string
   readonly bytes: number
@@ -86,7 +86,7 @@ interface ArchiveParts {
   readonly layers: readonly Layer[]
 }
 
-/** The OCI layout, and beside it the list that older versions of `docker load` read. */
+/** Writes the OCI layout, and beside it the list that older versions of `docker load` read. */
 async function writeArchive(target: string, { name, version, config, manifest, layers }: ArchiveParts): Promise<void> {
   const [configBlob, manifestBlob] = [describe(config), describe(manifest)]
   const index = {
@@ -123,7 +123,7 @@ async function writeArchive(target: string, { name, version, config, manifest, l
   await Promise.all([pipeline(archive, fs.createWriteStream(target)), fill()])
 }
 
-/** In full: Kubernetes looks for `berth:0.1.0` on a node under this name only. */
+/** Completes the name: Kubernetes looks for `berth:0.1.0` on a node under its full name only. */
 function fullName(name: string): string {
   return `docker.io/${name.includes('/') ? '' : 'library/'}${name}`
 }

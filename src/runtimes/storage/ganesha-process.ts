@@ -96,7 +96,7 @@ export async function sendSignal(
 export async function openFolders(daemon: GaneshaProcess): Promise<Set<string>> {
   const folder = `/proc/${daemon.pid}/fd`
   const names = await fs.readdir(folder)
-  // Others are closed meanwhile.
+  // A file that was closed meanwhile has no link.
   const links = await Promise.all(names.map((name) => fs.readlink(path.join(folder, name)).catch(() => '')))
   return new Set(links)
 }
@@ -121,9 +121,9 @@ export async function logSince(files: GaneshaFiles, offset: number): Promise<str
 
 /** The last relevant log lines, for an error message. */
 export function logTail(text: string): string {
-  const bad = text.split('\n').filter((line) => /:(CRIT|MAJ|FATAL|WARN) :/.test(line))
-  const plain = bad.map((line) => line.replace(/^.*?\[\w+\] /, ''))
-  return plain.join('; ').slice(-LOG_TAIL_CHARS)
+  const badLines = text.split('\n').filter((line) => /:(CRIT|MAJ|FATAL|WARN) :/.test(line))
+  const messages = badLines.map((line) => line.replace(/^.*?\[\w+\] /, ''))
+  return messages.join('; ').slice(-LOG_TAIL_CHARS)
 }
 
 /** A zombie has no command line. */
