@@ -108,14 +108,13 @@ export function smallImageArgs(
   words: string,
 ): string[] {
   const console = arch === 'arm64' ? 'ttyAMA0' : 'ttyS0'
-  const { unpackedKernel, initrd } = image
-  const boot = (kernel: string, more: string): string[] => {
-    return ['-kernel', kernel, '-initrd', initrd, '-append', `console=${console} quiet ${words}${more}`]
+  const boot = (more: string): string[] => {
+    const append = `console=${console} quiet ${words}${more}`
+    return ['-kernel', image.kernel, '-initrd', image.initrd, '-append', append]
   }
-  if (accelerator === 'kvm') return boot(image.kernel, '')
-  const isQuick = unpackedKernel !== undefined && existsSync(QUICK_FIRMWARE)
-  const emulated = boot(unpackedKernel ?? image.kernel, ` ${EMULATED_KERNEL}`)
-  return isQuick ? ['-bios', QUICK_FIRMWARE, ...emulated] : emulated
+  if (accelerator === 'kvm') return boot('')
+  const isQuick = arch === 'x64' && existsSync(QUICK_FIRMWARE)
+  return [...(isQuick ? ['-bios', QUICK_FIRMWARE] : []), ...boot(` ${EMULATED_KERNEL}`)]
 }
 
 function disk(name: string, drive: string, device: string): string[] {

@@ -12,7 +12,6 @@ import fs from 'node:fs/promises'
 import path from 'node:path'
 import { signalWithin } from '../../base/signal-within.ts'
 import { cloudKernel, unpackKernel, type Architecture, type UnpackedKernel } from './debian-kernel.ts'
-import { unpackKernelImage } from './kernel-image.ts'
 import { findProgram, runProgram, type RunOptions } from '../run-program.ts'
 import { bootModules, rootFiles, rootFolders, spareModules } from './small-image-root.ts'
 
@@ -31,8 +30,6 @@ const programs = {
 
 export interface SmallImage {
   readonly kernel: string
-  /** Starts faster on an emulated processor. undefined: there is none for this architecture or kernel. */
-  readonly unpackedKernel?: string
   readonly initrd: string
   /** Kernel release and digest of all inputs. */
   readonly version: string
@@ -61,9 +58,7 @@ export async function buildSmallImage(options: BuildSmallImageOptions): Promise<
   const folder = path.join(options.folder, digest)
   const image = { kernel: path.join(folder, 'vmlinuz'), initrd: path.join(folder, 'initrd') }
   const version = `${kernel.name}-${digest}`
-  const unpackedKernel = path.join(folder, 'vmlinux')
-  const built = (): SmallImage => ({ ...image, version, ...(existsSync(unpackedKernel) ? { unpackedKernel } : {}) })
-  if (existsSync(image.initrd)) return built()
+  if (existsSync(image.initrd)) return { ...image, version }
   const work = path.join(options.folder, `.building-${randomBytes(6).toString('hex')}`)
   try {
     options.progress('unpacking the kernel')
@@ -72,8 +67,6 @@ export async function buildSmallImage(options: BuildSmallImageOptions): Promise<
     await makeRoot(path.join(work, 'root'), files, unpacked, step)
     await fs.mkdir(path.join(work, 'image'))
     await fs.copyFile(unpacked.kernel, path.join(work, 'image/vmlinuz'))
-    const inner = own === 'amd64' ? unpackKernelImage(await fs.readFile(unpacked.kernel)) : undefined
-    if (inner !== undefined) await fs.writeFile(path.join(work, 'image/vmlinux'), inner)
     await packRoot(path.join(work, 'root'), path.join(work, 'image/initrd'), step)
     await fs.rename(path.join(work, 'image'), folder).catch((error: unknown) => {
       // Another builder was faster, with the same result.
@@ -82,7 +75,7 @@ export async function buildSmallImage(options: BuildSmallImageOptions): Promise<
   } finally {
     await fs.rm(work, { recursive: true, force: true })
   }
-  return built()
+  return { ...image, version }
 }
 
 interface HostFile {
