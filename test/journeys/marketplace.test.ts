@@ -285,6 +285,9 @@ test('an instance shows its host, cost and events, by name and by number', async
     startRequestedAt: null,
     // The default disk of 50 GB at $0.10 per month.
     stoppedCostPerHourUsd: '0.006849315',
+    cpuOnly: false,
+    // Two CPUs at $0.02, and the disk.
+    cpuOnlyCostPerHourUsd: '0.046849315',
     instanceStatus: 'online',
     createdAt: orderedAt,
     startedAt,
