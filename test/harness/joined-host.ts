@@ -64,13 +64,15 @@ export async function joinHost(
     })
   }
   const stay = async (): Promise<void> => {
-    let closed = once(agent.socket, 'close')
+    // A server that is down refuses the connection; then it is tried again.
+    const untilClosed = (): Promise<unknown> => once(agent.socket, 'close').catch(() => {})
+    let closed = untilClosed()
     for (;;) {
       await closed
       if (isEnding) return
       await pollDelay()
       agent = connect()
-      closed = once(agent.socket, 'close')
+      closed = untilClosed()
       await Promise.race([enter().catch(() => {}), closed])
     }
   }
