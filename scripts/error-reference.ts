@@ -89,6 +89,8 @@ const samples: {
   cannot_stop: { rentalId: 17 },
   cannot_reboot: { rentalId: 17 },
   runs_without_gpus: { rentalId: 17 },
+  cannot_move: { rentalId: 17 },
+  no_gpu_elsewhere: { gpus: '1 × NVIDIA-GeForce-RTX-4090' },
   no_gpu_on_host: { gpus: 2, free: 1 },
   rental_not_running: { rentalId: 17, status: 'Failed' },
   simulated_machine: { lacks: 'login' },

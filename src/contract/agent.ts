@@ -117,6 +117,11 @@ const workload = z.object({
   reboots: z.int().min(0).optional(),
   /** The host has reported it running before: if it is missing, it is lost, not new. */
   started: z.boolean(),
+  /**
+   * Its disk is on another host, and is fetched from the server before the first start here. `started` is true, so agents
+   * before this field take it for lost, and do not create it without its disk.
+   */
+  copies: z.boolean().optional(),
   /** null: found on the host but not in the database. */
   spec: z
     .object({
@@ -341,6 +346,8 @@ export const streamRequest = z.discriminatedUnion('kind', [
     workloadId: id,
     command: z.array(z.string().max(10_000)).min(1).max(100),
   }),
+  /** The disk of a workload that is off, for another host (runtimes/docker/disk-archive.ts). */
+  z.object({ kind: z.literal('disk'), workloadId: id }),
 ])
 export type StreamRequest = z.output<typeof streamRequest>
 
@@ -348,6 +355,8 @@ export type StreamRequest = z.output<typeof streamRequest>
 export const ENGINE_IMAGE_PATH = '/v2/agent/engine-image'
 /** With `/<workload id>/<sha256>`: one file of the weights of a workload. */
 export const WEIGHTS_PATH = '/v2/agent/weights'
+/** With `/<workload id>`: its disk, from the host that it moves from. */
+export const DISK_PATH = '/v2/agent/disk'
 /** In `Authorization`, before `<host id>:<time in ms>:<signature>`. */
 export const AGENT_SCHEME = 'Berth-Agent'
 

@@ -5,7 +5,7 @@ import { rentalStatus, stateFields } from './rental.ts'
 import { idOrNameParams } from './rental-session.ts'
 
 /** What a start does if the host has too few free GPUs. */
-const ifNoGpu = z.enum(['fail', 'wait', 'cpuOnly'])
+const ifNoGpu = z.enum(['fail', 'wait', 'cpuOnly', 'move'])
 export type IfNoGpu = z.infer<typeof ifNoGpu>
 
 const rentalPower = z
@@ -15,6 +15,7 @@ const rentalPower = z
     status: rentalStatus,
     ...stateFields,
     startRequestedAt: z.string().nullable().describe('Set while it waits for free GPUs on its host'),
+    movesTo: z.string().nullable().describe('Set while it starts on another machine, where its disk is copied first'),
     costPerHourUsd: z.string().describe('Price while it runs with its GPUs'),
     stoppedCostPerHourUsd: z
       .string()
@@ -48,7 +49,7 @@ export const rentalPowerEndpoints = {
     path: `${base}/start`,
     summary: 'Start a stopped rental on its disk',
     description:
-      'Claims GPUs on the host that has the disk, at the price of the rental. If they are not free, `ifNoGpu` decides. `fail`: the answer is `no_gpu_on_host` at once. `wait`: the rental starts as soon as they are free. `cpuOnly`: it starts without GPUs, with at most 2 CPUs and 4 GB of memory, for `cpuOnlyCostPerHourUsd`, so that its files can be reached; to start it with GPUs again, stop it first.',
+      'Claims GPUs on the host that has the disk, at the price of the rental. If they are not free, `ifNoGpu` decides. `fail`: the answer is `no_gpu_on_host` at once. `wait`: the rental starts as soon as they are free. `cpuOnly`: it starts without GPUs, with at most 2 CPUs and 4 GB of memory, for `cpuOnlyCostPerHourUsd`, so that its files can be reached; to start it with GPUs again, stop it first. `move`: it starts on another machine of the same supplier and GPU, at the same price and with the same addresses, as soon as its disk has been copied there; if that fails, it is Stopped, with its disk where it was. Containers without storage volumes can be moved.',
     body: z
       .strictObject({
         ifNoGpu: ifNoGpu.default('fail').describe('If its host has too few free GPUs'),

@@ -51,6 +51,9 @@ export const stateLimits = {
   Terminating: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'teardown_stuck' },
 } as const satisfies Partial<Record<RentalState, { ms: number; past: 'fail' | 'stop' | 'flag'; reason: RentalOutcome }>>
 
+/** Instead of the limit of Starting, while its disk is copied to another machine. */
+export const moveLimitMs = 6 * HOUR_MS
+
 /** States in which a rental can be changed and ended. All but Stopped count against the account's quota of GPUs. */
 export const livingStates = [
   'Pending',
@@ -144,6 +147,8 @@ export interface EngineSpec {
   readonly gpuCount: number
   readonly networkType: NetworkType
   readonly nodes: readonly NodeClaim[]
+  /** Where its disk is while it starts on another machine. */
+  readonly movesFrom?: NodeClaim & { readonly clusterName: string }
   /** Of one node. */
   readonly resources: { cpuModel: string; cpuCount: number; ramGb: number; storageGb: number }
   readonly sshKeys: readonly string[]

@@ -141,7 +141,11 @@ export interface StreamEngine {
 export interface PowerEngine {
   /** Turns a machine off and keeps its disk and addresses. It stays off until `start`, also across restarts of its host. */
   stop(externalId: string, signal: AbortSignal): Promise<void>
-  /** Turns a stopped machine on again, on its disk and with this share of the same host; without GPUs if it has none. */
+  /**
+   * Turns a stopped machine on again, on its disk and with this share of its host; without GPUs if it has none. For a kind
+   * in `traits.power.move` the share may be of another host, where the disk is then copied. Until it has run there, a stop
+   * leads back to the first one.
+   */
   start(externalId: string, share: Share, signal: AbortSignal): Promise<StartOutcome>
   /** `count`: of all reboots so far. Reboots the machine unless it was rebooted this often already. */
   reboot(externalId: string, count: number, signal: AbortSignal): Promise<void>
@@ -169,7 +173,12 @@ export interface DriverTraits {
   /** `relayed`: customers reach a machine through ports of this server. `direct`: at its own address. */
   readonly ports: 'direct' | 'relayed'
   /** The kinds of rentals that can be stopped and started, and those that can be rebooted. */
-  readonly power: { readonly stop: readonly RentalKind[]; readonly reboot: readonly RentalKind[] }
+  readonly power: {
+    readonly stop: readonly RentalKind[]
+    readonly reboot: readonly RentalKind[]
+    /** Those that can start on another machine, with their disk. Absent: none. */
+    readonly move?: readonly RentalKind[]
+  }
   /** Its machines get weights and the image of our engines from the server: all of them, or those of some clusters. */
   readonly downloads?: true | { readonly clusters: readonly string[] }
 }
@@ -214,6 +223,8 @@ export interface EngineMachine {
   readonly incarnation?: string
   /** Last report of its host, unless that is now. */
   readonly seenAt?: Instant
+  /** The machine of the inventory that has its disk. Absent: the one that was ordered. */
+  readonly machineId?: string
   /** Addresses; present once it runs. */
   readonly data?: ProviderData
   /** What its engine charges us for it. Absent: nothing. */

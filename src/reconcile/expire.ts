@@ -6,22 +6,15 @@ import { failRental, terminateRental } from '../app/rental/rental.ts'
 import { recordRentalEvent } from '../app/rental/rental-event.ts'
 import { beginStop, powersOf } from '../app/rental/rental-power.ts'
 import { passTermEnd } from '../app/rental/rental-term.ts'
-import { isLiving, stateLimits } from '../domain/rental.ts'
+import { isLiving, moveLimitMs, stateLimits } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
 import { transact, type Tx } from '../store/platform/database.ts'
 import { deleteIdempotency } from '../store/platform/idempotency.ts'
 import { releaseExpiredHolds } from '../store/ledger/ledger.ts'
 import { notifyOperators } from '../store/notice/notification.ts'
 import { deleteRateWindows } from '../store/request/rate-window.ts'
-import {
-  hasEnding,
-  listEnding,
-  listOverdue,
-  lockRental,
-  readTerms,
-  updateRental,
-  type Rental,
-} from '../store/rental/rental.ts'
+import { hasEnding, listEnding, lockRental, readTerms, updateRental, type Rental } from '../store/rental/rental.ts'
+import { listOverdue } from '../store/rental/rental-engine.ts'
 import { eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 100
@@ -79,7 +72,7 @@ export function expireStates(app: App): Reconciler {
       const slowStarts = [...app.drivers.values()].flatMap(({ id, startLimitMs }) =>
         startLimitMs === undefined ? [] : [[id, addMs(now, -startLimitMs)] as const],
       )
-      const overdue = await listOverdue(app.database.steady, since, slowStarts, BATCH)
+      const overdue = await listOverdue(app.database.steady, since, slowStarts, addMs(now, -moveLimitMs), BATCH)
       await eachOf(overdue, WIDTH, ({ id, status }) =>
         transact(app.database, async (tx) => {
           const rental = await lockRental(tx, id)

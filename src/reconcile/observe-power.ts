@@ -80,9 +80,10 @@ export async function takePowerStep(
     return becomeOff(app, tx, rental, machine, shownUntil)
   if (kind === 'stopped' && status === 'Stopping') {
     const off = rental.missing_since === null ? now : (rental.seen_at ?? now)
-    return finishStop(tx, rental, off, now)
+    return finishStop(tx, rental, off, now, machine.machineId)
   }
-  if (kind === 'started' && status === 'Starting') return finishStart(tx, rental, now, seenRunning(machine, now))
+  if (kind === 'started' && status === 'Starting')
+    return finishStart(tx, rental, now, seenRunning(machine, now), machine.machineId)
   if (kind === 'start_failed' && status === 'Starting') {
     const reason = machine.failure ?? 'engine_failure'
     await beginStop(app, tx, rental, { reason, event: 'rental.start_failed', detail: machine.message })

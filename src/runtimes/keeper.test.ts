@@ -230,6 +230,34 @@ describe('a wanted workload', () => {
     expect(host.calls).toEqual([])
   })
 
+  it('is created where it moves to, whose disk is on another host, and never counts as lost there (issue 31, 16)', async () => {
+    host.startOutcome = async () => {
+      throw new CustomerError('The disk could not be copied.')
+    }
+    keeper.desire(want(1, workload('a', { started: true, copies: true })))
+    await keeper.pass(signal)
+    await waitFor('the first attempt', () => host.calls.length > 0)
+    await keeper.pass(signal)
+    expect(reported('a')).toMatchObject({ state: 'starting' })
+    expect(reported('a')?.failure).toBeUndefined()
+  })
+
+  it('that failed for good and was removed is created again when it comes back (issue 31, 16)', async () => {
+    const moved = workload('a', { started: true, copies: true })
+    host.startOutcome = async () => {
+      throw new NeverStarts('disk_not_copied', 'The disk could not be copied.')
+    }
+    keeper.desire(want(1, moved))
+    await until('a', 'failed')
+    keeper.desire(want(2, { ...moved, want: 'gone' }))
+    await keeper.pass(signal)
+    await waitFor('it to be gone', () => reported('a') === undefined)
+    host.startOutcome = async () => {}
+    nowMs += 1_000
+    keeper.desire(want(3, moved))
+    expect(await until('a', 'running')).toMatchObject({ state: 'running' })
+  })
+
   it('is restarted when it ended unobserved', async () => {
     host.things.set('a', { id: 'a', tag: 'berth-t-a', state: 'ended', disks: [] })
     keeper.desire(want(1, workload('a', { started: true })))

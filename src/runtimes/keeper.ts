@@ -4,7 +4,7 @@
  * Workloads that nobody desires are reported and left alone: the database may have been restored from a backup.
  *
  *   desired  found    has run   action
- *   run      nothing  no        start
+ *   run      nothing  no        start; one that moves here gets its disk from the server first
  *   run      nothing  yes       report it as lost; never create it again
  *   run      ended    -         restart: it ended unobserved, or its order asks for it
  *   run      running  -         attach and detach disks; reboot, if more reboots are desired than it has had
@@ -161,6 +161,8 @@ export class Keeper {
   #reconcileWorkload(workload: Workload, found: Found | undefined, signal: AbortSignal): void {
     const task = this.#taskOf(workload.id)
     if (workload.want === 'gone') {
+      // It may come back, when it moves here once more.
+      task.never = undefined
       if (found !== undefined || !this.#isProvenGone(task)) this.#begin(workload, task, 'stop', signal)
       return
     }
@@ -172,7 +174,7 @@ export class Keeper {
       return
     }
     if (task.never !== undefined) return
-    const isNew = found === undefined && !workload.started
+    const isNew = found === undefined && !hasRun(workload)
     // The next pass looks again.
     if (found?.state === 'ended' && (found.waitMs ?? 0) > 0) return
     if (isNew || found?.state === 'ended' || found?.state === 'starting') this.#begin(workload, task, 'start', signal)
@@ -298,7 +300,7 @@ export class Keeper {
       const shown = found?.state === 'running' ? found : { id, tag, disks: found?.disks ?? [] }
       return { ...observationOf({ ...shown, state: 'running' }), message: REBOOTING }
     }
-    if (found === undefined && workload.started && doing !== 'start')
+    if (found === undefined && hasRun(workload) && doing !== 'start')
       return { id, tag, state: 'failed', ...lost, disks: [] }
     const isStep = doing === 'start' && found?.state !== 'running'
     if (found === undefined || isStep || found.state === 'starting' || found.state === 'ended') {
@@ -332,6 +334,11 @@ export class Keeper {
     const message = task?.message === undefined ? {} : { message: task.message }
     return { id, tag, state: 'running', disks: [...(found?.disks ?? [])], ...message }
   }
+}
+
+/** One whose disk is on another host has not run here. */
+function hasRun({ started, copies }: Workload): boolean {
+  return started && copies !== true
 }
 
 const lost = { failure: 'vanished', message: 'The machine disappeared from its host.' }

@@ -62,6 +62,7 @@ export const listsOfStore = [
   'ledger_account.kind',
   'machine.status',
   'attachment.state',
+  'workload_copy.want',
   'mail.state',
   'template.visibility',
   'host.driver',

@@ -102,6 +102,7 @@ const ifNoGpuChoices = [
   { value: 'fail', label: 'Tell me', detail: 'It stays stopped.' },
   { value: 'wait', label: 'Wait for free GPUs', detail: 'It starts as soon as they are free.' },
   { value: 'cpuOnly', label: 'Start without GPUs', detail: 'With 2 CPUs and 4 GB, to fetch its files.' },
+  { value: 'move', label: 'Move it', detail: 'It starts on another machine, with its disk.' },
 ] as const satisfies ReadonlyArray<RadioChoice & { value: IfNoGpu }>
 
 function StartDialog({ machine, onClose }: DialogProps) {
@@ -122,10 +123,16 @@ function StartDialog({ machine, onClose }: DialogProps) {
         </p>
         <RadioField
           label="If the GPUs of its host are in use"
-          choices={ifNoGpuChoices}
+          choices={ifNoGpuChoices.filter(({ value }) => value !== 'move' || machine.kind === 'container')}
           value={ifNoGpu}
           onChange={(value) => setIfNoGpu(ifNoGpuChoices.find((choice) => choice.value === value)?.value ?? 'fail')}
         />
+        {ifNoGpu === 'move' && (
+          <p>
+            Its disk is copied to another machine of the same supplier, at the same price. Its name and addresses stay.
+            Until it runs there, it costs <Price machine={machine} of="disk" />.
+          </p>
+        )}
         {ifNoGpu === 'cpuOnly' && (
           <p>
             Without GPUs it costs <Price machine={machine} of="cpus" />. To start it with GPUs again, stop it first.

@@ -7,7 +7,7 @@
  *                   ^───── start failed ─────┘
  *
  * Where the GPUs are taken, a rental can start without them: it then claims none, has a small part of its host, and pays a
- * price of its own (`cpu_nano_per_hour`) until it is off again.
+ * price of its own (`cpu_nano_per_hour`) until it is off again. Or it moves to another machine (rental-move.ts).
  */
 import { randomUUID } from 'node:crypto'
 import type { Instant } from '../../base/instant.ts'
@@ -31,6 +31,7 @@ import type { App } from '../app.ts'
 import { refuseOverBudget } from '../money/budget.ts'
 import { overGpuQuota, overKeyBudget } from '../order/place-order.ts'
 import { recordRentalEvent, rentalMemo, segmentMemo } from './rental-event.ts'
+import { claimElsewhere, specWhereItIs } from './rental-move.ts'
 import { terminateRental } from './rental.ts'
 
 /**
@@ -138,14 +139,24 @@ function pastStop(tx: Tx, rental: Rental): null | undefined {
   return rental.stop_at !== null && rental.stop_at <= tx.clock.now() ? null : undefined
 }
 
-/** The engine shows a locked, Stopping rental off since `off`: its GPUs are free, and only its disk is charged. */
-export async function finishStop(tx: Tx, rental: Rental, off: Instant, now: Instant): Promise<void> {
+/**
+ * The engine shows a locked, Stopping rental off since `off`, on the machine `machineId`: its GPUs are free, and only its
+ * disk is charged.
+ */
+export async function finishStop(
+  tx: Tx,
+  rental: Rental,
+  off: Instant,
+  now: Instant,
+  machineId?: string,
+): Promise<void> {
   const ended = await payForDiskOnly(tx, rental, off)
   if (ended !== undefined) return
   const moved = await moveRental(tx, rental.id, 'Stopped', {
     seen_at: now,
     missing_since: null,
     cpu_nano_per_hour: null,
+    spec: specWhereItIs(rental.spec, machineId),
   })
   if (moved === undefined) return
   await releaseGpus(tx, rental.id)
@@ -204,13 +215,16 @@ export async function beginStart(app: App, tx: Tx, rental: Rental, ifNoGpu: IfNo
   const overQuota = overGpuQuota(facts, rental.gpu_count)
   if (overQuota !== undefined) return overQuota
   const nodes = await reclaimGpus(tx, rental)
+  const elsewhere = nodes === undefined && ifNoGpu === 'move' ? await claimElsewhere(app, tx, rental, term) : undefined
+  if (elsewhere?.ok === false) return elsewhere
+  const spec = nodes === undefined ? elsewhere?.value : { ...rental.spec, nodes }
   const cpuPrice = nodes === undefined && ifNoGpu === 'cpuOnly' ? cpuOnlyPriceOf(app, rental, term) : null
   const pricePerHour = cpuPrice ?? term.costPerHour
   const hold = costOfSpan(pricePerHour, HOLD_COVERS_MS)
   const payer = { accountId: rental.account_id, keyId: rental.api_key_id, label: rental.label }
   const overBudget = overKeyBudget(facts, hold) ?? (await refuseOverBudget(tx.db, payer, tx.clock.now()))
   if (overBudget !== undefined) return overBudget
-  if (nodes === undefined && cpuPrice === null)
+  if (spec === undefined && cpuPrice === null)
     return ifNoGpu === 'wait' ? ok(await waitForGpus(tx, rental)) : noGpu(tx, rental)
   if (cpuPrice !== null && !(await hasRoomWithoutGpus(tx, rental))) return fail('no_room_without_gpus')
   const held = await placeHold(tx, {
@@ -221,17 +235,17 @@ export async function beginStart(app: App, tx: Tx, rental: Rental, ifNoGpu: IfNo
     memo: `Held for ${rentalMemo(rental)}`,
   })
   if (held === 'insufficient') return fail('insufficient_balance', { amount: hold, purpose: 'first_hour' })
-  return ok(await becomeStarting(tx, rental, nodes ?? rental.spec.nodes, { pricePerHour, cpuPrice }))
+  return ok(await becomeStarting(tx, rental, spec ?? rental.spec, { pricePerHour, cpuPrice }))
 }
 
 async function becomeStarting(
   tx: Tx,
   rental: Rental,
-  nodes: EngineSpec['nodes'],
+  spec: EngineSpec,
   { pricePerHour, cpuPrice }: { readonly pricePerHour: NanoUsd; readonly cpuPrice: NanoUsd | null },
 ): Promise<Rental> {
   const moved = await moveRental(tx, rental.id, 'Starting', {
-    spec: { ...rental.spec, nodes },
+    spec,
     cpu_nano_per_hour: cpuPrice,
     status_reason: null,
     start_requested_at: null,
@@ -242,6 +256,7 @@ async function becomeStarting(
   recordRentalEvent(tx, rental, 'rental.starting', {
     costPerHourUsd: formatUsd(pricePerHour),
     ...(cpuPrice === null ? {} : { cpuOnly: true }),
+    ...(spec.movesFrom === undefined ? {} : { from: spec.movesFrom.machineId, to: spec.nodes[0]?.machineId }),
   })
   return moved
 }
@@ -265,10 +280,15 @@ export async function finishStart(
   rental: Rental,
   now: Instant,
   change: Parameters<typeof moveRental>[3],
+  machineId?: string,
 ): Promise<void> {
   const metered = meteredOf(rental)
   const open = await findOpenSegment(tx.db, metered)
-  const moved = await moveRental(tx, rental.id, 'Running', { ...change, status_reason: null })
+  const moved = await moveRental(tx, rental.id, 'Running', {
+    ...change,
+    status_reason: null,
+    spec: specWhereItIs(rental.spec, machineId),
+  })
   if (moved === undefined || open === undefined) return
   const closed = await endSegment(tx, metered, now, segmentMemo(rental))
   if (closed?.endReason) {

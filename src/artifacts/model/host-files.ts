@@ -1,7 +1,14 @@
-/** A host downloads the image of our engines and weights from its server. It signs every request. */
+/** A host downloads the image of our engines, weights, and disks that move to it from its server. It signs every request. */
 import fs from 'node:fs/promises'
 import path from 'node:path'
-import { ENGINE_IMAGE_PATH, engineImageFacts, WEIGHTS_PATH, type EngineImageFacts } from '../../contract/agent.ts'
+import type { Readable } from 'node:stream'
+import {
+  DISK_PATH,
+  ENGINE_IMAGE_PATH,
+  engineImageFacts,
+  WEIGHTS_PATH,
+  type EngineImageFacts,
+} from '../../contract/agent.ts'
 import { fail, ok, type Result } from '../../contract/result.ts'
 import type { Room } from '../download/disk-budget.ts'
 import { download, downloadJson, type Address, type DownloadLimits, type Tools } from '../download/download.ts'
@@ -37,6 +44,8 @@ export interface HostFiles {
   fetchEngineImage(image: EngineImageFacts, folder: string, options: FetchOptions): Promise<Result<string>>
   /** On success the file at `partPath` is complete and verified; after a failure the next call resumes from it. */
   fetchWeights(workloadId: string, file: FetchedFile, options: FetchOptions): Promise<Result<void>>
+  /** The disk of a workload, from the host that it moves from. */
+  openDisk(workloadId: string, signal: AbortSignal): Promise<Result<Readable>>
   close(): Promise<void>
 }
 
@@ -95,6 +104,15 @@ export function makeHostFiles(options: HostFilesOptions): HostFiles {
     },
     fetchWeights: (workloadId, file, fetchOptions) =>
       fetchFile(`${WEIGHTS_PATH}/${encodeURIComponent(workloadId)}/${file.sha256}`, file, fetchOptions),
+    openDisk: async (workloadId, signal) => {
+      const { url, ...address } = addressOf(`${DISK_PATH}/${encodeURIComponent(workloadId)}`)
+      const answer = await getter.get(url, { ...address, headers: {}, signal })
+      if (!answer.ok) return answer
+      const { status, body } = answer.value
+      if (status === 200) return ok(body)
+      body.destroy()
+      return fail('bad_answer', { url, cause: `the status ${status}` })
+    },
     close: () => getter.close(),
   }
 }

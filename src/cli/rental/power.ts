@@ -51,13 +51,15 @@ export const rows: readonly Row[] = [
     target: ownMachine,
     flags: {
       ifNoGpu: {
-        text: '--if-no-gpu <what>  if its host has too few free GPUs: fail, wait for them, or start without GPUs to fetch files',
+        text: '--if-no-gpu <what>  if its host has too few free GPUs: fail, wait for them, start without GPUs to fetch files, or move to another machine',
         shortNames: { cpuOnly: 'cpu-only' },
       },
     },
-    done: ({ state, startRequestedAt, costPerHourUsd, cpuOnly, cpuOnlyCostPerHourUsd }, { found }) => {
+    done: ({ state, startRequestedAt, costPerHourUsd, cpuOnly, cpuOnlyCostPerHourUsd, movesTo }, { found }) => {
       if (startRequestedAt !== null)
         return `${displayName(found)} starts when its host has enough free GPUs. To stop waiting: berth stop ${found.id}`
+      if (movesTo !== null)
+        return `${displayName(found)} moves to ${movesTo}: its disk is copied there first. It costs ${hourlyPrice(costPerHourUsd)} once it runs.`
       const without = cpuOnly ? ' without its GPUs' : ''
       const price = cpuOnly ? cpuOnlyCostPerHourUsd : costPerHourUsd
       return state === 'Running' || price === null
@@ -65,7 +67,12 @@ export const rows: readonly Row[] = [
         : `${displayName(found)} is starting${without}. It costs ${hourlyPrice(price)} once it runs.`
     },
     notes: 'To start it with its GPUs again, stop it first.',
-    examples: ['berth start web', 'berth start web --if-no-gpu wait', 'berth start web --if-no-gpu cpu-only'],
+    examples: [
+      'berth start web',
+      'berth start web --if-no-gpu wait',
+      'berth start web --if-no-gpu cpu-only',
+      'berth start web --if-no-gpu move',
+    ],
   }),
   act<'rebootRental', unknown, OwnMachine>('reboot', 'rebootRental', 'reboot a running machine', {
     target: ownMachine,

@@ -170,11 +170,25 @@ export const rentalReasons = {
   no_gpu_on_host: noCapacity(
     ({ gpus, free }: { readonly gpus: number; readonly free: number }) =>
       `The host of this rental has ${counted(free, 'free GPU')}; it needs ${gpus}. Its disk is kept.`,
-    'Start it with `ifNoGpu`: `wait` starts it as soon as they are free, `cpuOnly` without GPUs, to fetch its files. Or terminate it and rent elsewhere.',
+    'Start it with `ifNoGpu`: `wait` starts it as soon as they are free, `cpuOnly` without GPUs, to fetch its files, `move` on another machine, with its disk. Or terminate it and rent elsewhere.',
   ),
   no_room_without_gpus: noCapacity(
     'The host of this rental does not answer, or runs as many rentals without GPUs as it can. Its disk is kept.',
     'Try again later.',
+  ),
+  cannot_move: conflict(
+    ({ rentalId }: { readonly rentalId: number }) =>
+      `Rental ${rentalId} cannot start on another machine: only containers on hosts can.`,
+    'Wait for free GPUs, or start it without GPUs to fetch its files.',
+  ),
+  moves_without_volumes: conflict(
+    'A rental with storage volumes cannot start on another machine: they stay on its host.',
+    'Wait for free GPUs, or start it without GPUs to fetch its files.',
+  ),
+  no_gpu_elsewhere: noCapacity(
+    ({ gpus }: { readonly gpus: string }) =>
+      `No other machine of the same supplier in the region has ${gpus} and room for the disk at this price. The disk is kept.`,
+    'Wait for free GPUs, or start it without GPUs to fetch its files.',
   ),
   runs_without_gpus: conflict(
     ({ rentalId }: { readonly rentalId: number }) => `Rental ${rentalId} runs without its GPUs.`,

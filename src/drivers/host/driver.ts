@@ -46,7 +46,11 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
       terminal: true,
       metrics: true,
       ports: 'relayed',
-      power: { stop: ['container', 'virtual-machine'], reboot: ['container', 'virtual-machine'] },
+      power: {
+        stop: ['container', 'virtual-machine'],
+        reboot: ['container', 'virtual-machine'],
+        move: ['container'],
+      },
       downloads: true,
     },
     listLagMs: 0,
@@ -79,6 +83,10 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
     async destroy(externalId, signal) {
       signal.throwIfAborted()
       await world.requestDestroy(externalId)
+    },
+    async tidy(signal) {
+      signal.throwIfAborted()
+      await world.dropCopies()
     },
     async list(tagPrefix, signal) {
       signal.throwIfAborted()

@@ -25,6 +25,15 @@ export function showWorkload(
   now: Instant,
   dataOf: (spec: EngineSpec) => ProviderData | undefined,
 ): EngineMachine {
+  const [node] = workload.nodes
+  return { ...stateOf(workload, now, dataOf), ...(node === undefined ? {} : { machineId: node.hostId }) }
+}
+
+function stateOf(
+  workload: KnownWorkload,
+  now: Instant,
+  dataOf: (spec: EngineSpec) => ProviderData | undefined,
+): EngineMachine {
   const { id: externalId, tag, nodes } = workload
   if (workload.want === 'gone') return { externalId, tag, state: 'stopping' }
   const failed = nodes.find((node) => node.state === 'failed')

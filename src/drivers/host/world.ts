@@ -20,8 +20,10 @@ export interface HostWorld {
   requestDestroy(id: string): Promise<void>
   /** Both do nothing to a workload that is going or gone. */
   requestStop(id: string): Promise<void>
-  /** With this share. `refused`: its host takes no tenants now. */
+  /** With this share, on the same host or on another one. `refused`: a host takes no tenants now, or does not answer. */
   requestStart(id: string, share: Share): Promise<StartOutcome>
+  /** Removes the disks that workloads have left behind, once they run on other hosts. */
+  dropCopies(): Promise<void>
   /** Counts up to `count`. */
   requestReboot(id: string, count: number): Promise<void>
   listWorkloads(driver: HostDriverId, tagPrefix: string): Promise<KnownWorkload[]>

@@ -71,6 +71,8 @@ async function open(
       return openExecution(api, address, request, signal)
     case 'port':
       return { stream: await openPort(api, address, request.port, signal) }
+    case 'disk':
+      throw new Error('The disk of a pod cannot be copied.')
   }
 }
 

@@ -51,7 +51,11 @@ export function mockDriver(options: MockOptions): Driver & Required<Pick<Driver,
       terminal: false,
       metrics: false,
       ports: 'direct',
-      power: { stop: ['container', 'virtual-machine'], reboot: ['container', 'virtual-machine', 'bare-metal'] },
+      power: {
+        stop: ['container', 'virtual-machine'],
+        reboot: ['container', 'virtual-machine', 'bare-metal'],
+        move: ['container'],
+      },
     },
     listLagMs,
     callTimeoutMs: CALL_TIMEOUT_MS,
@@ -161,14 +165,17 @@ function showVolume({ externalId, tag, vip, attachedTo }: MockVolume) {
 
 function showMachine(seed: string, machine: MockMachine, now: Instant): EngineMachine {
   const { externalId, tag, destroyAskedAt, failedAt, runningAt, offAt } = machine
+  const machineId = machine.spec.nodes[0]?.machineId
+  const on = machineId === undefined ? {} : { machineId }
   if (destroyAskedAt !== null) return { externalId, tag, state: 'stopping' }
-  if (offAt !== null && offAt <= now) return { externalId, tag, state: 'stopped' }
+  if (offAt !== null && offAt <= now) return { externalId, tag, state: 'stopped', ...on }
   if (failedAt !== null && failedAt <= now) return { externalId, tag, state: 'failed', failure: 'boot_failed' }
   if (runningAt === null || runningAt > now) return { externalId, tag, state: 'starting' }
   return {
     externalId,
     tag,
     state: 'running',
+    ...on,
     // Only new machines are asked for it.
     get data() {
       return providerDataOf(seed, machine)

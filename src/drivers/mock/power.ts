@@ -29,7 +29,14 @@ export function powerEngine(engine: Engine): PowerEngine {
       const { now, bootMs } = ordinaryTimes(engine, tag)
       const upAt = addMs(now, bootMs)
       const failedAt = faults.has('fault-start-fails') ? upAt : null
-      await world.turnOn(externalId, { nodes, resources, runningAt: failedAt === null ? upAt : null, failedAt })
+      // A disk whose machine did not come up elsewhere is where it was.
+      const place = failedAt === null ? nodes : spec.nodes
+      await world.turnOn(externalId, {
+        nodes: place,
+        resources,
+        runningAt: failedAt === null ? upAt : null,
+        failedAt,
+      })
       return { kind: 'starting' }
     },
     async reboot(externalId, count, signal) {

@@ -22,7 +22,7 @@ export interface ContainerPowerOptions {
 
 const STOP_GRACE_S = 10
 /** A name keeps the image from being pruned, and finds it when its id was not stored. */
-const DISK_IMAGE = 'berth-disk'
+export const DISK_IMAGE = 'berth-disk'
 /** The names that the daemon gives to volumes of images. */
 const ANONYMOUS = /^[0-9a-f]{64}$/
 
@@ -131,7 +131,7 @@ function diskImageOf(id: string): string {
   return `${DISK_IMAGE}:${id}`
 }
 
-function anonymousVolumes({ Mounts }: Container): KeptVolume[] {
+export function anonymousVolumes({ Mounts }: Container): KeptVolume[] {
   return Mounts.flatMap(({ Type, Name, Destination }) =>
     Type === 'volume' && Name !== undefined && Destination !== undefined && ANONYMOUS.test(Name)
       ? [{ name: Name, path: Destination }]

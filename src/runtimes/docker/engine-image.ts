@@ -5,8 +5,7 @@ import { ENGINE_REPOSITORY, type EngineImageFacts } from '../../contract/agent.t
 import { NeverStarts } from '../runtime.ts'
 import { DockerRefused, type DockerClient } from './client.ts'
 import type { ImageName } from '../image-name.ts'
-import { readJsonLines } from './json-lines.ts'
-import { pullLine } from './reply.ts'
+import { loadImage } from './image-load.ts'
 import { byteProgress, errorOf, type HostDownloads } from './weights.ts'
 
 export interface EngineImageOptions {
@@ -68,18 +67,9 @@ async function downloadImage(
   const file = await downloads.images.fetchEngineImage(facts, downloads.imageFolder, { signal, onBytes })
   if (!file.ok) throw errorOf(file, 'image_unavailable')
   progress(`loading ${name}`)
-  await loadImage(client, file.value, signal)
+  await loadImage(client, createReadStream(file.value), LOAD_TIMEOUT_MS, signal)
   for (const one of [file.value, `${file.value}.json`]) await rm(one, { force: true })
   await removeOlder(options, name, signal)
-}
-
-/** An archive as `docker save` writes it. */
-async function loadImage(client: DockerClient, file: string, signal: AbortSignal): Promise<void> {
-  const order = { query: { quiet: '1' }, archive: createReadStream(file), timeoutMs: LOAD_TIMEOUT_MS, signal }
-  for await (const value of readJsonLines(await client.stream('POST', '/images/load', order))) {
-    const { error } = pullLine.parse(value)
-    if (error !== undefined) throw new Error(`the engine did not take the image: ${error}`)
-  }
 }
 
 async function removeOlder(

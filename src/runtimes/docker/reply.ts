@@ -117,7 +117,10 @@ export const imageReply = z.object({
   /** Unpacked. */
   Size: z.number().catch(0),
   RepoTags: listOf(z.string()),
+  RootFS: z.object({ Layers: listOf(z.string()) }),
 })
+
+export const volumeListReply = z.object({ Volumes: listOf(z.object({ Name: z.string() })) })
 
 export const createReply = z.object({ Id: z.string().min(1) })
 

@@ -12,6 +12,7 @@ import { endOf, lost, startFault } from './container-end.ts'
 import { ContainerMaker } from './container-maker.ts'
 import { ContainerPower, isGoing } from './container-power.ts'
 import { ID_LABEL, nameOf, TAG_LABEL } from './container-order.ts'
+import { DiskCopies } from './disk-copy.ts'
 import { watchDisks } from './disk-watch.ts'
 import { EventWatch } from './event-watch.ts'
 import { ContainerFence } from './fence.ts'
@@ -55,6 +56,7 @@ class DockerRuntime implements Runtime {
   readonly #scripts: StartScripts
   readonly #maker: ContainerMaker
   readonly #power: ContainerPower
+  readonly #copies: DiskCopies
   /** Observed or pending exits. Also in the files, unless the disk is full. */
   readonly #ends = new Map<string, WorkloadEnd>()
   /** The last measurement of each workload. */
@@ -77,6 +79,7 @@ class DockerRuntime implements Runtime {
     })
     this.#maker = new ContainerMaker({ portAddress: LOOPBACK, ...options, client: this.#client })
     this.#power = new ContainerPower({ ...options, client: this.#client, files: this.#files, maker: this.#maker })
+    this.#copies = new DiskCopies({ ...options, client: this.#client, files: this.#files })
     this.#images = new ImageStore({ ...options, client: this.#client })
     const changed = (): void => this.#events.notify()
     this.#scripts = new StartScripts({ client: this.#client, changed, onError: options.onError })
@@ -163,9 +166,11 @@ class DockerRuntime implements Runtime {
     if (container !== undefined && container.Config.Labels[TAG_LABEL] !== workload.tag) {
       throw new Error(`${name} already exists and does not belong to ${workload.tag}`)
     }
-    const file = await this.#files.keep(workload)
+    let file = await this.#files.keep(workload)
     this.#ends.delete(workload.id)
     if (container?.State.Status === 'running') return this.#runScript(workload, file.scriptDue === true)
+    if (container === undefined && workload.copies === true && file.disk === undefined)
+      file = await this.#copies.fetch(workload, progress, signal)
     const info = await this.#readInfo(signal)
     const isMoved = this.#power.needsMove(workload, file, container)
     const isGone = container === undefined || isGoing(container.State.Status)
@@ -229,6 +234,7 @@ class DockerRuntime implements Runtime {
     await this.#maker.remove(id, signal)
     await this.#power.forget(id, await this.#files.read(id).catch(() => undefined), signal)
     await this.volumes?.release(async () => (await this.#client.containers(VOLUMES_LABEL, signal)).flatMap(disksOf))
+    await this.#copies.forget(id, signal)
     await this.#files.remove(id)
     this.#scripts.forget(id)
     this.#ends.delete(id)
@@ -263,6 +269,7 @@ class DockerRuntime implements Runtime {
     if (container === undefined) throw new Error('This container does not exist on the host.')
     if (request.kind === 'port' && request.port === 0)
       return { stream: await this.#enter(request.workloadId, container) }
+    if (request.kind === 'disk') return { stream: this.#copies.send(request.workloadId, container) }
     return openStream(this.#client, container, request, signal)
   }
 

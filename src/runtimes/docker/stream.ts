@@ -17,7 +17,7 @@ const windowSize = z.object({ columns: z.int().min(1).max(1_000), rows: z.int().
 export async function openStream(
   client: DockerClient,
   container: Container,
-  request: StreamRequest,
+  request: Exclude<StreamRequest, { kind: 'disk' }>,
   signal: AbortSignal,
 ): Promise<RuntimeStream> {
   if (request.kind === 'logs') return { stream: await openLogs(client, container, request, signal) }

@@ -1,4 +1,5 @@
 /** Weights in containers: downloaded once per host and account by its cache, and bound into containers, read-only. */
+import type { Readable } from 'node:stream'
 import type { EngineImageFacts, Workload } from '../../contract/agent.ts'
 import type { Failure, Result } from '../../contract/result.ts'
 import type { HostWeights } from '../../contract/weights.ts'
@@ -31,6 +32,10 @@ export interface HostDownloads {
       folder: string,
       options: { readonly signal: AbortSignal; readonly onBytes: (doneBytes: number) => void },
     ): Promise<Result<string>>
+  }
+  readonly disks: {
+    /** The disk of a workload that moves here, as `disk-archive.ts` reads it. */
+    open(workloadId: string, signal: AbortSignal): Promise<Result<Readable>>
   }
   /** For the archives of images. */
   readonly imageFolder: string

@@ -117,6 +117,14 @@ export class WorkloadFiles {
     return this.#change(id, { disk })
   }
 
+  /** The disk has come from another host, with the host key that clients know. */
+  async keepCopy(id: string, copy: Required<Pick<WorkloadFile, 'hostKey' | 'disk'>>): Promise<WorkloadFile> {
+    await this.#change(id, { ...copy, made: true })
+    const file = await this.read(id)
+    if (file === undefined) throw new Error(`the files of ${id} are gone`)
+    return file
+  }
+
   remove(id: string): Promise<void> {
     return this.#inTurn(() => rm(this.#pathOf(id), { force: true }))
   }

@@ -193,6 +193,7 @@ class Qemu implements QemuRuntime {
       if (!(await machine.isThere(files.folder))) throw new Error('No such machine on this host.')
       return { stream: consoleStream(files, request, signal) }
     }
+    if (request.kind === 'disk') throw new Error('The disk of a virtual machine cannot be copied.')
     const inside = request.port === 0 ? SSH_PORT : request.port
     const forwards = await queryForwards(await this.#monitorOf(workloadId))
     const outside = forwards.get(inside)

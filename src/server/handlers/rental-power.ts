@@ -37,6 +37,7 @@ async function showPower(app: App, tx: Tx, result: Result<Rental>) {
     status: wireStatus(rental.status),
     ...stateFields(app, rental, term),
     startRequestedAt: formatInstantOrNull(rental.start_requested_at),
+    movesTo: rental.spec.movesFrom === undefined ? null : (rental.spec.nodes[0]?.machineId ?? null),
     costPerHourUsd: formatUsd(term.costPerHour),
     stoppedCostPerHourUsd: stoppedCost(app, rental, term),
   })

@@ -13,7 +13,7 @@ import net, { type Server, type Socket } from 'node:net'
 import type { Logger } from 'pino'
 import type { App } from '../../app/app.ts'
 import { contained } from '../../base/net/contained.ts'
-import { listRelayPorts } from '../../store/host/host.ts'
+import { listRelayPorts } from '../../store/host/workload.ts'
 import type { HostLinks } from './host-links.ts'
 import { makePortShares, type PortShares } from '../ports/port-share.ts'
 

@@ -1,5 +1,5 @@
 /**
- * Files for hosts: the image of our engines, and the weights of models. A host signs each request with its key, and gets
+ * Files for hosts: the image of our engines, the weights of models, and the disks of machines that move between hosts. A host signs each request with its key, and gets
  * only what its workloads need; a pod has a token for its own weights (server/hosts/pod-download.ts). Weights elsewhere are redirects, so a host downloads them directly and never sees a key.
  */
 import fs from 'node:fs'
@@ -13,7 +13,7 @@ import type { App } from '../../app/app.ts'
 import { limits } from '../../base/limits.ts'
 import { objectUrl, presign } from '../../base/net/object-store.ts'
 import { checkOutboundUrl } from '../../base/net/outbound.ts'
-import { AGENT_SCHEME, downloadStatement, ENGINE_IMAGE_PATH, WEIGHTS_PATH } from '../../contract/agent.ts'
+import { AGENT_SCHEME, DISK_PATH, downloadStatement, ENGINE_IMAGE_PATH, WEIGHTS_PATH } from '../../contract/agent.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import type { WeightsFile, WeightsSource } from '../../contract/weights.ts'
 import { makeEngineImages, type EngineImage } from '../../artifacts/oci/engine-image.ts'
@@ -21,9 +21,11 @@ import type { LocalEngines } from '../../engines/process/local-engine.ts'
 import { findHost } from '../../store/host/host.ts'
 import { findModel } from '../../store/model/model.ts'
 import { findWeightsFile } from '../../store/host/workload.ts'
+import { findDiskSource } from '../../store/host/workload-copy.ts'
 import { isSignedBy } from '../hosts/agent-sockets.ts'
 import { send } from '../http/answer.ts'
 import { errorText } from '../data/data-folder.ts'
+import type { HostLinks } from '../hosts/host-links.ts'
 import { freeOnClose, makeDownloadPlaces } from './download-places.ts'
 import { requestFailurePage } from '../http/error-page.ts'
 import { findPodFile, isPod } from '../hosts/pod-download.ts'
@@ -33,6 +35,7 @@ export interface AgentFilesOptions {
   readonly app: App
   readonly settings: Pick<Settings, 'engineDir' | 'objectStore'>
   readonly dataDir: string
+  readonly links: Pick<HostLinks, 'open'>
   /** undefined: this server has no model store. */
   readonly engines: LocalEngines | undefined
   readonly log: Logger
@@ -43,6 +46,7 @@ const MAX_SKEW_MS = 5 * 60_000
 /** A link is used at once; a download that has begun may go on. */
 const LINK_SECONDS = 900
 const RETRY_MS = 5_000
+const DISK_IDLE_MS = 30 * 60_000
 /** How long a host waits for this server to download the files of a model. */
 const WAIT_MS = 10_000
 const HEADER = new RegExp(
@@ -90,6 +94,19 @@ export function addAgentFiles(server: FastifyInstance, options: AgentFilesOption
     const { tag } = request.params as { tag: string }
     if (tag !== image.value.tag) return refuse(reply, fail('download_not_found'))
     return sendFile(request, reply, image.value, places.take(hostId))
+  })
+  route(`${DISK_PATH}/:workloadId`, async (hostId, request, reply) => {
+    const { workloadId } = request.params as { workloadId: string }
+    const source = await findDiskSource(options.app.database.db, { hostId, workloadId })
+    if (source === undefined) return refuse(reply, fail('download_not_found'))
+    const release = places.take(hostId)
+    if (release === undefined) return refuse(reply, fail('too_many_downloads', { retryAfterMs: RETRY_MS }))
+    freeOnClose(reply.raw, release)
+    const stream = options.links.open(source, { kind: 'disk', workloadId })
+    if (stream === undefined) return refuse(reply, fail('host_not_connected'))
+    // The receiver may take long to unpack before it reads on.
+    reply.raw.setTimeout(DISK_IDLE_MS, () => reply.raw.destroy())
+    return reply.type('application/octet-stream').send(stream)
   })
   const weightsRoute = { exposeHeadRoute: false, config: { operation: 'downloadWeights' } }
   server.get(`${WEIGHTS_PATH}/:workloadId/:sha256`, weightsRoute, async (request, reply) => {

@@ -60,6 +60,6 @@ export function openRoutes(context: Context, { routes }: HttpServer, needs: Rout
   addMailRoutes(routes, { app, rates })
   const bundles = makeAgentBundles({ dataDir, onError: (message) => log.error(message) })
   addInstallRoutes(routes, { bundles, rates, clock })
-  addAgentFiles(routes, { app, settings, dataDir, engines, log })
+  addAgentFiles(routes, { app, settings, dataDir, links, engines, log })
   return { streams, bodies, close: () => streams.close() }
 }

@@ -175,19 +175,22 @@ export async function admitHost(tx: Tx, id: string): Promise<void> {
 }
 
 /**
- * Removes a locked host, in any state, if it has no tenants or volumes. Workloads that nobody ordered (their spec is null)
- * count only while the host reports: one that never returns can neither end nor report them.
+ * Removes a locked host, in any state, if it has no tenants or volumes. Workloads that nobody ordered (their spec is null),
+ * and disks that have moved to other hosts, count only while the host reports: one that never returns can neither end nor report them.
  */
 export async function removeHost(tx: Tx, id: string, reason: string): Promise<Result<void>> {
   const silentSince = toDate(addMs(tx.clock.now(), -SILENT_MS))
   const held = await sql<{ busy: boolean }>`
     select exists (select 1 from workload_node n join workload w on w.id = n.workload_id join host h on h.id = n.host_id
                    where n.host_id = ${id} and (w.spec is not null or h.seen_at >= ${silentSince}))
+        or exists (select 1 from workload_copy c join host h on h.id = c.host_id
+                   where c.host_id = ${id} and (c.want = 'kept' or h.seen_at >= ${silentSince}))
         or exists (select 1 from host_volume where host_id = ${id})
         or exists (select 1 from gpu_claim where machine_id = ${id}) as busy`.execute(tx.db)
   if (held.rows[0]?.busy === true) {
     return fail('host_has_tenants')
   }
+  await tx.db.deleteFrom('workload_copy').where('host_id', '=', id).execute()
   await sql`delete from workload w using workload_node n
     where n.workload_id = w.id and n.host_id = ${id} and w.spec is null`.execute(tx.db)
   await setHostState(tx, id, 'left', reason)

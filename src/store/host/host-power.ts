@@ -6,6 +6,7 @@ import { isSilent, type HostState } from '../../domain/host.ts'
 import type { Share } from '../../domain/rental.ts'
 import type { Tx } from '../platform/database.ts'
 import { bumpHosts, type WorkloadWant } from './host.ts'
+import { beginMove, dropCopiesOf, giveUpMove } from './workload-copy.ts'
 
 async function move(tx: Tx, id: string, from: WorkloadWant, to: WorkloadWant): Promise<boolean> {
   const moved = await tx.db
@@ -18,8 +19,22 @@ async function move(tx: Tx, id: string, from: WorkloadWant, to: WorkloadWant): P
   return moved !== undefined
 }
 
+export async function requestDestroy(tx: Tx, id: string): Promise<void> {
+  const moved = await tx.db
+    .updateTable('workload')
+    .set({ want: 'gone' })
+    .where('id', '=', id)
+    .where('want', '!=', 'gone')
+    .returning('id')
+    .executeTakeFirst()
+  if (moved === undefined) return
+  await dropCopiesOf(tx, id)
+  await setNodeGenerations(tx, id)
+}
+
 export async function requestStop(tx: Tx, id: string): Promise<void> {
   if (!(await move(tx, id, 'run', 'stopped'))) return
+  await giveUpMove(tx, id)
   // How its start failed says nothing about its disk.
   await tx.db
     .updateTable('workload_node')
@@ -44,6 +59,14 @@ export async function requestStart(
     if (why !== undefined) return { kind: 'refused', message: `Host ${host.id} ${why}.` }
   }
   if (!(await move(tx, id, 'stopped', 'run'))) return { kind: 'starting' }
+  const [to] = nodes
+  if (to !== undefined && !(await hostsOf(tx, id)).includes(to.machineId)) {
+    const outcome = await beginMove(tx, id, to)
+    if (outcome !== 'begun') {
+      await move(tx, id, 'run', 'stopped')
+      return outcome === 'later' ? { kind: 'starting' } : { kind: 'refused', message: outcome.refused }
+    }
+  }
   for (const { machineId, gpuIndexes } of nodes) {
     await tx.db
       .updateTable('workload_node')
@@ -84,7 +107,7 @@ export function whyNot(host: HostStanding, now: Instant): string | undefined {
   return isSilent(host.seen_at, now) ? 'does not answer' : undefined
 }
 
-export async function setNodeGenerations(tx: Tx, workloadId: string): Promise<void> {
+async function setNodeGenerations(tx: Tx, workloadId: string): Promise<void> {
   const hostIds = await hostsOf(tx, workloadId)
   if (hostIds.length === 0) {
     await tx.db.deleteFrom('workload').where('id', '=', workloadId).execute()

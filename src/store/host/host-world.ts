@@ -9,14 +9,7 @@ import type { Observation } from '../../contract/agent.ts'
 import type { HostAddress } from '../../domain/host.ts'
 import type { EngineSpec, Mount, Share } from '../../domain/rental.ts'
 import { transact, type Database, type Db, type Tx } from '../platform/database.ts'
-import {
-  requestReboot,
-  requestStart,
-  requestStop,
-  setNodeGenerations,
-  whyNot,
-  type HostStanding,
-} from './host-power.ts'
+import { requestDestroy, requestReboot, requestStart, requestStop, whyNot, type HostStanding } from './host-power.ts'
 import {
   addDisks,
   addVolume,
@@ -29,6 +22,7 @@ import {
   type NewVolume,
 } from './host-volume.ts'
 import { bumpHosts, type WorkloadWant } from './host.ts'
+import { dropCopies } from './workload-copy.ts'
 
 type DriverId = 'host' | 'private-cloud'
 
@@ -61,18 +55,8 @@ export function postgresHostWorld(database: Database, ports: PortRange) {
 
     addWorkload: (workload: NewWorkload) => transact(database, (tx) => addWorkload(tx, workload, ports)),
 
-    requestDestroy: (id: string) =>
-      transact(database, async (tx) => {
-        const moved = await tx.db
-          .updateTable('workload')
-          .set({ want: 'gone' })
-          .where('id', '=', id)
-          .where('want', '!=', 'gone')
-          .returning('id')
-          .executeTakeFirst()
-        if (moved !== undefined) await setNodeGenerations(tx, id)
-      }),
-
+    requestDestroy: (id: string) => transact(database, (tx) => requestDestroy(tx, id)),
+    dropCopies: () => dropCopies(database),
     requestStop: (id: string) => transact(database, (tx) => requestStop(tx, id)),
     requestStart: (id: string, share: Share) => transact(database, (tx) => requestStart(tx, id, share)),
     requestReboot: (id: string, count: number) => transact(database, (tx) => requestReboot(tx, id, count)),

@@ -93,7 +93,7 @@ it('a create changes the desired state of its host at once, with a new generatio
     generation: (before?.generation ?? 0) + 1,
     workloads: [{ id, tag, want: 'run', started: false, spec: { ports: [80] }, node: { index: 0, gpuIndexes: [0] } }],
   })
-  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting' })
+  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting', machineId: hostId })
 })
 
 it('a second create with the same tag returns the same machine', async () => {
@@ -137,16 +137,16 @@ it('a failed start does not outlast the stop that follows it, nor does a report 
   const old = (await readDesired(database.db, hostId))?.generation ?? 0
   await power?.start(id, { ...spec(), nodes: [{ machineId: hostId, gpuIndexes: [0] }] }, signal)
   await report([failed], { generation: old })
-  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting' })
+  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting', machineId: hostId })
   await report([failed])
   expect(await shown(tag)).toMatchObject({ state: 'failed', failure: 'removed' })
   const started = (await readDesired(database.db, hostId))?.generation ?? 0
   await power?.stop(id, signal)
-  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting' })
+  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting', machineId: hostId })
   await report([failed], { generation: started })
-  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting' })
+  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting', machineId: hostId })
   await report([off])
-  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'stopped' })
+  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'stopped', machineId: hostId })
   await report([{ ...off, failure: 'vanished', message: 'It disappeared.' }])
   expect(await shown(tag)).toMatchObject({ state: 'stopped', failure: 'vanished' })
 })
@@ -159,7 +159,13 @@ it('is unreachable while its host is silent, and gone only when the host confirm
   const later = hostDriver({ world, clock, relayHost: 'relay.test' })
   await expect(later.list(tag, signal)).rejects.toThrow('1 hosts have not connected since startup')
   clock.advance(SILENT_MS + SECOND_MS)
-  expect((await later.list(tag, signal))[0]).toEqual({ externalId: id, tag, state: 'unreachable', seenAt: heardAt })
+  expect((await later.list(tag, signal))[0]).toEqual({
+    externalId: id,
+    tag,
+    state: 'unreachable',
+    seenAt: heardAt,
+    machineId: hostId,
+  })
   expect(await later.inventory(signal)).toEqual([])
   expect(await later.create(newTag(), spec(), signal)).toMatchObject({ kind: 'refused', reason: 'no_capacity' })
   await later.destroy(id, signal)
@@ -183,7 +189,7 @@ it('ignores reports of a replaced connection', async () => {
 it('lists an unknown workload of a host, leaves it alone, and can end it', async () => {
   const tag = newTag()
   await report([running(tag, 'w-stranger')])
-  expect(await shown(tag)).toEqual({ externalId: 'w-stranger', tag, state: 'running' })
+  expect(await shown(tag)).toEqual({ externalId: 'w-stranger', tag, state: 'running', machineId: hostId })
   expect((await readDesired(database.db, hostId))?.workloads).toMatchObject([
     { id: 'w-stranger', want: 'run', spec: null },
   ])

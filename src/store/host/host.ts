@@ -103,6 +103,7 @@ export async function moveHost(
   if (to === 'left') {
     const held = await sql<{ busy: boolean }>`
       select exists (select 1 from workload_node where host_id = ${hostId})
+          or exists (select 1 from workload_copy where host_id = ${hostId})
           or exists (select 1 from host_volume where host_id = ${hostId})
           or exists (select 1 from gpu_claim where machine_id = ${hostId}) as busy`.execute(tx.db)
     if (held.rows[0]?.busy === true) {
@@ -145,6 +146,7 @@ export async function readDesired(db: Db, hostId: string): Promise<Desired | und
       coalesce((select jsonb_agg(jsonb_build_object(
           'id', w.id, 'tag', w.tag, 'want', w.want, 'reboots', w.reboots, 'started', n.started, 'spec', w.spec, 'image', w.base_image,
           'index', n.node_index, 'gpus', n.gpu_indexes,
+          'copies', n.incarnation is null and exists (select 1 from workload_copy c where c.workload_id = w.id and c.want = 'kept'),
           'peers', (select jsonb_agg(p.address order by pn.node_index)
                     from workload_node pn join host p on p.id = pn.host_id where pn.workload_id = w.id),
           'disks', (select jsonb_agg(jsonb_build_object('volumeId', v.id, 'label', v.label, 'sizeGb', v.size_gb,
@@ -152,7 +154,12 @@ export async function readDesired(db: Db, hostId: string): Promise<Desired | und
                                                         'readOnly', d.read_only) order by v.id)
                     from workload_disk d join host_volume v on v.id = d.volume_id where d.workload_id = w.id)
         ) order by w.created_at, w.id)
-        from workload_node n join workload w on w.id = n.workload_id where n.host_id = h.id), '[]') as workloads,
+        from workload_node n join workload w on w.id = n.workload_id where n.host_id = h.id), '[]')
+      || coalesce((select jsonb_agg(jsonb_build_object(
+          'id', w.id, 'tag', w.tag, 'want', case c.want when 'kept' then 'stopped' else 'gone' end, 'reboots', w.reboots,
+          'started', true, 'spec', w.spec, 'image', w.base_image, 'index', 0, 'gpus', '[]'::jsonb, 'copies', false)
+          order by w.created_at, w.id)
+        from workload_copy c join workload w on w.id = c.workload_id where c.host_id = h.id), '[]') as workloads,
       coalesce((select jsonb_agg(jsonb_build_object('id', v.id, 'sizeGb', v.size_gb, 'want', v.want, 'made', v.made,
                                                     'reserved', v.reserved, 'copyOf', v.copy_of) order by v.id)
         from host_volume v where v.host_id = h.id), '[]') as volumes
@@ -182,8 +189,9 @@ interface WantedRow {
   readonly image: Desired['workloads'][number]['baseImage']
   readonly index: number
   readonly gpus: number[]
-  readonly peers: Array<HostAddress | null> | null
-  readonly disks: Array<{
+  readonly copies: boolean
+  readonly peers?: Array<HostAddress | null> | null
+  readonly disks?: Array<{
     volumeId: string
     label: string
     sizeGb: number
@@ -195,7 +203,7 @@ interface WantedRow {
 }
 
 function wantedOf(row: WantedRow): Desired['workloads'][number] {
-  const { id, tag, want, reboots, started, spec } = row
+  const { id, tag, want, reboots, started, copies, spec } = row
   return {
     id,
     tag,
@@ -203,6 +211,7 @@ function wantedOf(row: WantedRow): Desired['workloads'][number] {
     power: want === 'stopped' ? 'off' : 'on',
     reboots,
     started,
+    ...(copies ? { copies } : {}),
     spec:
       spec === null
         ? null
@@ -340,34 +349,16 @@ async function adoptUnknown(
 async function forgetGone(tx: Tx, hostId: string, report: HostReport): Promise<void> {
   const mentioned = report.workloads.map((one) => one.id)
   await sql`
+    delete from workload_copy where host_id = ${hostId} and want = 'gone'
+      and generation <= ${report.generation} and workload_id <> all (${mentioned}::text[])`.execute(tx.db)
+  await sql`
     delete from workload_node n using workload w
     where w.id = n.workload_id and n.host_id = ${hostId} and (w.want = 'gone' or w.spec is null)
       and n.generation <= ${report.generation} and n.workload_id <> all (${mentioned}::text[])`.execute(tx.db)
   await sql`
     delete from workload w where (w.want = 'gone' or w.spec is null)
-      and not exists (select 1 from workload_node n where n.workload_id = w.id)`.execute(tx.db)
-}
-
-/** Ports of running workloads on the hosts that are connected to this server. */
-export async function listRelayPorts(
-  db: Db,
-  hostIds: readonly string[],
-): Promise<Array<{ port: number; workloadId: string; hostId: string; target: number }>> {
-  if (hostIds.length === 0) return []
-  const rows = await sql<{ port: number; workload_id: string; host_id: string; target: number }>`
-    select p.port, p.workload_id, n.host_id, p.target
-    from relay_port p join workload w on w.id = p.workload_id join workload_node n on n.workload_id = w.id
-    where w.want = 'run' and n.node_index = 0 and n.host_id = any (${hostIds}::text[])
-    union all select p.port, r.external_id, r.spec->'nodes'->0->>'machineId', p.target
-    from relay_port p join rental r on r.id = p.rental_id
-    where r.status = 'Running' and r.external_id is not null and r.spec->'nodes'->0->>'machineId' = any (${hostIds}::text[])
-    order by port`.execute(db)
-  return rows.rows.map((row) => ({
-    port: row.port,
-    workloadId: row.workload_id,
-    hostId: row.host_id,
-    target: row.target,
-  }))
+      and not exists (select 1 from workload_node n where n.workload_id = w.id)
+      and not exists (select 1 from workload_copy c where c.workload_id = w.id)`.execute(tx.db)
 }
 
 /** Drops a node of a workload whose host was taken out of service. */

@@ -23,6 +23,28 @@ export async function readPublicPorts(db: Db, externalIds: readonly string[]): P
   return ports
 }
 
+/** Ports of running workloads on the hosts that are connected to this server. */
+export async function listRelayPorts(
+  db: Db,
+  hostIds: readonly string[],
+): Promise<Array<{ port: number; workloadId: string; hostId: string; target: number }>> {
+  if (hostIds.length === 0) return []
+  const rows = await sql<{ port: number; workload_id: string; host_id: string; target: number }>`
+    select p.port, p.workload_id, n.host_id, p.target
+    from relay_port p join workload w on w.id = p.workload_id join workload_node n on n.workload_id = w.id
+    where w.want = 'run' and n.node_index = 0 and n.host_id = any (${hostIds}::text[])
+    union all select p.port, r.external_id, r.spec->'nodes'->0->>'machineId', p.target
+    from relay_port p join rental r on r.id = p.rental_id
+    where r.status = 'Running' and r.external_id is not null and r.spec->'nodes'->0->>'machineId' = any (${hostIds}::text[])
+    order by port`.execute(db)
+  return rows.rows.map((row) => ({
+    port: row.port,
+    workloadId: row.workload_id,
+    hostId: row.host_id,
+    target: row.target,
+  }))
+}
+
 /** By tag: the progress that the hosts report. Of several hosts, the first with any. */
 export async function readWorkloadMessages(db: Db, tags: readonly string[]): Promise<Map<string, string>> {
   if (tags.length === 0) return new Map()

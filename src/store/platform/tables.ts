@@ -937,6 +937,12 @@ export interface Tables {
     tag: string
     want: Optional<'run' | 'stopped' | 'gone'>
   }
+  workload_copy: {
+    generation: bigint
+    host_id: string
+    want: 'kept' | 'gone'
+    workload_id: string
+  }
   workload_disk: {
     path: OrNull<string>
     read_only: Optional<boolean>

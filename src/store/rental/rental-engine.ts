@@ -3,8 +3,8 @@ import { sql, type RawBuilder } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'
 import type { ProviderId } from '../../contract/provider-data.ts'
 import type { RentalState } from '../../contract/rental.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
-import { asMs, prepareAs, type Db, type Tx } from '../platform/database.ts'
+import { wholeOf, type EngineSpec } from '../../domain/rental.ts'
+import { asMs, at, prepareAs, type Db, type Tx } from '../platform/database.ts'
 import type { Asked, DueWork } from '../platform/due-work.ts'
 import { hasDue, leaseDue, releaseLease, type Leased, type LeaseOptions } from '../platform/lease.ts'
 import { CAPACITY_WAKE } from '../machine/machine.ts'
@@ -181,6 +181,15 @@ export async function reclaimGpus(tx: Tx, rental: Rental): Promise<EngineSpec['n
   return nodes
 }
 
+/** Claims GPUs and disk space for a rental on another machine than its own. undefined: it has too little of either. */
+export async function claimShare(tx: Tx, rental: Rental, machineId: string): Promise<number[] | undefined> {
+  const { rows } = await sql<{ indexes: number[] | null }>`
+    select claim_share(${machineId}, ${rental.gpu_count}::integer, ${wholeOf(rental.spec).storageGb}::double precision,
+      ${rental.id}::integer, ${toDate(tx.clock.now())}) as indexes`.execute(tx.db)
+  tx.wake.add(CAPACITY_WAKE)
+  return rows[0]?.indexes ?? undefined
+}
+
 /** Whether its machine can run it without GPUs, beside those that do. Locks the machine. */
 export async function hasRoomWithoutGpus(tx: Tx, { spec }: Pick<Rental, 'spec'>): Promise<boolean> {
   const { rows } = await sql<{ hasRoom: boolean | null }>`
@@ -217,4 +226,32 @@ export async function saveCreateAnswer(
     ...(externalId === null ? { create_asked_at: null } : { external_id: externalId }),
   })
   return saved ? lockRental(tx, rental.id) : undefined
+}
+
+interface OverdueRental<State> {
+  readonly id: number
+  readonly status: State
+}
+
+/** Rentals that have been in one of the states since before its time, and are not flagged yet. */
+export async function listOverdue<State extends RentalState>(
+  db: Db,
+  since: ReadonlyArray<readonly [state: State, before: Instant]>,
+  /** Engines at which a Pending rental is overdue only if it began before this. */
+  slowStarts: ReadonlyArray<readonly [driver: ProviderId, before: Instant]>,
+  /** A rental that moves to another machine is overdue only if it began before this. */
+  movedBefore: Instant,
+  limit: number,
+): Promise<Array<OverdueRental<State>>> {
+  const states = since.map(([state, before]) => sql`(status = ${sql.lit(state)} and status_since <= ${at(before)})`)
+  const [drivers, befores] = [slowStarts.map(([driver]) => driver), slowStarts.map(([, before]) => toDate(before))]
+  const names = since.map(([state]) => sql.lit(state))
+  const { rows } = await sql<OverdueRental<State>>`${prepareAs('overdue_rentals')}
+    select id, status from rental
+    where status in (${sql.join(names)}) and released_at is null and stuck_at is null and (${sql.join(states, sql` or `)})
+      and not exists (select from unnest(${drivers}::text[], ${befores}::timestamptz[]) as slow (driver, before)
+        where rental.status = 'Pending' and slow.driver = rental.driver and rental.status_since > slow.before)
+      and not (status = 'Starting' and spec ? 'movesFrom' and status_since > ${at(movedBefore)})
+    order by status_since limit ${limit}`.execute(db)
+  return rows
 }

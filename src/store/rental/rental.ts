@@ -8,7 +8,7 @@ import type { IdleRule } from '../../contract/workload.ts'
 import type { RentalState } from '../../contract/rental.ts'
 import { statesBefore, type EngineSpec, type RentalKind } from '../../domain/rental.ts'
 import type { Term } from '../../domain/term.ts'
-import { at, prepareAs, type Db, type Tx } from '../platform/database.ts'
+import { at, type Db, type Tx } from '../platform/database.ts'
 import type { DueWork } from '../platform/due-work.ts'
 import type { Tables } from '../platform/tables.ts'
 
@@ -319,31 +319,6 @@ export async function closeTerms(db: Db, now: Instant, limit: number): Promise<n
           or exists (select 1 from term later where later.rental_id = t.rental_id and later.n > t.n))
       order by t.reservation_ends_at limit ${limit})`.execute(db)
   return Number(closed.numAffectedRows ?? 0n)
-}
-
-export interface OverdueRental<State> {
-  readonly id: number
-  readonly status: State
-}
-
-/** Rentals that have been in one of the states since before its time, and are not flagged yet. */
-export async function listOverdue<State extends RentalState>(
-  db: Db,
-  since: ReadonlyArray<readonly [state: State, before: Instant]>,
-  /** Engines at which a Pending rental is overdue only if it began before this. */
-  slowStarts: ReadonlyArray<readonly [driver: ProviderId, before: Instant]>,
-  limit: number,
-): Promise<Array<OverdueRental<State>>> {
-  const states = since.map(([state, before]) => sql`(status = ${sql.lit(state)} and status_since <= ${at(before)})`)
-  const [drivers, befores] = [slowStarts.map(([driver]) => driver), slowStarts.map(([, before]) => toDate(before))]
-  const names = since.map(([state]) => sql.lit(state))
-  const { rows } = await sql<OverdueRental<State>>`${prepareAs('overdue_rentals')}
-    select id, status from rental
-    where status in (${sql.join(names)}) and released_at is null and stuck_at is null and (${sql.join(states, sql` or `)})
-      and not exists (select from unnest(${drivers}::text[], ${befores}::timestamptz[]) as slow (driver, before)
-        where rental.status = 'Pending' and slow.driver = rental.driver and rental.status_since > slow.before)
-    order by status_since limit ${limit}`.execute(db)
-  return rows
 }
 
 export interface AuditRow {

@@ -187,6 +187,15 @@ export async function insertAttachment(
     .execute()
 }
 
+export async function hasAttachments(db: Db, rentalId: number): Promise<boolean> {
+  const found = await db
+    .selectFrom('attachment')
+    .select('volume_id')
+    .where('rental_id', '=', rentalId)
+    .executeTakeFirst()
+  return found !== undefined
+}
+
 /** Marks attachments for removal: of one volume (to some rentals, or all), or of one rental. */
 export async function detach(
   tx: Tx,
