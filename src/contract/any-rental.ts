@@ -4,6 +4,7 @@ import { limits } from '../base/limits.ts'
 import { commitment } from './commitment.ts'
 import { endpoint } from './endpoint.ts'
 import { providerId } from './provider-data.ts'
+import { cpuOnlyFields } from './cpu-only.ts'
 import { detailFields, stateFields } from './rental.ts'
 import { idOrNameParams } from './rental-session.ts'
 import { gpuType, networkType, rentalKind } from './shared.ts'
@@ -14,6 +15,7 @@ const summaryFields = {
   label: z.string().nullable(),
   kind: rentalKind,
   ...stateFields,
+  ...cpuOnlyFields,
   statusReason: detailFields.statusReason,
   statusMessage: detailFields.statusMessage,
   region: z.string(),

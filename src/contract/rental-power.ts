@@ -1,6 +1,7 @@
 /** Stop, start and reboot of rentals of every kind. */
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
+import { cpuOnlyFields } from './cpu-only.ts'
 import { rentalStatus, stateFields } from './rental.ts'
 import { idOrNameParams } from './rental-session.ts'
 
@@ -14,6 +15,7 @@ const rentalPower = z
     name: z.string(),
     status: rentalStatus,
     ...stateFields,
+    ...cpuOnlyFields,
     startRequestedAt: z.string().nullable().describe('Set while it waits for free GPUs on its host'),
     movesTo: z.string().nullable().describe('Set while it starts on another machine, where its disk is copied first'),
     costPerHourUsd: z.string().describe('Price while it runs with its GPUs'),

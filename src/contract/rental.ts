@@ -36,6 +36,7 @@ import {
   volumeLabel,
 } from './shared.ts'
 import { rentalStates, rentalTypes } from './choices.ts'
+import { cpuOnlyFields } from './cpu-only.ts'
 
 export const rentalStatus = z.enum(['Failed', 'Pending', 'Running', 'Terminating', 'Terminated', 'Unknown'])
 export type RentalStatus = z.infer<typeof rentalStatus>
@@ -51,8 +52,6 @@ const priceOrNull = z.string().nullable()
 export const stateFields = {
   state: rentalState.describe('State of the rental; `status` has no values for Stopping, Stopped and Starting'),
   actions: z.array(rentalAction).describe('Operations that are possible in this state'),
-  cpuOnly: z.boolean().describe('It starts or runs without its GPUs, for `cpuOnlyCostPerHourUsd`'),
-  cpuOnlyCostPerHourUsd: priceOrNull.describe('Price while it runs without its GPUs; null: it cannot be stopped'),
 }
 
 export const rentalType = z.enum(rentalTypes)
@@ -167,6 +166,7 @@ const activeVirtualMachineRental = z
 
 /** Details of a rental, of every kind. */
 export const detailFields = {
+  ...cpuOnlyFields,
   statusReason: z
     .string()
     .nullable()

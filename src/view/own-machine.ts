@@ -39,6 +39,7 @@ type Rental = Reply<'listVirtualMachineRentals'>[number] | Reply<'listBareMetalR
 type AnyRental = Reply<'listAnyRentals'>['rentals'][number]
 
 export function machineOfRental(rental: Rental): OwnMachine {
+  const powered: Powered = 'cpuOnly' in rental ? rental : {}
   return {
     kind: rental.rentalType,
     id: String(rental.id),
@@ -46,9 +47,9 @@ export function machineOfRental(rental: Rental): OwnMachine {
     label: rental.label,
     status: rental.state,
     actions: rental.actions,
-    gpus: gpusNow(rental, gpusLabel(rental.gpuCount, rental.gpuType.toUpperCase())),
+    gpus: gpusNow(powered, gpusLabel(rental.gpuCount, rental.gpuType.toUpperCase())),
     region: rental.region,
-    pricePerHour: cpuOnlyPrice(rental) ?? usdFromNumber(rental.currentTerm.costPerHour) ?? zeroUsd,
+    pricePerHour: cpuOnlyPrice(powered) ?? usdFromNumber(rental.currentTerm.costPerHour) ?? zeroUsd,
     createdAt: rental.createdAt,
     startedAt: rental.startedAt,
     ssh: rental.state === 'Running' ? safeSsh(rental.providerData.sshNetworking?.[0]) : undefined,
@@ -87,15 +88,16 @@ export function machineOfAny(one: AnyRental): CostedMachine {
   }
 }
 
-type Powered = Pick<AnyRental, 'cpuOnly' | 'cpuOnlyCostPerHourUsd'>
+/** The given lists do not have it. */
+type Powered = Partial<Pick<AnyRental, 'cpuOnly' | 'cpuOnlyCostPerHourUsd'>>
 
 /** `0 of 8 × H100` while it runs without them. */
-function gpusNow({ cpuOnly }: Powered, gpus: string): string {
+function gpusNow({ cpuOnly = false }: Powered, gpus: string): string {
   return cpuOnly ? `0 of ${gpus}` : gpus
 }
 
 /** undefined: it has its GPUs. */
-function cpuOnlyPrice({ cpuOnly, cpuOnlyCostPerHourUsd: price }: Powered): NanoUsd | undefined {
+function cpuOnlyPrice({ cpuOnly = false, cpuOnlyCostPerHourUsd: price = null }: Powered): NanoUsd | undefined {
   return cpuOnly && price !== null ? usd(price) : undefined
 }
 

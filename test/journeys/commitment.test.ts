@@ -75,6 +75,9 @@ describe('a reserved order', () => {
       discountPercentage: 18,
       totalUsd: formatUsd(totalOf(QUARTER, 90)),
       holdUsd: formatUsd(totalOf(QUARTER, 90)),
+      diskGb: 50,
+      // A reserved rental cannot be stopped.
+      stoppedCostPerHourUsd: null,
       earlyEndRates: [
         { completedDays: 0, costPerHourUsd: formatUsd(ON_DEMAND) },
         { completedDays: 30, costPerHourUsd: formatUsd(MONTH) },

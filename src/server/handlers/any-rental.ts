@@ -21,7 +21,7 @@ import { listRentals, readTerms, type Rental } from '../../store/rental/rental.t
 import { badCursor, decodeIdCursor, pageOf, rowsToAsk } from '../http/cursor.ts'
 import type { Handlers } from '../http/handler.ts'
 import { readDetailFacts, readRelayedPorts } from './rental-facts.ts'
-import { stateFields } from './rental-state.ts'
+import { cpuOnlyFields, stateFields } from './rental-state.ts'
 import { commitmentOnWire, detailFields, portMappings, statusMessage } from './rental-view.ts'
 
 export const anyRentalHandlers = {
@@ -82,6 +82,7 @@ async function readSummaries(app: App, rentals: readonly Rental[]): Promise<Summ
     const onWire = {
       ...placeFields(rental, machine?.simulation ?? null),
       ...stateFields(app, rental, term),
+      ...cpuOnlyFields(app, rental, term),
       statusReason: rental.status_reason,
       statusMessage: statusMessage(rental, messages.get(rentalTag(app, rental)), []),
       pricePerHourUsd: formatUsd(term.costPerHour),

@@ -10,7 +10,7 @@ import { wireStatus } from '../../domain/rental.ts'
 import { transact, type Tx } from '../../store/platform/database.ts'
 import type { Rental } from '../../store/rental/rental.ts'
 import type { Handlers } from '../http/handler.ts'
-import { stateFields, stoppedCost } from './rental-state.ts'
+import { cpuOnlyFields, stateFields, stoppedCost } from './rental-state.ts'
 
 export const rentalPowerHandlers = {
   stopRental: (app, { actor, params }) =>
@@ -36,6 +36,7 @@ async function showPower(app: App, tx: Tx, result: Result<Rental>) {
     name: rental.name,
     status: wireStatus(rental.status),
     ...stateFields(app, rental, term),
+    ...cpuOnlyFields(app, rental, term),
     startRequestedAt: formatInstantOrNull(rental.start_requested_at),
     movesTo: rental.spec.movesFrom === undefined ? null : (rental.spec.nodes[0]?.machineId ?? null),
     costPerHourUsd: formatUsd(term.costPerHour),

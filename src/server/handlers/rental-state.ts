@@ -7,12 +7,14 @@ import type { Term } from '../../domain/term.ts'
 import type { Rental } from '../../store/rental/rental.ts'
 
 export function stateFields(app: App, rental: Rental, term: Term) {
-  const powers = powersOf(app, rental, term)
+  return { state: rental.status, actions: actionsOf(rental.status, powersOf(app, rental, term)) }
+}
+
+export function cpuOnlyFields(app: App, rental: Rental, term: Term) {
+  const { stop } = powersOf(app, rental, term)
   return {
-    state: rental.status,
-    actions: actionsOf(rental.status, powers),
     cpuOnly: rental.cpu_nano_per_hour !== null,
-    cpuOnlyCostPerHourUsd: powers.stop ? formatUsd(cpuOnlyPriceOf(app, rental, term)) : null,
+    cpuOnlyCostPerHourUsd: stop ? formatUsd(cpuOnlyPriceOf(app, rental, term)) : null,
   }
 }
 

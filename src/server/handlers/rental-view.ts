@@ -24,7 +24,7 @@ import type { Rental } from '../../store/rental/rental.ts'
 import { withDefaults } from '../../store/platform/stored-json.ts'
 import type { AttachedVolume, Volume } from '../../store/volume/volume.ts'
 import { shareOf } from '../../app/rental/rental-power.ts'
-import { stateFields, stoppedCost } from './rental-state.ts'
+import { cpuOnlyFields, stateFields, stoppedCost } from './rental-state.ts'
 
 export function rentalRecord(app: App, rental: Rental): RentalRecord {
   return {
@@ -230,6 +230,7 @@ export function detailFields(app: App, rental: Rental, term: Term, facts: Detail
     terminateRequestedAt: formatInstantOrNull(rental.terminate_requested_at),
     autoTerminateAt: formatInstantOrNull(rental.auto_terminate_at),
     startRequestedAt: formatInstantOrNull(rental.start_requested_at),
+    ...cpuOnlyFields(app, rental, term),
     stoppedCostPerHourUsd: stoppedCost(app, rental, term),
     spendingLimitUsd: rental.spending_limit_nano === null ? null : formatUsd(rental.spending_limit_nano),
     stopAt: formatInstantOrNull(rental.stop_at),
