@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { limits } from '../src/base/limits.ts'
 import { api, type OperationId } from '../src/contract/api.ts'
 import { isInference, type Endpoint } from '../src/contract/endpoint.ts'
-import { v1Form, v2Form, type ErrorForm, type InputPart } from '../src/contract/error-form.ts'
+import { errorFormOf, v1Form, v2Form, type ErrorForm, type InputPart } from '../src/contract/error-form.ts'
 import { eachOf } from '../src/reconcile/loop.ts'
 import { examples, makeOwned, type Example, type Owned } from './harness/examples.ts'
 import { fingerprint, type Fingerprint } from './harness/fingerprint.ts'
@@ -60,7 +60,8 @@ function call(operation: OperationId, change: Example, headers: Record<string, s
 }
 
 /** What the error says in every form. */
-function verdictOf({ errorForm }: Endpoint, { status, body }: Reply, part: InputPart) {
+function verdictOf(endpoint: Endpoint, { status, body }: Reply, part: InputPart) {
+  const errorForm = errorFormOf(endpoint)
   if (errorForm === v2Form) {
     const paths = (body.issues ?? []).map((issue: { path: unknown }) => JSON.stringify(issue.path))
     return { status, title: [body.code, body.message], paths: [...new Set(paths)] }
@@ -74,7 +75,8 @@ function verdictOf({ errorForm }: Endpoint, { status, body }: Reply, part: Input
   return { status, title: [body.object, body.type, body.code, body.error?.code], paths: [...new Set(paths)] }
 }
 
-function expectedOf({ errorForm }: Endpoint, paths: ReadonlyArray<Fault['path']>, malformed: boolean) {
+function expectedOf(endpoint: Endpoint, paths: ReadonlyArray<Fault['path']>, malformed: boolean) {
+  const errorForm = errorFormOf(endpoint)
   const texts = paths.map((path) => JSON.stringify(path))
   if (errorForm === v2Form) return { status: 400, title: ['BAD_REQUEST', 'Input validation failed'], paths: texts }
   if (errorForm !== v1Form) return { status: statusOfInvalid(errorForm, malformed), title: [true], paths: [] }
@@ -164,7 +166,7 @@ describe('rejects an unreadable body before validating it', () => {
     const deep = `{"deep":${'['.repeat(30_000)}${']'.repeat(30_000)}}`
     const cases: ReadonlyArray<[what: string, body: string, headers: Record<string, string>, status: number]> = [
       ['bad JSON', '{"a":', {}, 400],
-      ['nothing', '', {}, statusOfInvalid(endpoint.errorForm, true)],
+      ['nothing', '', {}, statusOfInvalid(errorFormOf(endpoint), true)],
       ['a wrong type', '{}', { 'Content-Type': 'text/plain' }, 415],
       ['a form', 'a=1', { 'Content-Type': 'application/x-www-form-urlencoded' }, 415],
       ['too large', JSON.stringify('x'.repeat(most)), {}, 413],
@@ -177,7 +179,7 @@ describe('rejects an unreadable body before validating it', () => {
     for (const [what, body, headers, status] of cases) {
       const reply = await call(operation, { body }, headers)
       expect([what, reply.status, reply.body]).toEqual([what, status, reply.body])
-      expect(endpoint.errorForm.schemaOf(status).strict().safeParse(reply.body).error?.issues ?? []).toEqual([])
+      expect(errorFormOf(endpoint).schemaOf(status).strict().safeParse(reply.body).error?.issues ?? []).toEqual([])
       expect(reply.headers.get('x-request-id')).toMatch(/^req_/)
     }
   })

@@ -3,7 +3,7 @@
  * typed client, the OpenAPI descriptions, the reference at /docs and the authorisation tests.
  */
 import type { z } from 'zod'
-import { errorForms, type ErrorForm, type Family } from './error-form.ts'
+import type { ErrorForm, Family } from './error-form.ts'
 
 export const scopes = [
   'inference',
@@ -61,7 +61,7 @@ export interface Endpoint<
   /** Statuses of this operation besides 200. Any path can return 413, 415, 429 and 503, and 404 for an unknown path. */
   readonly errors: readonly ErrorStatus[]
   /** How they are written: as in its family, unless its protocol has a form of its own. */
-  readonly errorForm: ErrorForm
+  readonly errorForm?: ErrorForm
   readonly params?: Params
   readonly query?: Query
   readonly body?: Body
@@ -75,7 +75,7 @@ export interface Endpoint<
   readonly idempotent?: true
 }
 
-type EndpointInput<E extends Endpoint> = Omit<E, 'answers' | 'errorForm'> & Partial<Pick<E, 'answers' | 'errorForm'>>
+type EndpointInput<E extends Endpoint> = Omit<E, 'answers'> & Partial<Pick<E, 'answers'>>
 
 export const tags = [
   'Rentals',
@@ -104,7 +104,7 @@ export function endpoint<
 >(
   value: EndpointInput<Endpoint<Params, Query, Body, Response, Chunk, Answers>>,
 ): Endpoint<Params, Query, Body, Response, Chunk, Answers> {
-  return { answers: 'json' as Answers, errorForm: errorForms[value.family], ...value }
+  return { answers: 'json' as Answers, ...value }
 }
 
 export function contentTypeOf({ answers }: Pick<Endpoint, 'answers'>): (typeof contentTypes)[AnswerKind] {

@@ -89,6 +89,17 @@ function describeFirst(part: InputPart, [first]: readonly InputIssue[]): string 
 
 export const errorForms: Readonly<Record<Family, ErrorForm>> = { v1: v1Form, v2: v2Form }
 
+/** Asked for by the server alone: its schemas would double what a command or the console loads first. */
+export function errorFormOf({
+  family,
+  errorForm,
+}: {
+  readonly family: Family
+  readonly errorForm?: ErrorForm
+}): ErrorForm {
+  return errorForm ?? errorForms[family]
+}
+
 const NO_SUCH_INSTANCE = 105
 
 const v1Types: Readonly<Record<number, string>> = {

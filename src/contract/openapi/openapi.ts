@@ -3,6 +3,7 @@
  * whole service. The order of the table keeps diffs small.
  */
 import type { z } from 'zod'
+import { errorFormOf } from '../error-form.ts'
 import { limits } from '../../base/limits.ts'
 import { api } from '../api.ts'
 import { contentTypeOf, isInference, tags, type Endpoint, type Tag } from '../endpoint.ts'
@@ -203,7 +204,7 @@ function describeError(endpoint: Endpoint, status: number, schemas: SchemaWriter
   return {
     description: statusMeanings[status] ?? '',
     headers: answerHeaders(endpoint),
-    content: { 'application/json': { schema: schemas.write(endpoint.errorForm.schemaOf(status), 'output') } },
+    content: { 'application/json': { schema: schemas.write(errorFormOf(endpoint).schemaOf(status), 'output') } },
   }
 }
 
@@ -222,7 +223,7 @@ export function statusesAnywhere(endpoint: Endpoint): AnywhereStatus[] {
 }
 
 function sharedResponseName(endpoint: Endpoint, status: AnywhereStatus): string {
-  const { name } = endpoint.errorForm
+  const { name } = errorFormOf(endpoint)
   const form = name === 'v1' && isInference(endpoint) ? 'inference' : name
   return `${form === 'v2' ? '' : `${form}.`}${v2Codes[status]}`
 }

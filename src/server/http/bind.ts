@@ -8,7 +8,7 @@ import { limits } from '../../base/limits.ts'
 import { fail, type Result } from '../../contract/result.ts'
 import { api, type OperationId } from '../../contract/api.ts'
 import { isInference, type Endpoint } from '../../contract/endpoint.ts'
-import type { ErrorPage } from '../../contract/error-form.ts'
+import { errorFormOf, type ErrorPage } from '../../contract/error-form.ts'
 import { admitHead, type Admitted } from './access.ts'
 import { answers, send, type AnswerOptions, type Call } from './answer.ts'
 import { failurePage } from './error-page.ts'
@@ -69,11 +69,11 @@ function readInput(
   request: FastifyRequest,
 ): { ok: true; input: Call['input'] } | { ok: false; page: ErrorPage } {
   const params = validate(endpoint.params, paramsOf(endpoint, request.params))
-  if (!params.ok) return { ok: false, page: endpoint.errorForm.writeInvalid('path', params.issues) }
+  if (!params.ok) return { ok: false, page: errorFormOf(endpoint).writeInvalid('path', params.issues) }
   const query = validate(endpoint.query, request.query)
-  if (!query.ok) return { ok: false, page: endpoint.errorForm.writeInvalid('query', query.issues) }
+  if (!query.ok) return { ok: false, page: errorFormOf(endpoint).writeInvalid('query', query.issues) }
   const body = validate(endpoint.body, request.body)
-  if (!body.ok) return { ok: false, page: endpoint.errorForm.writeInvalid('body', body.issues) }
+  if (!body.ok) return { ok: false, page: errorFormOf(endpoint).writeInvalid('body', body.issues) }
   return { ok: true, input: { params: params.value, query: query.value, body: body.value } }
 }
 

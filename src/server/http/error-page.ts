@@ -5,12 +5,12 @@ import type { FailureKind } from '../../contract/reason/reason-entry.ts'
 import { reasons } from '../../contract/reason/reasons.ts'
 import type { ReasonEntry } from '../../contract/reason/reason-entry.ts'
 import type { V2Status } from '../../contract/error.ts'
-import { errorForms, type ErrorPage, type Family } from '../../contract/error-form.ts'
+import { errorFormOf, errorForms, type ErrorPage, type Family } from '../../contract/error-form.ts'
 import type { Endpoint } from '../../contract/endpoint.ts'
 
 export function failurePage(endpoint: Endpoint, failure: Failure): ErrorPage {
   const byKind = endpoint.family === 'v1' ? v1Status(failure.kind) : v2Status(failure.kind, endpoint)
-  return endpoint.errorForm.write({ ...failure, status: fixedStatus(failure) ?? byKind })
+  return errorFormOf(endpoint).write({ ...failure, status: fixedStatus(failure) ?? byKind })
 }
 
 /** For a failure before any operation is known. */
