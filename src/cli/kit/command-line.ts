@@ -65,7 +65,7 @@ function listOf(group: Command): Command | undefined {
 }
 
 function takesArguments(command: Command): boolean {
-  return command.registeredArguments.length + (listOf(command)?.registeredArguments.length ?? 0) > 0
+  return command.registeredArguments.length > 0 || listOf(command)?.registeredArguments.at(0)?.required === false
 }
 
 function takesNextWord(path: readonly Command[], flag: string): boolean {

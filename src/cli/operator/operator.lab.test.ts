@@ -85,8 +85,8 @@ describe('accounts', () => {
   test('shows an account, changes it with a reason, suspends and resumes it', async () => {
     const { id, key } = await cli.server.account({ usd: '12.5' })
     const shown = await inTerminal('accounts', 'show', id)
-    expect(shown).toContain('Balance       $12.50\n')
-    expect(shown).toContain('Platform fee  none, not a supplier\n')
+    expect(shown).toContain('Balance          $12.50\n')
+    expect(shown).toContain('Platform fee     none, not a supplier\n')
     expect(shown).toMatch(/^GPUs in use +256$/m)
     expect(shown).toContain('\nNo rentals yet.\n')
     expect(shown).toMatch(/balance\.purchase +\$12\.50\n +by \w+: for the test\n/)
