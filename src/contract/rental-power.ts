@@ -5,7 +5,7 @@ import { cpuOnlyFields } from './cpu-only.ts'
 import { rentalStatus, stateFields } from './rental.ts'
 import { idOrNameParams } from './rental-session.ts'
 
-/** What a start does if the host has too few free GPUs. */
+/** A start chooses one of these if the host has too few free GPUs. */
 const ifNoGpu = z.enum(['fail', 'wait', 'cpuOnly', 'move'])
 export type IfNoGpu = z.infer<typeof ifNoGpu>
 

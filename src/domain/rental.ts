@@ -147,7 +147,7 @@ export interface EngineSpec {
   readonly gpuCount: number
   readonly networkType: NetworkType
   readonly nodes: readonly NodeClaim[]
-  /** Where its disk is while it starts on another machine. */
+  /** The machine that has its disk while it starts on another one. */
   readonly movesFrom?: NodeClaim & { readonly clusterName: string }
   /** Of one node. */
   readonly resources: { cpuModel: string; cpuCount: number; ramGb: number; storageGb: number }
@@ -166,10 +166,10 @@ export interface EngineSpec {
   readonly providerAccount?: string
 }
 
-/** What a machine has of its host. */
+/** The part of its host that a machine has. */
 export type Share = Pick<EngineSpec, 'nodes' | 'resources'>
 
-/** Of a rental that runs without its GPUs: enough to fetch files, and little enough for its neighbors. */
+/** A rental without its GPUs has enough to fetch files, and little enough for its neighbors. */
 const CPUS_WITHOUT_GPUS = 2
 const RAM_GB_WITHOUT_GPUS = 4
 

@@ -179,7 +179,7 @@ export class Gateway {
 
 export interface ClientRequest {
   readonly dialect: Dialect
-  /** As the client wrote it, without the schema's defaults: an engine has its own. */
+  /** The client's own text, without the schema's defaults: an engine has its own. */
   readonly body: JsonObject
   readonly bodyBytes: number
 }

@@ -5,13 +5,13 @@ import { hourlyPrice } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import type { Template } from './template.tsx'
 
-/** As offers of both kinds have it. undefined: an older server. */
+/** Offers of both kinds have these fields. undefined: an older server. */
 interface Offered {
   readonly stoppedDiskUsdPerGbMonth?: string | null | undefined
 }
 
 export interface DiskChoice {
-  /** What the GPUs come with: the largest size. */
+  /** The share that comes with the GPUs is the largest size. */
   readonly shareGb: number
   /** The size if none is typed. */
   readonly defaultGb: number

@@ -97,7 +97,7 @@ function StopDialog({ machine, onClose }: DialogProps) {
   )
 }
 
-/** What to do if the GPUs of its host are in use. */
+/** The choices for a start while the GPUs of its host are in use. */
 const ifNoGpuChoices = [
   { value: 'fail', label: 'Tell me', detail: 'It stays stopped.' },
   { value: 'wait', label: 'Wait for free GPUs', detail: 'It starts as soon as they are free.' },

@@ -96,7 +96,7 @@ function Age({ since }: { since: string }) {
   return <span className="whitespace-nowrap">{span(useNow() - Date.parse(since))}</span>
 }
 
-/** What is charged now: these rows add up to the hourly spend. */
+/** Rows show what is charged now, so they add up to the hourly spend. */
 function HourlyCost({ machine }: { machine: CostedMachine }) {
   const { currentCostPerHour: now, pricePerHour: price, status } = machine
   return (

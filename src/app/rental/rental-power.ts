@@ -62,7 +62,7 @@ export function stoppedPriceOf(
   )
 }
 
-/** What it costs while it runs without its GPUs: as shown when it was started so, else what that would cost now. */
+/** The price while it runs without its GPUs: the one shown at that start, else the one that a start would have now. */
 export function cpuOnlyPriceOf(
   app: App,
   rental: Pick<Rental, 'spec' | 'status' | 'stopped_nano_per_hour' | 'cpu_nano_per_hour'>,

@@ -36,7 +36,7 @@ export interface AnswerStream {
   readonly fail: (error: StreamError) => string
 }
 
-/** What the engine has sent so far. */
+/** The part of the answer that the engine has sent so far. */
 export interface EngineProgress {
   /** The engine has sent its last event. */
   readonly done: boolean

@@ -16,7 +16,7 @@ const archiveHead = z.object({
   /** About the size of all parts. */
   bytes: z.number().min(0),
   layers: z.array(z.string()),
-  /** Where the image has volumes. Each is a part after the image, in this order. */
+  /** Paths of the image's volumes. Each is a part after the image, in this order. */
   volumePaths: z.array(z.string()).max(100),
 })
 export type ArchiveHead = z.output<typeof archiveHead>

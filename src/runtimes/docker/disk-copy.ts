@@ -196,13 +196,13 @@ export class DiskCopies {
 async function* inTime(stream: Readable): AsyncGenerator<Buffer> {
   const chunks = stream[Symbol.asyncIterator]() as AsyncIterator<Buffer>
   for (;;) {
-    const late = setTimeout(() => stream.destroy(new Error('The other host sends nothing.')), STALL_MS)
+    const stallTimer = setTimeout(() => stream.destroy(new Error('The other host sends nothing.')), STALL_MS)
     try {
       const next = await chunks.next()
       if (next.done === true) return
       yield next.value
     } finally {
-      clearTimeout(late)
+      clearTimeout(stallTimer)
     }
   }
 }

@@ -126,7 +126,7 @@ interface Cost {
   readonly perHour: NanoUsd
 }
 
-/** As the balance counts them (`readStanding`), so that the sums agree. */
+/** Counts costs in the way of the balance (`readStanding`), so that the sums agree. */
 async function readCosts(app: App, rentals: readonly Rental[]): Promise<Map<number, Cost>> {
   const { db } = app.database
   const ids = rentals.map(({ id }) => id)

@@ -1,4 +1,4 @@
-/** What drivers show compared with the database, over HTTP, for operators. */
+/** Compares what drivers show with the database, over HTTP, for operators. */
 import { ok } from '../../contract/result.ts'
 import { compareEngine } from '../../app/supply/engine-audit.ts'
 import type { Driver } from '../../drivers/driver.ts'

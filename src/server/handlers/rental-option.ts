@@ -72,12 +72,12 @@ function findOption(
 type ShownOptions = ResponseOf<Api['listRentalOptions']>
 
 /** Rendered once for each read: one read serves many requests. */
-const shown = new WeakMap<readonly RentalOption[], ShownOptions>()
+const renderedOptions = new WeakMap<readonly RentalOption[], ShownOptions>()
 
 function showOptions(options: readonly RentalOption[]): ShownOptions {
-  const known = shown.get(options)
-  if (known !== undefined) return known
-  const made = renderOnce(
+  const previous = renderedOptions.get(options)
+  if (previous !== undefined) return previous
+  const rendered = renderOnce(
     options.map(({ stoppedDiskPerGbMonth: diskPrice, ...option }) => ({
       ...option,
       region: option.region as Region,
@@ -86,6 +86,6 @@ function showOptions(options: readonly RentalOption[]): ShownOptions {
       ethernetVariant: option.ethernetVariant ?? undefined,
     })),
   )
-  shown.set(options, made)
-  return made
+  renderedOptions.set(options, rendered)
+  return rendered
 }

@@ -185,7 +185,7 @@ async function check(options: SessionSocketsOptions, request: IncomingMessage, i
   return { ok: true, caller: caller.value, tty, start }
 }
 
-/** As `admit` in server/http/access.ts, for upgrade requests. */
+/** Does for upgrade requests what `admit` in server/http/access.ts does for the others. */
 async function admit(options: SessionSocketsOptions, request: IncomingMessage): Promise<Result<Authenticated>> {
   const { authenticator, rates, trustedProxy, app } = options
   const limited = (limit: number, resetAt: number): Failure =>

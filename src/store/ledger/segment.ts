@@ -261,7 +261,7 @@ export async function listSegments(db: Db, rentalId: number): Promise<Segment[]>
   return db.selectFrom('segment').selectAll().where('rental_id', '=', rentalId).orderBy('started_at').execute()
 }
 
-/** By rental, in the order of time. */
+/** The segments of each rental, in the order of time. */
 export async function listSegmentsOf(db: Db, rentalIds: readonly number[]): Promise<Map<number, Segment[]>> {
   if (rentalIds.length === 0) return new Map()
   const rows = await db

@@ -185,7 +185,7 @@ export function isOfSupplier(supplierId: string | null) {
 export async function listFleet(
   db: Db,
   query: {
-    /** As in `isOfSupplier`. */
+    /** The rule is that of `isOfSupplier`. */
     supplierId?: string | null
     q?: string | undefined
     offering?: Machine['offering'] | undefined

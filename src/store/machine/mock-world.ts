@@ -41,7 +41,7 @@ interface Volume extends Resource {
 /** Kept in memory; beyond that they are read anew. */
 const MAX_SPECS = 100_000
 const MAX_NEW_SPECS = 1_000
-/** As for rentals (store/rental/rental-engine.ts). */
+/** Works like that of rentals (store/rental/rental-engine.ts). */
 const MACHINES_PER_TEXT = 1_000
 
 /** As JSON, which takes less memory: the spec of a machine that runs is rarely asked for. */
