@@ -10,14 +10,8 @@ import type { App, ReplicaStart } from '../app/app.ts'
 import { recordDeploymentEvent, tellDeploymentEvent } from '../app/serving/deployment-event.ts'
 import { chargeLongStarts } from '../app/serving/free-start.ts'
 import { balanceHouse } from '../app/money/house.ts'
-import {
-  containerOf,
-  drainReplica,
-  endReplica,
-  explainReplica,
-  finishRollout,
-  startReplica,
-} from '../app/serving/replica.ts'
+import { drainReplica, endReplica, explainReplica, finishRollout, startReplica } from '../app/serving/replica.ts'
+import { containerOf } from '../domain/replica-plan.ts'
 import { decideScale, type ServingDemand } from '../domain/scaling.ts'
 import {
   affordableReplicas,

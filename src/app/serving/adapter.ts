@@ -6,10 +6,10 @@
 import { limits } from '../../base/limits.ts'
 import { fail, failField, ok, type Result } from '../../contract/result.ts'
 import type { ServedAdapter } from '../../domain/recipe.ts'
+import { adapterModel } from '../../domain/replica-plan.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import type { ManagedDeployment } from '../../store/serving/managed-deployment.ts'
 import * as store from '../../store/model/model.ts'
-import { adapterModel } from './replica.ts'
 
 /** Adds the models of a version's adapters, and changes who may use them. */
 export async function setAdapters(

@@ -2,9 +2,10 @@
 import { randomId } from '../../base/id.ts'
 import { limits } from '../../base/limits.ts'
 import type { DeploymentSettings, DeploymentSpec } from '../../contract/managed-deployment.ts'
-import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
+import { fail, failField, ok, type Result } from '../../contract/result.ts'
 import type { AuditAction } from '../../domain/audit.ts'
 import type { ModelKind } from '../../domain/inference.ts'
+import { containerOf } from '../../domain/replica-plan.ts'
 import { initialScaling } from '../../domain/scaling.ts'
 import { writeAudit } from '../../store/platform/audit.ts'
 import type { Db, Tx } from '../../store/platform/database.ts'
@@ -14,7 +15,7 @@ import type { Actor } from '../app.ts'
 import { recordDeploymentEvent } from './deployment-event.ts'
 import { HOUSE_ACCOUNT } from '../money/house.ts'
 import { setAdapters } from './adapter.ts'
-import { containerOf, listCandidates, whyNoMachine } from './replica.ts'
+import { refuseSimulated } from './replica.ts'
 
 export interface NewDeployment {
   readonly name?: string | undefined
@@ -66,7 +67,7 @@ export async function createManagedDeployment(
   const { name: model, kind, isNew } = served.value
   const container = containerOf({ model, kind, is_public: isPublic, account_id: accountId }, input.spec, 'checked')
   if (!container.ok) return container
-  const refused = await refuseSimulated(tx, input.spec)
+  const refused = await refuseSimulated(tx.db, input.spec)
   if (refused !== undefined) return refused
   const id = randomId('srv')
   await store.insertManaged(tx, {
@@ -87,13 +88,6 @@ export async function createManagedDeployment(
   recordDeploymentEvent(tx, made, 'deployment.created', { recipe: input.spec.recipe.name })
   await audit(tx, actor, made, 'managed_deployment.create')
   return ok(made)
-}
-
-/** A deployment may wait for free GPUs, but simulated machines never run it. */
-async function refuseSimulated(tx: Tx, spec: DeploymentSpec): Promise<Failure | undefined> {
-  if ((await listCandidates(tx.db, spec)).length > 0) return undefined
-  const why = await whyNoMachine(tx.db, spec)
-  return why.reason === 'only_simulated_machines' ? why : undefined
 }
 
 function isUpsideDown({ replicas }: DeploymentSettings): boolean {
@@ -178,7 +172,7 @@ export async function rolloutManagedDeployment(
   const spec = { ...before.spec, ...change.spec }
   const container = containerOf(before, spec, 'checked')
   if (!container.ok) return container
-  const refused = change.spec.gpus === undefined ? undefined : await refuseSimulated(tx, spec)
+  const refused = change.spec.gpus === undefined ? undefined : await refuseSimulated(tx.db, spec)
   if (refused !== undefined) return refused
   const adapters = await setAdapters(tx, { ...before, spec }, container.value.adapters)
   if (!adapters.ok) return adapters

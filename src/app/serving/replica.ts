@@ -6,12 +6,12 @@ import { costOfSpan, nanoUsdOf, usd, type NanoUsd } from '../../base/money.ts'
 import type { DeploymentSpec } from '../../contract/managed-deployment.ts'
 import { fail, failField, type Failure, type Result } from '../../contract/result.ts'
 import { HOLD_COVERS_MS } from '../../domain/metering.ts'
-import { gpuRamMibFor, whyTooLarge } from '../../domain/model-memory.ts'
+import { gpuRamMibFor } from '../../domain/model-memory.ts'
 import type { InstanceOrder } from '../../domain/order.ts'
-import { replicaOf, type ReplicaContainer } from '../../domain/recipe.ts'
-import { AVOIDED_FACTOR, avoidedMachines, rankForReplica, type ReplicaRank } from '../../domain/replica-rank.ts'
+import type { ReplicaContainer } from '../../domain/recipe.ts'
+import { containerOf, describeGpus, planReplica, type ReplicaCandidate } from '../../domain/replica-plan.ts'
+import { AVOIDED_FACTOR, avoidedMachines, type ReplicaRank } from '../../domain/replica-rank.ts'
 import type { ReplicaEnd } from '../../domain/serving.ts'
-import { pricePerHour } from '../../domain/term.ts'
 import { hasDownloads } from '../../drivers/driver.ts'
 import { undoOnFailure, type Db, type Tx } from '../../store/platform/database.ts'
 import { listCheapest, type ListedMachine } from '../../store/machine/listed-machine.ts'
@@ -34,42 +34,34 @@ const MAX_ATTEMPTS = 16
 const BYTES_PER_MIB = 1_048_576
 const KEY_BYTES = 24
 
-/** Orders a replica of a locked deployment on the best machine that fits. `others`: its replicas that live already. */
+/** Orders a replica of a locked deployment on the best machine that fits. `living`: the replicas that it has. */
 export async function startReplica(
   app: App,
   tx: Tx,
   deployment: ManagedDeployment,
   version: number,
-  others: readonly Replica[],
+  living: readonly Replica[],
 ): Promise<Result<Rental>> {
-  const found = await readVersion(tx.db, deployment.id, version)
-  if (found === undefined) throw new Error(`deployment ${deployment.id} has no version ${version}`)
-  const { spec } = found
+  const row = await readVersion(tx.db, deployment.id, version)
+  if (row === undefined) throw new Error(`deployment ${deployment.id} has no version ${version}`)
+  const { spec } = row
   const key = randomBytes(KEY_BYTES).toString('base64url')
   const container = containerOf(deployment, spec, key)
   if (!container.ok) return container
-  const left = budgetLeft(deployment, others)
-  const wanted = { gpus: gpusText(spec), where: 'on the marketplace' }
-  const isWaiting = !deployment.in_place && others.some((one) => one.version !== version)
-  let outcome: Result<Rental> = isWaiting ? fail('no_spare_gpus', wanted) : await whyNoMachine(tx.db, spec)
-  let beyondBudget: Result<Rental> | undefined
-  const needsDownloads = container.value.weights !== null || spec.recipe.name === 'berth-engine'
   const past = await listPastStarts(tx.db, deployment.id, version)
-  const rank = { occupied: others.map(({ node }) => node), past, now: tx.clock.now() }
-  for (const machine of await listCandidates(tx.db, spec, rank)) {
-    if (needsDownloads && !hasDownloads(app.drivers.get(machine.driver), machine.cluster_name)) continue
-    const cost = pricePerHour(machine.price_nano_per_gpu_hour ?? nanoUsdOf(0n), spec.gpus.count)
-    if (left !== null && cost > left) {
-      beyondBudget ??= fail('hourly_budget', { costPerHour: cost, left })
+  const { hourlyBudgetUsd } = deployment.settings
+  const hourlyBudget = hourlyBudgetUsd === null ? null : usd(hourlyBudgetUsd)
+  const request = { model: deployment.model, spec, container: container.value, hourlyBudget, living, past }
+  const now = tx.clock.now()
+  const plan = planReplica(request, await listCandidates(app, tx.db, spec, { past, now }), now)
+  let outcome: Result<Rental> | undefined
+  for (const choice of plan.choices) {
+    if (!choice.ok) {
+      outcome = choice
       continue
     }
-    const memory = { gpuCount: spec.gpus.count, gpuRamMib: machine.gpu_ram_mib, ramGb: ramOf(machine, spec) }
-    const tooLarge = whyTooLarge(deployment.model, spec.recipe, memory)
-    if (tooLarge !== undefined) {
-      outcome = tooLarge
-      continue
-    }
-    outcome = await undoOnFailure(tx, () => order(app, tx, deployment, spec, container.value, machine, cost))
+    const { machine, costPerHour } = choice.value
+    outcome = await undoOnFailure(tx, () => order(app, tx, deployment, spec, container.value, machine, costPerHour))
     if (outcome.ok) {
       await keep(app, tx, deployment, version, container.value, outcome.value, key)
       return outcome
@@ -77,89 +69,64 @@ export async function startReplica(
     // Another machine may have a larger disk.
     if (outcome.kind !== 'no_capacity' && outcome.reason !== 'disk_too_large') return outcome
   }
-  return beyondBudget ?? outcome
+  const failure = plan.overBudget ?? outcome
+  if (failure !== undefined) return failure
+  const waitsForOthers = !deployment.in_place && living.some((one) => one.version !== version)
+  return waitsForOthers
+    ? fail('no_spare_gpus', { gpus: describeGpus(spec), where: 'on the marketplace' })
+    : whyNoMachine(tx.db, spec)
 }
 
-/** The name of its model. A private one starts with the account, like that of the deployment. */
-export function adapterModel(name: string, isPublic: boolean, accountId: string): string {
-  return isPublic || name.startsWith(`${accountId}/`) ? name : `${accountId}/${name}`
-}
-
-/** The container of one replica, or why the recipe does not make one. */
-export function containerOf(
-  {
-    model,
-    kind,
-    is_public: isPublic,
-    account_id,
-  }: Pick<ManagedDeployment, 'model' | 'kind' | 'is_public' | 'account_id'>,
+/** Machines that a replica may be ordered on. `history`: undefined for one of a new deployment. */
+export async function listCandidates(
+  app: Pick<App, 'drivers'>,
+  db: Db,
   spec: DeploymentSpec,
-  apiKey: string,
-): Result<ReplicaContainer> {
-  // Those of the server and the object store are the operator's.
-  if (!isPublic && spec.recipe.weights?.files.some(({ source }) => source.kind !== 'https') === true) {
-    const [recipe, option, fault] = [spec.recipe.name, 'weights', 'operator_only'] as const
-    return failField(['recipe', 'weights'], 'recipe_option', { recipe, option, fault })
-  }
-  const prefix = `${account_id}/`
-  const ownNames = spec.recipe.adapters?.map(({ name }) => (name.startsWith(prefix) ? name.slice(prefix.length) : name))
-  const nested = isPublic ? -1 : (ownNames?.findIndex((name) => name.includes('/')) ?? -1)
-  if (nested >= 0) {
-    const [recipe, option, fault] = [spec.recipe.name, 'adapters', 'slash'] as const
-    return failField(['recipe', 'adapters', nested, 'name'], 'recipe_option', { recipe, option, fault })
-  }
-  const adapters = spec.recipe.adapters?.map((one) => ({ ...one, name: adapterModel(one.name, isPublic, account_id) }))
-  const recipe = adapters === undefined ? spec.recipe : { ...spec.recipe, adapters }
-  return replicaOf(recipe, { name: model, kind, gpuCount: spec.gpus.count, apiKey })
-}
-
-/** What the hourly budget leaves for another replica. null: no limit. */
-function budgetLeft({ settings }: ManagedDeployment, others: readonly Replica[]): NanoUsd | null {
-  if (settings.hourlyBudgetUsd === null) return null
-  const spent = others.reduce((sum, { cost_per_hour }) => sum + cost_per_hour, 0n)
-  const budget = usd(settings.hourlyBudgetUsd)
-  return nanoUsdOf(spent >= budget ? 0n : budget - spent)
-}
-
-/** Machines that a replica would be ordered on, in this order. `rank`: undefined for one of a new deployment. */
-export async function listCandidates(db: Db, spec: DeploymentSpec, rank?: ReplicaRank): Promise<ListedMachine[]> {
-  const machines = await listFitting(db, spec, { isSimulated: false, rank })
-  return rank === undefined ? machines : rankForReplica(machines, rank)
+  history?: Pick<ReplicaRank, 'past' | 'now'>,
+): Promise<Array<ListedMachine & ReplicaCandidate>> {
+  const machines = await listFitting(db, spec, { isSimulated: false, history })
+  return machines.map((machine) => ({
+    ...machine,
+    hasDownloads: hasDownloads(app.drivers.get(machine.driver), machine.cluster_name),
+  }))
 }
 
 /** Why no machine is a candidate: none is free, or those that are free are simulated. */
 export async function whyNoMachine(db: Db, spec: DeploymentSpec): Promise<Failure> {
-  const gpus = gpusText(spec)
+  const gpus = describeGpus(spec)
   const simulated = await listFitting(db, spec, { isSimulated: true })
   if (simulated.length > 0) return failField(['gpus'], 'only_simulated_machines', { gpus })
   return fail('no_capacity', { gpus, where: 'on the marketplace' })
 }
 
+/** A deployment may wait for free GPUs, but simulated machines never run it. */
+export async function refuseSimulated(db: Db, spec: DeploymentSpec): Promise<Failure | undefined> {
+  if ((await listFitting(db, spec, { isSimulated: false })).length > 0) return undefined
+  const why = await whyNoMachine(db, spec)
+  return why.reason === 'only_simulated_machines' ? why : undefined
+}
+
 async function listFitting(
   db: Db,
   spec: DeploymentSpec,
-  { isSimulated, rank }: { isSimulated: boolean; rank?: ReplicaRank | undefined },
+  { isSimulated, history }: { isSimulated: boolean; history?: Pick<ReplicaRank, 'past' | 'now'> | undefined },
 ): Promise<ListedMachine[]> {
   const { gpus, recipe } = spec
-  const asked = gpus.minMemoryGb === undefined ? 0 : Math.floor((gpus.minMemoryGb * 1e9) / BYTES_PER_MIB)
-  const needed = gpuRamMibFor(recipe, gpus.count) ?? 0
-  const wanted = {
+  const orderedMib = gpus.minMemoryGb === undefined ? 0 : Math.floor((gpus.minMemoryGb * 1e9) / BYTES_PER_MIB)
+  const neededMib = gpuRamMibFor(recipe, gpus.count) ?? 0
+  const query = {
     gpuCount: gpus.count,
     limit: MAX_ATTEMPTS,
     isSimulated,
-    preferred: rank?.past.flatMap(({ machineId, servedAt }) => (servedAt === null ? [] : [machineId])) ?? [],
-    avoided: { ids: rank === undefined ? [] : avoidedMachines(rank), factor: AVOIDED_FACTOR },
+    preferred: history?.past.flatMap(({ machineId, servedAt }) => (servedAt === null ? [] : [machineId])) ?? [],
+    avoided: { ids: history === undefined ? [] : avoidedMachines(history), factor: AVOIDED_FACTOR },
     ...(gpus.model === undefined ? {} : { gpuLike: gpus.model }),
     ...(gpus.region === undefined ? {} : { region: gpus.region }),
     ...(gpus.maxUsdPerGpuHour === undefined ? {} : { maxPrice: usd(gpus.maxUsdPerGpuHour) }),
   }
-  const fitting = await listCheapest(db, { ...wanted, minRamMib: Math.max(asked, needed) })
-  // If nothing is large enough, the largest reason is the arithmetic of one that is not.
-  return fitting.length > 0 || needed <= asked ? fitting : listCheapest(db, wanted)
-}
-
-export function ramOf(machine: ListedMachine, { gpus }: DeploymentSpec): number {
-  return (machine.hardware.ramGb * gpus.count) / machine.gpus_total
+  const fitting = await listCheapest(db, { ...query, minRamMib: Math.max(orderedMib, neededMib) })
+  // If nothing is large enough, the best reason is the arithmetic of one that is not.
+  return fitting.length > 0 || neededMib <= orderedMib ? fitting : listCheapest(db, query)
 }
 
 async function order(
@@ -322,11 +289,4 @@ export async function explainReplica(
   const lines = log?.replaceAll(TERMINAL_CODES, '').trimEnd().split('\n').slice(-MAX_LOG_LINES).join('\n')
   const text = [replica.detail, lines].filter(Boolean).join('\n')
   return text === '' ? null : text.slice(-MAX_DETAIL_CHARS)
-}
-
-function gpusText({ gpus }: DeploymentSpec): string {
-  const memory = gpus.minMemoryGb === undefined ? '' : ` with ${gpus.minMemoryGb} GB`
-  const where = gpus.region === undefined ? '' : ` in ${gpus.region}`
-  const price = gpus.maxUsdPerGpuHour === undefined ? '' : ` for at most $${gpus.maxUsdPerGpuHour} per GPU-hour`
-  return `${gpus.count} × ${gpus.model ?? 'GPU'}${memory}${where}${price}`
 }
