@@ -145,6 +145,10 @@ const samples: {
   weights_mismatch: { file: 'model.gguf', model: 'owner/model' },
   recipe_mismatch: { recipe: 'vllm', kind: 'speech' },
   recipe_option: { recipe: 'vllm', option: 'weights', fault: 'missing' },
+  catalog_model_not_found: { model: 'qwen3', similar: ['qwen3-8b'] },
+  model_gated: { model: 'llama-3.1-8b' },
+  driver_too_old: { recipe: 'vllm', needs: '13.0', has: '12.4' },
+  heads_not_divisible: { heads: 32, gpuCount: 3 },
   model_does_not_fit: {
     model: 'owner/model',
     need: '19.0 GiB (14.2 GiB of weights × 1.2 + 2 GiB)',

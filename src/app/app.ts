@@ -5,6 +5,7 @@ import type { NanoUsd } from '../base/money.ts'
 import type { Vault } from '../base/vault.ts'
 import type { Role } from '../contract/account.ts'
 import type { Api } from '../contract/api.ts'
+import type { CatalogFile } from '../contract/catalog.ts'
 import type { ResponseOf, Scope } from '../contract/endpoint.ts'
 import type { DeploymentHealth, LocalModelState } from '../contract/model.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
@@ -52,6 +53,8 @@ export interface App {
   readonly recorder?: MetricRecorder
   /** A stream to a port of a rented machine. undefined: its host is not connected. Absent: this server reaches none. */
   readonly dialWorkload?: (to: WorkloadPortAddress) => Duplex | undefined
+  /** The catalog that the operator has set. Absent: the built-in one. */
+  readonly catalog?: CatalogSource
   /** Absent: this server has no gateway. */
   readonly modelStatus?: ModelStatus
   /**
@@ -63,6 +66,14 @@ export interface App {
   readonly recentCosts?: (
     requestIds: readonly string[],
   ) => Promise<ReadonlyMap<string, { readonly accountId: string; readonly cost: NanoUsd }>>
+}
+
+export interface CatalogSource {
+  readonly file: CatalogFile
+  /** A file or URL. */
+  readonly source: string
+  /** Why the newest copy is not in use. null: it is. */
+  readonly problem: string | null
 }
 
 /** `cancelled`: ended before its first answer because it was not needed any more. `not_ordered`: no machine, money, … */

@@ -11,6 +11,7 @@ import { eventEndpoints } from './event.ts'
 import { hostEndpoints } from './host.ts'
 import { inferenceEndpoints } from './inference.ts'
 import { economicsEndpoints } from './economics.ts'
+import { catalogEndpoints } from './catalog.ts'
 import { managedDeploymentEndpoints } from './managed-deployment.ts'
 import { marketplaceEndpoints } from './marketplace.ts'
 import { marketplaceSearchEndpoints } from './marketplace-search.ts'
@@ -65,6 +66,7 @@ export const api = {
   ...inferenceEndpoints,
   ...mediaEndpoints,
   ...managedDeploymentEndpoints,
+  ...catalogEndpoints,
   ...economicsEndpoints,
   ...accountEndpoints,
   ...secretEndpoints,

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
+import { catalogModelId } from './catalog.ts'
 import { endpoint } from './endpoint.ts'
 import { modelKind } from './model.ts'
 import { recipe } from './recipe.ts'
@@ -24,6 +25,25 @@ const specFields = {
 }
 export const deploymentSpec = z.object(specFields)
 export type DeploymentSpec = z.output<typeof deploymentSpec>
+
+/** What is to run, in an order: a recipe, or a model of the catalog. */
+const orderedSpecFields = {
+  catalogModel: catalogModelId.optional(),
+  recipe: recipe.optional().describe('Required unless `catalogModel` is set'),
+  gpus: gpus
+    .extend({
+      count: z.int().min(1).max(64).optional().describe('GPUs per replica; default 1, or what the catalog says'),
+    })
+    .default({})
+    .describe('Where replicas may run'),
+  env: recipe.shape.env.describe('With `catalogModel`: variables of the engine, such as HF_TOKEN'),
+}
+export interface OrderedSpec {
+  readonly catalogModel?: string | undefined
+  readonly recipe?: DeploymentSpec['recipe'] | undefined
+  readonly gpus: Omit<DeploymentSpec['gpus'], 'count'> & { readonly count?: number | undefined }
+  readonly env?: DeploymentSpec['recipe']['env']
+}
 
 const replicaCount = z.int().min(0).max(limits.replicasPerDeployment)
 const replicas = z.strictObject({ min: replicaCount.default(0), max: replicaCount.default(1) })
@@ -191,17 +211,17 @@ export const managedDeploymentEndpoints = {
           .string()
           .regex(/^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,99}$/, 'Must be letters, digits and . _ : @ + -, at most 100')
           .optional()
-          .describe('Name of the model in your account; required unless `forEveryone`'),
+          .describe('Name of the model in your account; default: that of the catalog'),
         model: z
           .string()
           .regex(/^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$/, 'Must be letters, digits and . _ : / @ + -, at most 200')
           .optional()
           .describe('With `forEveryone`: the model to serve; it is created if it does not exist'),
-        kind: modelKind.default('chat'),
+        kind: modelKind.optional().describe('Default: that of the catalog, or `chat`'),
         forEveryone: z.boolean().optional().describe('Serve all accounts; needs scope `operator`'),
         sharedWith: sharedWith.optional().describe('IDs of other accounts that may use it'),
         contextTokens: z.int().min(1).max(100_000_000).optional(),
-        ...specFields,
+        ...orderedSpecFields,
         replicas: settingFields.replicas.optional(),
         scaling: scaling.optional(),
         queueSeconds: settingFields.queueSeconds.optional(),
@@ -221,9 +241,9 @@ export const managedDeploymentEndpoints = {
     errors: [400, 401, 403, 500],
     body: z
       .strictObject({
-        kind: modelKind.default('chat'),
+        kind: modelKind.optional(),
         forEveryone: z.boolean().optional(),
-        ...specFields,
+        ...orderedSpecFields,
       })
       .meta({ id: 'QuoteManagedDeployment' }),
     response: z.object({
@@ -231,6 +251,8 @@ export const managedDeploymentEndpoints = {
       gpuModel: z.string(),
       region: z.string(),
       node: z.string(),
+      gpuCount: z.int().describe('GPUs of one replica'),
+      kvTokens: z.int().nullable().describe('Tokens of all contexts together that a replica can keep. null: not known'),
       freeStartMinutesLeft: z
         .number()
         .describe('GPU-minutes that starts of your account still have free today (UTC); beyond, starts are charged'),

@@ -6,10 +6,13 @@ import { weights } from './weights.ts'
 
 export const recipeName = z.enum([
   'vllm',
+  'vllm-omni',
   'sglang',
   'llama.cpp',
+  'tei',
   'tgi',
   'diffusion',
+  'kokoro',
   'speech',
   'berth-engine',
   'custom',
@@ -20,6 +23,8 @@ const relativePath = z
   .string()
   .max(400)
   .regex(/^[A-Za-z0-9][\w.@+-]*(\/[A-Za-z0-9][\w.@+-]*)*$/, 'Must be a relative path of letters, digits and . _ - @ +')
+
+const parserName = z.string().regex(/^[A-Za-z0-9_-]{1,50}$/, 'Must be letters, digits and _ -, at most 50')
 
 const adapter = z.strictObject({
   name: z
@@ -57,6 +62,27 @@ export const recipe = z
       .optional()
       .describe('Size of the model, to check whether it fits; default: the size of `weights`'),
     contextTokens: z.int().min(1).max(100_000_000).optional(),
+    kvBytesPerToken: z
+      .int()
+      .min(1)
+      .max(100_000_000)
+      .optional()
+      .describe('Size of the key-value cache per token, to check whether the model fits with its context'),
+    attentionHeads: z.int().min(1).max(10_000).optional().describe('The number of GPUs must divide it'),
+    parsers: z
+      .strictObject({
+        tools: parserName.optional().describe('Parser of tool calls'),
+        reasoning: parserName.optional().describe('Parser that separates thinking from the answer'),
+      })
+      .optional()
+      .describe(
+        "`vllm` and `sglang`: names of the engine's parsers; default: those of the model's family, `{}` for none",
+      ),
+    cuda: z
+      .string()
+      .regex(/^\d{1,3}\.\d{1,2}$/, 'Must be like 13.0')
+      .optional()
+      .describe("Least CUDA version that a machine's driver must support; default: that of the recipe's image"),
     concurrency: z
       .int()
       .min(1)

@@ -1,12 +1,18 @@
 /**
  * Whether a model fits: an estimate before anything is rented, because an engine that runs out of memory does so only
- * after minutes of loading. The factors are those that GPUStack uses: 7 billion parameters in 16 bits need 19 GiB.
+ * after minutes of loading. With a known size of the key-value cache it is the weights, what the engine takes for itself and
+ * one context; otherwise a factor that GPUStack uses, too: 7 billion parameters in 16 bits need 19 GiB.
  */
-import { fail, type Failure } from '../contract/result.ts'
+import { fail, failField, type Failure } from '../contract/result.ts'
 import type { RecipeOrder } from '../contract/recipe.ts'
-import { engines, type MemoryRule } from './recipe-engine.ts'
+import { engines } from './recipe-engine.ts'
+import type { MemoryRule } from './recipe-engine-type.ts'
 
 const GIB = 1_073_741_824
+/** Activations, graphs and libraries of an engine, on each GPU. */
+const ENGINE_GIB = 3
+/** Enough for a chat where the order names no context; the engine takes as much as is left. */
+const LEAST_CONTEXT_TOKENS = 8_192
 
 export interface MemoryNeed {
   readonly of: MemoryRule['of']
@@ -18,10 +24,16 @@ export interface MemoryNeed {
 }
 
 /** null: the size of the model is not known. */
-export function memoryNeedOf(order: RecipeOrder): MemoryNeed | null {
+export function memoryNeedOf(order: RecipeOrder, gpuCount = 1): MemoryNeed | null {
   const { of, factor, extraGib, usable } = engines[order.name].memory
   const weightsBytes = weightsBytesOf(order)
   if (weightsBytes === null) return null
+  if (order.kvBytesPerToken !== undefined) {
+    const tokens = order.contextTokens ?? LEAST_CONTEXT_TOKENS
+    const bytes = Math.ceil(weightsBytes + ENGINE_GIB * GIB * gpuCount + order.kvBytesPerToken * tokens)
+    const sum = `${gib(weightsBytes)} of weights + ${ENGINE_GIB * gpuCount} GiB + ${tokens} tokens of context`
+    return { of, bytes, text: `${gib(bytes)} (${sum})`, usable }
+  }
   const bytes = Math.ceil(weightsBytes * factor + extraGib * GIB)
   const sum = `${gib(weightsBytes)} of weights${factor === 1 ? '' : ` × ${factor}`} + ${extraGib} GiB`
   return { of, bytes, text: `${gib(bytes)} (${sum})`, usable }
@@ -42,18 +54,46 @@ export interface ReplicaMemory {
 
 /** Why the model does not fit. undefined: it fits, or its size is not known. */
 export function whyTooLarge(model: string, order: RecipeOrder, memory: ReplicaMemory): Failure | undefined {
-  const need = memoryNeedOf(order)
+  const heads = order.attentionHeads
+  if (heads !== undefined && heads % memory.gpuCount !== 0) {
+    return failField(['gpus', 'count'], 'heads_not_divisible', { heads, gpuCount: memory.gpuCount })
+  }
+  const need = memoryNeedOf(order, memory.gpuCount)
   if (need === null || need.bytes <= haveBytes(need, memory)) return undefined
   return fail('model_does_not_fit', { model, need: need.text, have: haveText(need, memory) })
 }
 
 /** The least memory per GPU that the model fits into. null: not known, or it needs no GPU memory. */
 export function gpuRamMibFor(order: RecipeOrder, gpuCount: number): number | null {
-  const need = memoryNeedOf(order)
+  const need = memoryNeedOf(order, gpuCount)
   return need === null || need.of === 'machine' ? null : Math.ceil(need.bytes / need.usable / gpuCount / (GIB / 1_024))
 }
 
-function haveBytes({ of, usable }: MemoryNeed, { gpuCount, gpuRamMib, ramGb }: ReplicaMemory): number {
+/** The tokens that the key-value cache of a replica holds. null: not known. */
+export function kvTokensOf(order: RecipeOrder, memory: ReplicaMemory): number | null {
+  const weightsBytes = weightsBytesOf(order)
+  const { of, usable } = engines[order.name].memory
+  if (weightsBytes === null || order.kvBytesPerToken === undefined || of === 'machine') return null
+  const bytes = haveBytes({ of, usable }, memory) - weightsBytes - ENGINE_GIB * GIB * memory.gpuCount
+  return Math.max(0, Math.floor(bytes / order.kvBytesPerToken))
+}
+
+/** Why the driver of a machine cannot run the image. undefined: it can, or nothing is known. */
+export function whyDriverTooOld({ name, cuda }: RecipeOrder, driverCuda: string | null): Failure | undefined {
+  if (cuda === undefined || driverCuda === null || isAtLeast(driverCuda, cuda)) return undefined
+  return fail('driver_too_old', { recipe: name, needs: cuda, has: driverCuda })
+}
+
+function isAtLeast(version: string, least: string): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  const [leastMajor = 0, leastMinor = 0] = least.split('.').map(Number)
+  return major === leastMajor ? minor >= leastMinor : major > leastMajor
+}
+
+function haveBytes(
+  { of, usable }: Pick<MemoryNeed, 'of' | 'usable'>,
+  { gpuCount, gpuRamMib, ramGb }: ReplicaMemory,
+): number {
   return of === 'machine' ? ramGb * 1e9 : gpuCount * gpuRamMib * (GIB / 1_024) * usable
 }
 

@@ -2,7 +2,7 @@
  * The smallest real job of each kind of model. A replica is ready when it has done one: health endpoints of engines
  * answer while weights load or kernels compile, so they prove nothing.
  */
-import type { ReplicaProtocol, ServedModel } from './recipe-engine.ts'
+import type { ReplicaProtocol, ServedModel } from './recipe-engine-type.ts'
 
 export interface ReadinessJob {
   readonly path: string

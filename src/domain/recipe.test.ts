@@ -4,7 +4,8 @@ import { recipe, recipeName, type RecipeOrder } from '../contract/recipe.ts'
 import { gpuRamMibFor, memoryNeedOf, whyTooLarge } from './model-memory.ts'
 import { isProven, readinessOf } from './readiness.ts'
 import { replicaOf, type ReplicaContainer } from './recipe.ts'
-import { engines, type ServedModel } from './recipe-engine.ts'
+import { engines } from './recipe-engine.ts'
+import type { ServedModel } from './recipe-engine-type.ts'
 
 const GIB = 1_073_741_824
 const chat: ServedModel = { name: 'house/seven', kind: 'chat', gpuCount: 2, apiKey: 'key-1' }
@@ -123,7 +124,7 @@ describe('a recipe', () => {
     fc.assert(
       fc.property(orders, fc.integer({ min: 1, max: 8 }), (options, gpuCount) => {
         const order = recipe.parse({ ...options, weights, image: { name: 'an/image' } })
-        const [kind] = engines[order.name].kinds
+        const [kind = 'chat'] = engines[order.name].kinds
         const container = containerOf(order, { ...chat, kind, gpuCount })
         const words = [...(container.command ?? []), ...(container.args ?? []), ...Object.values(container.env)]
         expect(words.every((word) => typeof word === 'string' && word !== '' && !word.includes('undefined'))).toBe(true)

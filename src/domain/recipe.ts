@@ -7,13 +7,9 @@ import { failField, ok, type Result } from '../contract/result.ts'
 import type { RecipeName, RecipeOrder } from '../contract/recipe.ts'
 import type { Weights } from '../contract/weights.ts'
 import { readinessOf, type ReadinessJob } from './readiness.ts'
-import {
-  engines,
-  type EngineMetrics,
-  type EngineRecipe,
-  type ReplicaProtocol,
-  type ServedModel,
-} from './recipe-engine.ts'
+import { builtInCatalog } from './built-in-catalog.ts'
+import { engines } from './recipe-engine.ts'
+import type { EngineMetrics, EngineRecipe, ReplicaProtocol, ServedModel } from './recipe-engine-type.ts'
 
 /** The container of one replica. */
 export interface ReplicaContainer {
@@ -55,15 +51,15 @@ const DEFAULT_START_SECONDS = 1_200
 
 /** The container of a replica, or the option that does not go with the recipe. */
 export function replicaOf(order: RecipeOrder, served: ServedModel): Result<ReplicaContainer> {
-  const engine: EngineRecipe = engines[order.name]
+  const engine = engines[order.name]
   const model = { ...served, name: engine.nameOf?.(served.name) ?? served.name }
   if (!engine.kinds.includes(model.kind)) {
     return failField(['recipe', 'name'], 'recipe_mismatch', { recipe: order.name, kind: model.kind })
   }
   const fault = optionFault(order, engine)
   if (fault !== undefined) return failField(['recipe', fault.option], 'recipe_option', { recipe: order.name, ...fault })
-  const image = order.image ?? engine.image
-  if (image === null) {
+  const image = order.image ?? engine.image ?? builtInCatalog.engines[order.name]?.image
+  if (image === undefined) {
     return failField(['recipe', 'image'], 'recipe_option', { recipe: order.name, option: 'image', fault: 'missing' })
   }
   const port = order.port ?? engine.port
@@ -75,6 +71,7 @@ export function replicaOf(order: RecipeOrder, served: ServedModel): Result<Repli
     concurrency,
     statedConcurrency: order.concurrency ?? null,
     contextTokens: order.contextTokens ?? null,
+    parsers: order.parsers ?? {},
     adapters: (order.adapters ?? []).map(({ name, path }) => ({ name, path: `${order.weights?.mountPath}/${path}` })),
     isOffline: order.weights !== undefined,
   })
@@ -126,6 +123,9 @@ function optionFault(order: RecipeOrder, engine: EngineRecipe): OptionFault | un
   if (order.weights === undefined && engine.model === 'weights') return { option: 'weights', fault: 'missing' }
   if (order.weights === undefined && order.hubModel === undefined && engine.model === 'weights_or_hub') {
     return { option: 'weights', fault: 'missing' }
+  }
+  if (order.parsers !== undefined && order.name !== 'vllm' && order.name !== 'sglang') {
+    return { option: 'parsers', fault: 'unsupported' }
   }
   if (order.modelPath !== undefined && !isInWeights(order.weights, order.modelPath)) {
     return { option: 'modelPath', fault: 'not_in_weights' }

@@ -4,7 +4,7 @@ import { nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { DeploymentSpec } from '../contract/managed-deployment.ts'
 import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import type { ModelKind } from './inference.ts'
-import { whyTooLarge } from './model-memory.ts'
+import { kvTokensOf, whyDriverTooOld, whyTooLarge } from './model-memory.ts'
 import { replicaOf, type ReplicaContainer } from './recipe.ts'
 import { rankForReplica, type PastStarts, type ReplicaMachine } from './replica-rank.ts'
 import { pricePerHour } from './term.ts'
@@ -48,7 +48,7 @@ export function adapterModel(name: string, isPublic: boolean, accountId: string)
 export interface ReplicaCandidate extends ReplicaMachine {
   readonly gpu_ram_mib: number
   readonly gpus_total: number
-  readonly hardware: { readonly ramGb: number }
+  readonly hardware: { readonly ramGb: number; readonly cudaVersion?: string | undefined }
   /** Whether its driver downloads files for a workload. */
   readonly hasDownloads: boolean
 }
@@ -64,9 +64,16 @@ export interface ReplicaRequest {
   readonly past: readonly PastStarts[]
 }
 
+export interface ReplicaChoice<Machine> {
+  readonly machine: Machine
+  readonly costPerHour: NanoUsd
+  /** The tokens that its key-value cache holds. null: not known. */
+  readonly kvTokens: number | null
+}
+
 export interface ReplicaPlan<Machine> {
-  /** The machines that the budget allows, best first, each with its price or with the reason why the model does not fit. */
-  readonly choices: ReadonlyArray<Result<{ readonly machine: Machine; readonly costPerHour: NanoUsd }>>
+  /** The machines that the budget allows, best first, each with its price or with the reason why the model cannot run there. */
+  readonly choices: ReadonlyArray<Result<ReplicaChoice<Machine>>>
   /** The failure of the best machine that the budget does not allow. undefined: there is none. */
   readonly overBudget: Failure | undefined
 }
@@ -90,7 +97,8 @@ export function planReplica<Machine extends ReplicaCandidate>(
     }
     const ramGb = (machine.hardware.ramGb * gpus.count) / machine.gpus_total
     const memory = { gpuCount: gpus.count, gpuRamMib: machine.gpu_ram_mib, ramGb }
-    choices.push(whyTooLarge(model, recipe, memory) ?? ok({ machine, costPerHour }))
+    const fault = whyTooLarge(model, recipe, memory) ?? whyDriverTooOld(recipe, machine.hardware.cudaVersion ?? null)
+    choices.push(fault ?? ok({ machine, costPerHour, kvTokens: kvTokensOf(recipe, memory) }))
   }
   return { choices, overBudget }
 }

@@ -9,7 +9,7 @@ import { zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { DeploymentStatus, ReplicaState } from '../contract/managed-deployment.ts'
 import type { RentalState } from '../contract/rental.ts'
 import type { ServedAdapter } from './recipe.ts'
-import type { ReplicaProtocol } from './recipe-engine.ts'
+import type { ReplicaProtocol } from './recipe-engine-type.ts'
 
 /** How gateways talk to a replica. */
 export interface ReplicaEndpoint {

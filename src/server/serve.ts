@@ -25,6 +25,7 @@ import { openLoops } from './parts/loops.ts'
 import { openMachineDrivers } from './parts/machine-drivers.ts'
 import { openMail } from './parts/mail.ts'
 import { openMeter } from './parts/meter.ts'
+import { openModelCatalog } from './parts/model-catalog.ts'
 import { openOperations } from './parts/operations.ts'
 import { openParts, type Context } from './parts/part.ts'
 import { openRoutes } from './parts/routes.ts'
@@ -83,7 +84,8 @@ export function serve(settings: Settings, options: ServeOptions = {}): Promise<R
     const store = await parts.add(openStore(context, { databaseUrl: data.databaseUrl, newSecretKey }))
     const drivers = await parts.add(openMachineDrivers(context, store.app))
     const mail = await parts.add(openMail(context, http.url))
-    const core = { ...store.app, ...drivers.app, ...mail.app, ...appSettings(context) }
+    const catalog = await parts.add(openModelCatalog(context))
+    const core = { ...store.app, ...drivers.app, ...mail.app, ...catalog.app, ...appSettings(context) }
     const newAccounts = await setUp(context, core, { newOperatorKey })
     const welcome = welcomeOptions(context, options.isTrial)
 

@@ -116,6 +116,7 @@ const environment = z.object({
   BERTH_ROLE: z.enum(['all', 'gateway']).default('all'),
   BERTH_DEFAULT_MODELS: z.enum(['all', 'embedded', 'none']).default('all'),
   BERTH_LOCAL_ENGINES: z.stringbool().default(true),
+  BERTH_CATALOG: z.string().min(1).max(2_048).optional(),
   BERTH_MODEL_STORE_GB: z.coerce.number().min(0.1).max(1_000_000).default(50),
   BERTH_NPM_REGISTRY: z.url().optional(),
   BERTH_HUB_URL: z.url().optional(),
@@ -196,6 +197,8 @@ export interface Settings {
   readonly defaultModels: 'all' | 'embedded' | 'none'
   /** Whether this server runs models itself. */
   readonly localEngines: boolean
+  /** A file or URL with the model catalog. undefined: the built-in one. */
+  readonly catalog: string | undefined
   /** Disk space for downloaded models, in GB of 1e9 bytes. */
   readonly modelStoreGb: number
   /** Registry for `npm:` model files. undefined: the one that npm uses. */
@@ -270,6 +273,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     workers: read.BERTH_WORKERS,
     defaultModels: read.BERTH_DEFAULT_MODELS,
     localEngines: read.BERTH_LOCAL_ENGINES,
+    catalog: catalogLocation(read.BERTH_CATALOG),
     modelStoreGb: read.BERTH_MODEL_STORE_GB,
     npmRegistry: read.BERTH_NPM_REGISTRY,
     modelHub:
@@ -289,6 +293,10 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
 }
 
 type Environment = z.output<typeof environment>
+
+function catalogLocation(text: string | undefined): string | undefined {
+  return text === undefined || /^https?:\/\//.test(text) ? text : path.resolve(text)
+}
 
 /** No load balancer sends requests to a loopback address, so a stop need not drain. */
 export function isLoopback(host: string): boolean {

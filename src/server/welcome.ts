@@ -129,6 +129,7 @@ const settings: Readonly<Record<SettingName, string>> = {
   BERTH_WORKERS: 'processes that answer chat requests; set it to the number of cores (1: only the server itself)',
   BERTH_DEFAULT_MODELS: 'models that the first start adds: all, embedded (none that needs a download) or none (all)',
   BERTH_LOCAL_ENGINES: 'run models on this server (true)',
+  BERTH_CATALOG: 'file or URL with the model catalog (the built-in one)',
   BERTH_MODEL_STORE_GB: 'disk space for downloaded models (50)',
   BERTH_NPM_REGISTRY: 'registry for npm: model files (the registry npm is configured with)',
   BERTH_HUB_URL: 'hub for hf: model files (not set: rejected)',

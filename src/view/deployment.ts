@@ -75,10 +75,13 @@ export function coldStartText({
 
 export const recipeLabels = {
   vllm: 'vLLM',
+  'vllm-omni': 'vLLM-Omni',
   sglang: 'SGLang',
   'llama.cpp': 'llama.cpp',
+  tei: 'Text Embeddings Inference',
   tgi: 'Text Generation Inference',
   diffusion: 'Diffusion server',
+  kokoro: 'Kokoro',
   speech: 'Speech server',
   'berth-engine': 'Berth engine',
   custom: 'Your own image',

@@ -191,6 +191,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   setSecret: () => ({ params: { name: 'HF_TOKEN' }, body: exampleBodies.setSecret }),
   deleteSecret: (its) => owned({ name: its.secretToDelete }),
   listManagedDeployments: none,
+  listCatalog: none,
   getManagedDeployment: (its) => owned({ id: its.managedDeployment }),
   createManagedDeployment: withBody(exampleBodies.createManagedDeployment),
   quoteManagedDeployment: withBody(exampleBodies.quoteManagedDeployment),

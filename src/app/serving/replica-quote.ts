@@ -12,6 +12,8 @@ import { listCandidates, whyNoMachine } from './replica.ts'
 export interface ReplicaQuote {
   readonly machine: ListedMachine
   readonly costPerHour: NanoUsd
+  /** null: not known. */
+  readonly kvTokens: number | null
 }
 
 export async function quoteReplica(

@@ -1,5 +1,7 @@
-/** `berth catalog ls`: the models that a customer can call. */
+/** `berth catalog`: the models that a customer can deploy, and those that answer already. */
 import type { Reply } from '../../client/client.ts'
+import { gpusLabel, shortGpuLabel } from '../../view/gpu.ts'
+import { hourlyPrice } from '../../view/money.ts'
 import { number } from '../../view/number.ts'
 import { list, show } from '../kit/row.ts'
 import { bold } from '../kit/screen.ts'
@@ -8,14 +10,30 @@ import type { Row } from '../kit/row-type.ts'
 type Model = Reply<'getModel'>
 
 export const rows: readonly Row[] = [
-  list('catalog ls', 'listModels', 'list models you can call, and their prices', {
+  list('catalog ls', 'listCatalog', 'list models you can deploy, and what a replica costs now', {
+    noun: 'model',
+    columns: [
+      'id:MODEL',
+      'kind',
+      {
+        CONTEXT: ({ contextTokens }) => (contextTokens === null ? '' : number(contextTokens)),
+        ABILITIES: ({ abilities }) => abilities.join(', '),
+        GPUS: ({ fit, minGb }) =>
+          fit === null ? `from ${minGb} GB, none free` : gpusLabel(fit.gpuCount, shortGpuLabel(fit.gpuModel)),
+        COST: ({ fit }) => (fit === null ? '' : hourlyPrice(fit.costPerHourUsd)),
+      },
+    ],
+    empty: 'The catalog has no models.',
+    hint: 'To deploy one: berth deploy MODEL',
+  }),
+  list('catalog served', 'listModels', 'list models that answer already, and their prices', {
     noun: 'model',
     columns: ['id:MODEL', 'kind', 'status', { 'PRICE PER MILLION': priceOf }, 'context_length:CONTEXT'],
     empty: ['No models are on sale.', 'The operator adds one with: berth models create'],
     hint: 'To call one: berth chat --model MODEL "Hello"',
   }),
   show('catalog show', 'getModel', 'show a model you can call', {
-    args: { '<model>': 'name, as shown by berth catalog ls' },
+    args: { '<model>': 'name, as shown by berth catalog served' },
     facts: [
       { Model: ({ id }) => bold(id) },
       'kind',

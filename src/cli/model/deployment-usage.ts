@@ -2,7 +2,7 @@
 import type { CallInput, Reply } from '../../client/client.ts'
 import { quotedCosts } from '../../view/deployment.ts'
 import { outstandingText, percent, rate, span, unitNoun } from '../../view/economics.ts'
-import { shortGpuLabel } from '../../view/gpu.ts'
+import { gpusLabel, shortGpuLabel } from '../../view/gpu.ts'
 import { money } from '../../view/money.ts'
 import { number } from '../../view/number.ts'
 import { parseDay, parseSince } from '../kit/day.ts'
@@ -40,11 +40,16 @@ export function describeUsage(used: Reply<'getDeploymentUsage'>, { model, kind }
 /** Quotes the deployment that the command line describes. Nothing is created. */
 export async function quoteDeployment({ client, screen, input }: Call): Promise<void> {
   const body = input.parts.body as Quoted & { readonly replicas?: { readonly min?: number; readonly max?: number } }
-  const { kind, forEveryone, recipe, gpus } = body
-  const quote = await client.call('quoteManagedDeployment', { body: { kind, forEveryone, recipe, gpus } })
+  const { kind, forEveryone, catalogModel, recipe, gpus, env } = body
+  const quote = await client.call('quoteManagedDeployment', {
+    body: { kind, forEveryone, catalogModel, recipe, gpus, env },
+  })
   screen.show(quote, () => [
     ...quotedCosts(quote, { min: body.replicas?.min ?? 0, max: body.replicas?.max ?? 1 }),
-    ['Machine', `${shortGpuLabel(quote.gpuModel)} in ${quote.region}`],
+    ['Machine', `${gpusLabel(quote.gpuCount, shortGpuLabel(quote.gpuModel))} in ${quote.region}`],
+    ...(quote.kvTokens === null
+      ? []
+      : [['Context', `about ${number(quote.kvTokens)} tokens of all requests together`] as const]),
     '',
     'The cheapest machine that fits now. Nothing was created.',
   ])

@@ -1,6 +1,5 @@
 /** `berth deploy` and `berth deployments`: models on rented GPUs. */
 import type { Reply } from '../../client/client.ts'
-import { recipeName } from '../../contract/recipe.ts'
 import { hourlyPrice } from '../../view/money.ts'
 import { coldStartText } from '../../view/deployment.ts'
 import { count } from '../../view/number.ts'
@@ -46,42 +45,49 @@ interface Audience {
   readonly forEveryone?: true
 }
 
+interface DeployFlags extends SpecFlags, ScaleFlags, Audience {
+  readonly kind?: string
+  readonly catalog?: string
+}
+
 /** Deployments are a customer's, also on the machine of the server, where the operator's key is at hand too. */
 const own = { whoOf: ({ forEveryone }: Audience) => (forEveryone === true ? 'operator' : 'customer') } as const
 const audience: Options = { '--for-everyone': 'operators: one that serves all accounts' }
 
 export const rows: readonly Row[] = [
-  act<'createManagedDeployment', SpecFlags & ScaleFlags & Audience & { kind?: string }>(
-    'deploy',
-    'createManagedDeployment',
-    'serve a model on rented GPUs',
-    {
-      ...own,
-      args: { '<name>': { help: 'name of the model', field: 'model' } },
-      only: ['kind', 'queueSeconds', 'drainSeconds', 'forEveryone'],
-      flags: {
-        kind: 'kind of model',
-        queueSeconds: '--queue <seconds>  how long a request may wait for a replica',
-        drainSeconds: '--drain <seconds>  how long a replica may finish its requests',
-        forEveryone: '--for-everyone  operators: serve all accounts; the house pays',
-      },
-      isOptional: ['recipe', 'gpus'],
-      options: { ...specOptions, ...scaleOptions, '--dry-run': 'show what it would cost now, and create nothing' },
-      prepare: prepareDeploy,
-      dryRun: quoteDeployment,
-      notes:
-        'You pay for the GPU time of each replica from its first answer, not per token.\nOnly your account sees the model.',
-      examples: [
-        'berth deploy assistant --recipe vllm --hub-model Qwen/Qwen3-8B --max 4',
-        'berth deploy mine --recipe custom --image me/engine:2 --gpu-memory 24',
-        'berth deploy mine --recipe vllm --hub-model Qwen/Qwen3-8B --gpu H100 --dry-run',
-      ],
-      done: (made) => [
-        `Created ${made.id}. The model is ${made.model}.`,
-        `To follow it: berth deployments show ${made.id}${made.visibility === 'everyone' ? ' --for-everyone' : ''} --watch`,
-      ],
+  act<'createManagedDeployment', DeployFlags>('deploy', 'createManagedDeployment', 'serve a model on rented GPUs', {
+    ...own,
+    args: { '<name>': { help: 'name of the model', field: 'model' } },
+    only: ['kind', 'queueSeconds', 'drainSeconds', 'forEveryone'],
+    flags: {
+      kind: 'kind of model',
+      queueSeconds: '--queue <seconds>  how long a request may wait for a replica',
+      drainSeconds: '--drain <seconds>  how long a replica may finish its requests',
+      forEveryone: '--for-everyone  operators: serve all accounts; the house pays',
     },
-  ),
+    isOptional: ['recipe', 'gpus', 'catalogModel', 'env'],
+    options: {
+      '--catalog <model>': 'model of the catalog; default: the name, if no recipe is given',
+      ...specOptions,
+      ...scaleOptions,
+      '--dry-run': 'show what it would cost now, and create nothing',
+    },
+    prepare: prepareDeploy,
+    dryRun: quoteDeployment,
+    notes:
+      'You pay for the GPU time of each replica from its first answer, not per token.\nOnly your account sees the model.',
+    examples: [
+      'berth deploy qwen3-8b',
+      'berth deploy assistant --catalog qwen3-8b --max 4 --dry-run',
+      'berth deploy assistant --recipe vllm --hub-model Qwen/Qwen3-8B --max 4',
+      'berth deploy mine --recipe custom --image me/engine:2 --gpu-memory 24',
+      'berth deploy mine --recipe vllm --hub-model Qwen/Qwen3-8B --gpu H100 --dry-run',
+    ],
+    done: (made) => [
+      `Created ${made.id}. The model is ${made.model}.`,
+      `To follow it: berth deployments show ${made.id}${made.visibility === 'everyone' ? ' --for-everyone' : ''} --watch`,
+    ],
+  }),
   list<'listManagedDeployments', undefined, Audience>(
     'deployments ls',
     'listManagedDeployments',
@@ -102,7 +108,7 @@ export const rows: readonly Row[] = [
         },
       ],
       noun: 'deployment',
-      empty: 'To create one: berth deploy NAME --recipe vllm --hub-model OWNER/MODEL',
+      empty: 'To create one: berth deploy MODEL, with a model of berth catalog ls',
     },
   ),
   show<'getManagedDeployment', unknown, Listed>('deployments show', 'getManagedDeployment', 'show a deployment live', {
@@ -202,18 +208,20 @@ export const rows: readonly Row[] = [
   ),
 ]
 
-function prepareDeploy(call: Call<SpecFlags & ScaleFlags & Audience>): Input {
+function prepareDeploy(call: Call<DeployFlags>): Input {
   const { input, options, shell } = call
   const spec = specOf(shell, options, undefined)
-  if (spec.recipe === undefined) {
-    throw new CliError(exitCodes.usage, 'Choose a recipe.', [
-      `Example: --recipe vllm, or one of ${recipeName.options.join(', ')}`,
-    ])
-  }
-  const body = withBody(input, { ...spec, gpus: spec.gpus ?? {}, ...settingsOf(options, undefined) })
+  const { model: givenName } = (input.parts.body ?? {}) as { readonly model?: string }
+  // Without a recipe, the name is one of the catalog.
+  const ordered = spec.recipe?.name === undefined ? catalogOrder(options.catalog ?? givenName, spec) : spec
+  const body = withBody(input, { ...ordered, gpus: spec.gpus ?? {}, ...settingsOf(options, undefined) })
   if (options.forEveryone === true) return body
   const { model: name, ...rest } = body.parts.body ?? {}
   return { ...body, parts: { ...body.parts, body: { ...rest, name } } }
+}
+
+function catalogOrder(catalogModel: string | undefined, { recipe }: ReturnType<typeof specOf>) {
+  return { catalogModel, ...(recipe?.env === undefined ? {} : { env: recipe.env }) }
 }
 
 async function printReplicaLog({ session, client, options, found }: Call<LogFlags, Listed>): Promise<void> {

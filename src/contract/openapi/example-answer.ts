@@ -21,6 +21,7 @@ const usuallyNull =
   /^(deletedAt|terminatedAt|terminated_at|revokedAt|suspendedAt|stuckSince|end|managedK8sClusterId|terminateRequestedAt|nextCursor|next_cursor|error|picture|.*(Error|Reason))$/
 
 const texts: ReadonlyArray<readonly [RegExp, string]> = [
+  [/^cuda$/, '13.0'],
   [/usd/i, '12.500000000'],
   [/month/i, '2026-11'],
   [/^(day|from|to)$/, '2026-11-14'],

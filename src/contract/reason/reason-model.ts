@@ -96,6 +96,29 @@ export const modelReasons = {
         return `${option} has the same name or path twice.`
     }
   }),
+  recipe_missing: invalid(
+    'The deployment names neither a recipe nor a model of the catalog.',
+    'Set `recipe` or `catalogModel`.',
+  ),
+  catalog_model_not_found: notFound(
+    ({ model, similar }: { readonly model: string; readonly similar: readonly string[] }) =>
+      `The catalog has no model ${JSON.stringify(model)}.${similar.length === 0 ? '' : ` It has ${similar.slice(0, 5).join(', ')}.`}`,
+    'List the catalog with "berth catalog ls", or name a recipe.',
+  ),
+  model_gated: invalid(
+    ({ model }: Model) => `The files of ${model} are only for people who accepted its license.`,
+    'Accept it on the page of the model, and pass your token as the variable HF_TOKEN.',
+  ),
+  driver_too_old: noCapacity(
+    ({ recipe, needs, has }: { readonly recipe: string; readonly needs: string; readonly has: string }) =>
+      `The image of ${recipe} needs a driver for CUDA ${needs}, and the machine has one for CUDA ${has}.`,
+    'Choose other GPUs, or an image for an older driver.',
+  ),
+  heads_not_divisible: invalid(
+    ({ heads, gpuCount }: { readonly heads: number; readonly gpuCount: number }) =>
+      `${gpuCount} GPUs cannot share the ${heads} attention heads of the model.`,
+    'Choose a number of GPUs that divides them.',
+  ),
   model_does_not_fit: noCapacity(
     ({ model, need, have }: { readonly model: string; readonly need: string; readonly have: string }) =>
       `The model ${model} does not fit: it needs ${need}, but only ${have} is available.`,

@@ -10,6 +10,7 @@ import { auditHandlers } from './audit.ts'
 import { baseImageHandlers } from './base-image.ts'
 import { billingHandlers } from './billing.ts'
 import { budgetHandlers } from './budget.ts'
+import { catalogHandlers } from './catalog.ts'
 import { clusterHandlers } from './cluster.ts'
 import { costHandlers } from './cost.ts'
 import { economicsHandlers } from './economics.ts'
@@ -73,6 +74,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog' | 'whenKnown'>): H
     ...invoiceHandlers,
     ...costHandlers,
     ...budgetHandlers,
+    ...catalogHandlers,
     ...requestLogHandlers,
     ...marketplaceHandlers,
     ...marketplaceOrderHandlers,

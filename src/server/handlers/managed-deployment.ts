@@ -10,6 +10,7 @@ import {
   listDeployments,
   rolloutManagedDeployment,
 } from '../../app/serving/managed-deployment.ts'
+import { catalogOf, resolveSpec } from '../../app/serving/catalog.ts'
 import { named } from '../../app/serving/model.ts'
 import { explainReplica } from '../../app/serving/replica.ts'
 import { quoteReplica } from '../../app/serving/replica-quote.ts'
@@ -17,8 +18,9 @@ import { addMs, DAY_MS, formatInstant, formatInstantOrNull } from '../../base/in
 import { formatUsd, nanoUsdOf } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
-import { settingsOf } from '../../contract/managed-deployment.ts'
+import { settingsOf, type DeploymentSpec } from '../../contract/managed-deployment.ts'
 import { ok } from '../../contract/result.ts'
+import { withCatalogDefaults } from '../../domain/catalog.ts'
 import { coldStartOf } from '../../domain/cold-start.ts'
 import { deploymentStatusOf, LOAD_MS } from '../../domain/serving.ts'
 import { transact, type Db } from '../../store/platform/database.ts'
@@ -43,25 +45,35 @@ export const managedDeploymentHandlers = {
 
   createManagedDeployment: (app, { actor, body, operation, idempotencyKey }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: { body } }, async (tx) => {
-      const { recipe, gpus } = body
+      const resolved = await resolveSpec(app, tx.db, body)
+      if (!resolved.ok) return resolved
+      const { modelId, ...order } = resolved.value
+      const name = body.forEveryone === true ? { model: body.model ?? modelId } : { name: body.name ?? modelId }
       const created = await createManagedDeployment(tx, actor, {
         ...body,
-        spec: { recipe, gpus },
+        ...name,
+        ...order,
+        contextTokens: body.contextTokens ?? order.contextTokens,
         settings: settingsOf(body),
       })
       return created.ok ? ok(await oneOnWire(app, tx.db, created.value)) : created
     }),
 
   quoteManagedDeployment: async (app, { actor, body }) => {
-    const { recipe, gpus, kind, forEveryone = false } = body
-    const quoted = await quoteReplica(app, app.database.db, actor, { spec: { recipe, gpus }, kind, forEveryone })
+    const { forEveryone = false } = body
+    const resolved = await resolveSpec(app, app.database.db, body)
+    if (!resolved.ok) return resolved
+    const { spec, kind } = resolved.value
+    const quoted = await quoteReplica(app, app.database.db, actor, { spec, kind, forEveryone })
     if (!quoted.ok) return quoted
-    const { machine, costPerHour } = quoted.value
+    const { machine, costPerHour, kvTokens } = quoted.value
     return ok({
       costPerHourUsd: formatUsd(costPerHour),
       gpuModel: machine.gpu_model,
       region: machine.region,
       node: machine.id,
+      gpuCount: spec.gpus.count,
+      kvTokens,
       freeStartMinutesLeft: forEveryone ? 0 : await freeStartLeft(app, app.database.db, actor.accountId),
     })
   },
@@ -77,7 +89,7 @@ export const managedDeploymentHandlers = {
   rolloutManagedDeployment: async (app, { actor, params, body }) => {
     const { inPlace = false, ...given } = body
     const changed = await transact(app.database, (tx) =>
-      rolloutManagedDeployment(tx, actor, params.id, { spec: named(given), inPlace }),
+      rolloutManagedDeployment(tx, actor, params.id, { spec: withDefaults(app, named(given)), inPlace }),
     )
     return changed.ok ? ok(await oneOnWire(app, app.database.db, changed.value)) : changed
   },
@@ -87,6 +99,10 @@ export const managedDeploymentHandlers = {
     return deleted.ok ? ok({ message: 'The deployment ends when its replicas have finished their requests' }) : deleted
   },
 } satisfies Partial<Handlers>
+
+function withDefaults(app: App, { recipe, ...spec }: Partial<DeploymentSpec>): Partial<DeploymentSpec> {
+  return recipe === undefined ? spec : { ...spec, recipe: withCatalogDefaults(catalogOf(app).file, recipe) }
+}
 
 async function oneOnWire(app: App, db: Db, deployment: ManagedDeployment): Promise<Wire> {
   const [one] = await onWire(app, db, [deployment])

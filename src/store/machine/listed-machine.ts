@@ -107,6 +107,12 @@ function prepareShape(conditions: Conditions): RawBuilder<unknown> {
   return prepareAs(name)
 }
 
+/** A part of the model's name, whatever separates its words. */
+function isLike(gpu: string): RawBuilder<boolean> {
+  const letters = gpu.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
+  return sql<boolean>`position(${letters} in regexp_replace(lower(gpu_model), '[^a-z0-9]', '', 'g')) > 0`
+}
+
 /** Machines on sale with enough free GPUs, cheapest first, and at equal price the preferred ones. */
 export async function listCheapest(
   db: Db,
@@ -134,12 +140,7 @@ export async function listCheapest(
   const { gpuModel, gpuLike, gpuCount, driver, region, host, cluster, minRamMib, maxPrice } = wanted
   const listed = conditionsOf({ gpu_model: gpuModel, min_gpus_available: gpuCount, available_only: true })
   let select = db.selectFrom('machine').select(listedColumns).where(allOf(listed))
-  if (gpuLike !== undefined) {
-    const letters = gpuLike.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
-    select = select.where(
-      sql<boolean>`position(${letters} in regexp_replace(lower(gpu_model), '[^a-z0-9]', '', 'g')) > 0`,
-    )
-  }
+  if (gpuLike !== undefined) select = select.where(isLike(gpuLike))
   if (minRamMib !== undefined) select = select.where('gpu_ram_mib', '>=', minRamMib)
   if (maxPrice !== undefined) select = select.where('price_nano_per_gpu_hour', '<=', maxPrice)
   if (driver !== undefined) select = select.where('driver', '=', driver)
@@ -158,4 +159,24 @@ export async function listCheapest(
     .orderBy('id')
     .limit(wanted.limit)
     .execute()
+}
+
+/** Free GPUs of the cheapest machine for each count, GPU model and CUDA version; simulated ones apart from real ones. */
+export async function listCheapestOfEach(
+  db: Db,
+  counts: readonly number[],
+  { region, gpuLike, maxPrice }: { region?: string | undefined; gpuLike?: string | undefined; maxPrice?: NanoUsd },
+): Promise<Array<ListedMachine & { readonly gpu_count: number }>> {
+  const listed = conditionsOf({ available_only: true, ...(region === undefined ? {} : { region }) })
+  const columns = listedColumns.map((name) => sql.ref(name))
+  const { rows } = await sql<ListedMachine & { gpu_count: number }>`
+    select distinct on (wanted.gpu_count, gpu_model, gpu_ram_mib, hardware ->> 'cudaVersion', simulation)
+      wanted.gpu_count, ${sql.join(columns)}
+    from unnest(${counts}::int[]) wanted (gpu_count) join machine on gpus_free >= wanted.gpu_count
+    where ${allOf(listed)} and price_nano_per_gpu_hour is not null
+      and ${maxPrice === undefined ? sql`true` : sql`price_nano_per_gpu_hour <= ${maxPrice}`}
+      and ${gpuLike === undefined ? sql`true` : isLike(gpuLike)}
+    order by wanted.gpu_count, gpu_model, gpu_ram_mib, hardware ->> 'cudaVersion', simulation,
+      price_nano_per_gpu_hour, id`.execute(db)
+  return rows
 }

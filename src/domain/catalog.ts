@@ -1,0 +1,150 @@
+/** The model catalog: which parsers an engine needs for a model, and which variant on which GPUs is the cheapest. */
+import type { NanoUsd } from '../base/money.ts'
+import type { CatalogFile, CatalogModel } from '../contract/catalog.ts'
+import type { DeploymentSpec } from '../contract/managed-deployment.ts'
+import type { RecipeName, RecipeOrder } from '../contract/recipe.ts'
+import { fail, failField, ok, type Result } from '../contract/result.ts'
+import { whyDriverTooOld, whyTooLarge } from './model-memory.ts'
+import { engines } from './recipe-engine.ts'
+
+const BYTES_PER_GB = 1e9
+const BYTES_PER_MIB = 1_048_576
+/** A replica has its GPUs in one machine. */
+const GPU_COUNTS = [1, 2, 4, 8] as const
+
+/** Free GPUs of one machine, and their price. */
+export interface FreeGpus {
+  readonly machineId: string
+  readonly gpuCount: number
+  readonly gpuModel: string
+  readonly gpuRamMib: number
+  /** Its part of the machine's memory. */
+  readonly ramGb: number
+  readonly region: string
+  /** null: the driver does not report it. */
+  readonly cuda: string | null
+  readonly costPerHour: NanoUsd
+  /** `machine`: nothing runs on it. `gpus`: a real machine whose GPUs do not exist. */
+  readonly simulation: 'machine' | 'gpus' | null
+}
+
+export interface CatalogFit {
+  readonly precision: string
+  readonly spec: DeploymentSpec
+  readonly gpus: FreeGpus
+}
+
+/** The counts of GPUs that a replica of some model of a catalog could have. */
+export const gpuCounts: readonly number[] = GPU_COUNTS
+
+/** The order with the image, the CUDA version and the parsers of the catalog, where it names none itself. */
+export function withCatalogDefaults(file: CatalogFile, order: RecipeOrder, modelFamily?: string): RecipeOrder {
+  const usual = file.engines[order.name]
+  const ownImage = order.image === undefined && usual !== undefined
+  const parsers = order.parsers ?? parsersOf(file, order, modelFamily)
+  return {
+    ...order,
+    ...(ownImage ? { image: usual.image } : {}),
+    ...(ownImage && order.cuda === undefined && usual.cuda !== undefined ? { cuda: usual.cuda } : {}),
+    ...(parsers === undefined ? {} : { parsers }),
+  }
+}
+
+function parsersOf(file: CatalogFile, { name, hubModel }: RecipeOrder, familyId?: string): RecipeOrder['parsers'] {
+  if (name !== 'vllm' && name !== 'sglang') return undefined
+  const family = familyId === undefined ? familyNamed(file, hubModel) : file.families.find(({ id }) => id === familyId)
+  const { tools, reasoning } = family?.[name] ?? {}
+  return tools === undefined && reasoning === undefined ? undefined : { tools, reasoning }
+}
+
+/** The family whose name is the longest beginning of the model's. */
+function familyNamed(file: CatalogFile, hubModel = ''): CatalogFile['families'][number] | undefined {
+  const model = hubModel.slice(hubModel.indexOf('/') + 1).toLowerCase()
+  const matches = file.families.flatMap((family) =>
+    family.names.filter((name) => model.startsWith(name)).map((name) => ({ family, length: name.length })),
+  )
+  return matches.toSorted((a, b) => b.length - a.length)[0]?.family
+}
+
+export function findCatalogModel(file: CatalogFile, id: string): Result<CatalogModel> {
+  const model = file.models.find((one) => one.id === id)
+  if (model !== undefined) return ok(model)
+  const similar = file.models.map((one) => one.id).filter((one) => one.includes(id) || id.includes(one))
+  return failField(['catalogModel'], 'catalog_model_not_found', { model: id, similar })
+}
+
+/** The cheapest variant and GPUs. At equal prices, the variant that the catalog names first. */
+export function cheapestFit(
+  file: CatalogFile,
+  model: CatalogModel,
+  free: readonly FreeGpus[],
+  gpuCount?: number,
+): Result<CatalogFit> {
+  const plans = plansOf(file, model).filter(({ spec }) => gpuCount === undefined || spec.gpus.count === gpuCount)
+  const fits = plans.flatMap((plan) =>
+    free.filter((gpus) => whyNot(plan, gpus) === undefined).map((gpus) => ({ ...plan, gpus })),
+  )
+  const [best] = fits.toSorted((a, b) => compare(a.gpus.costPerHour, b.gpus.costPerHour))
+  if (best !== undefined) return ok(best)
+  const faults = plans.flatMap((plan) => free.map((gpus) => whyNot(plan, gpus)))
+  const reasons = ['driver_too_old', 'only_simulated_machines', 'model_does_not_fit'] as const
+  const fault = reasons.flatMap((reason) => faults.find((one) => one?.reason === reason) ?? [])[0]
+  return fault ?? fail('no_capacity', { gpus: needText(model), where: 'on the marketplace' })
+}
+
+interface Plan {
+  readonly precision: string
+  readonly spec: DeploymentSpec
+}
+
+function plansOf(file: CatalogFile, model: CatalogModel): Plan[] {
+  return model.variants.flatMap((variant) => {
+    const [recipe] = Object.entries(variant.engines) as Array<[RecipeName, { args?: string[] }]>
+    if (recipe === undefined) return []
+    const [name, { args: engineArgs = [] }] = recipe
+    const familyArgs = familyArgsOf(file, model, name)
+    const args = [...familyArgs, ...engineArgs]
+    const order: RecipeOrder = {
+      name,
+      ...(variant.hubModel === undefined ? {} : { hubModel: variant.hubModel }),
+      ...(variant.weightsGib === undefined ? {} : { weightsGib: variant.weightsGib }),
+      ...(variant.kvBytesPerToken === undefined ? {} : { kvBytesPerToken: variant.kvBytesPerToken }),
+      ...(model.attentionHeads === undefined ? {} : { attentionHeads: model.attentionHeads }),
+      ...(args.length === 0 ? {} : { args }),
+    }
+    return GPU_COUNTS.filter((count) => (model.attentionHeads ?? count) % count === 0).map((count) => ({
+      precision: variant.precision,
+      spec: {
+        recipe: withCatalogDefaults(file, order, model.family),
+        gpus: { count, minMemoryGb: Math.ceil((variant.minGb / count) * 10) / 10 },
+      },
+    }))
+  })
+}
+
+function familyArgsOf(file: CatalogFile, { family }: CatalogModel, name: RecipeName): readonly string[] {
+  if (name !== 'vllm' && name !== 'sglang') return []
+  return file.families.find(({ id }) => id === family)?.[name]?.args ?? []
+}
+
+function whyNot({ spec: { recipe, gpus: need } }: Plan, gpus: FreeGpus) {
+  if (gpus.gpuCount !== need.count) return fail('no_capacity', { gpus: `${need.count} × GPU`, where: 'there' })
+  const tooLarge = whyTooLarge(recipe.hubModel ?? recipe.name, recipe, gpus)
+  if (tooLarge !== undefined) return tooLarge
+  const gb = (gpus.gpuRamMib * BYTES_PER_MIB) / BYTES_PER_GB
+  const text = `${need.count} × GPU with ${need.minMemoryGb} GB`
+  if (gb < (need.minMemoryGb ?? 0)) return fail('no_capacity', { gpus: text, where: 'there' })
+  const needsGpu = engines[recipe.name].memory.of === 'gpu'
+  if (gpus.simulation === 'machine' || (needsGpu && gpus.simulation === 'gpus')) {
+    return failField(['gpus'], 'only_simulated_machines', { gpus: text })
+  }
+  return whyDriverTooOld(recipe, gpus.cuda)
+}
+
+function needText({ variants }: CatalogModel): string {
+  return `GPUs with ${Math.min(...variants.map(({ minGb }) => minGb))} GB together`
+}
+
+function compare(a: bigint, b: bigint): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}
