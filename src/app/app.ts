@@ -121,6 +121,9 @@ export interface Actor {
   readonly scopes: readonly Scope[]
 }
 
+/** Whose money an order takes, and whose limits it obeys. */
+export type Payer = Pick<Actor, 'accountId' | 'personId' | 'keyId'>
+
 /** A create that is to happen once per idempotency key. */
 export interface Once {
   /** The `Idempotency-Key` header. undefined: not sent. */

@@ -2,7 +2,7 @@
 import type { Instant } from '../base/instant.ts'
 import { costOfSpan, type NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
-import type { OrderOptions } from '../contract/workload.ts'
+import type { IdleRule, OrderOptions, VolumeMount } from '../contract/workload.ts'
 import type { Commitment } from './commitment.ts'
 import { HOLD_COVERS_MS } from './metering.ts'
 import type { EngineSpec } from './rental.ts'
@@ -14,10 +14,23 @@ export interface Order {
   readonly guards: Guards
   /** Tried in this order. */
   readonly places: readonly Place[]
-  /** A replica of a managed deployment: it gets no SSH keys. */
-  readonly isManaged?: boolean
-  /** Added to those of the account. */
-  readonly sshKey?: string | undefined
+  /** The order in the failure when no place has room. */
+  readonly summary: OrderSummary
+  /** The machine gets the account's SSH keys and `extraKey`. 'none': nobody logs in. */
+  readonly ssh: 'none' | { readonly extraKey: string | undefined }
+  readonly mounts: readonly VolumeMount[]
+  /** When it is stopped. null: never. */
+  readonly stopAt: Instant | null
+  readonly idle: IdleRule | null
+  /** Secrets that its options refer to. */
+  readonly secretNames: readonly string[]
+  /** An object that the customer keeps with it. null: none. */
+  readonly metadata: Readonly<Record<string, unknown>> | null
+}
+
+export interface OrderSummary {
+  readonly gpus: string
+  readonly where: string
 }
 
 /** Without the fields assigned together with the GPUs, and without the account's SSH keys. */
@@ -40,25 +53,31 @@ export interface Guards {
   readonly maxCostPerHour: NanoUsd | null
 }
 
-/** An order for GPUs of a marketplace machine, as the customer sent it. */
-export interface InstanceOrder extends OrderOptions {
-  readonly clusterName: string
-  readonly nodeName: string
+/** The fields that orders of all kinds have in common, as the customer sent them. */
+export interface OrderFields extends OrderOptions {
   readonly gpuCount: number
-  readonly image: {
-    name: string
-    tag?: string | undefined
-    port?: number | undefined
-    ports?: number[] | undefined
-  } | null
+  readonly image?: OrderImage | null | undefined
   readonly label?: string | undefined
   readonly autoTerminateAt?: string | undefined
   readonly spendingLimitUsd?: string | undefined
   readonly maxCostPerHourUsd?: string | undefined
-  /** An SSH key for this instance alone. */
+  readonly monitoringEnabled?: boolean | undefined
+  readonly providerAccount?: string | undefined
+  /** An SSH key for this rental alone. */
   readonly sshKey?: string | undefined
-  /** A replica of a managed deployment: nobody logs in to it. */
-  readonly isManaged?: true
+}
+
+/** An order for GPUs of a marketplace machine. */
+export interface InstanceOrder extends OrderFields {
+  readonly clusterName: string
+  readonly nodeName: string
+}
+
+export interface OrderImage {
+  readonly name: string
+  readonly tag?: string | undefined
+  readonly port?: number | undefined
+  readonly ports?: readonly number[] | undefined
 }
 
 /** Machines that serve an order together. */

@@ -173,3 +173,8 @@ export function cpuOnlyPricePerHour(
 export function pricePerHour(perGpuHour: NanoUsd, gpuCount: number): NanoUsd {
   return nanoUsdOf(perGpuHour * BigInt(gpuCount))
 }
+
+/** Rounds down. */
+export function perGpuHour(costPerHour: NanoUsd, gpuCount: number): NanoUsd {
+  return nanoUsdOf(floorDivide(costPerHour, BigInt(gpuCount)))
+}

@@ -89,11 +89,17 @@ export function gpuTooSmall(gpuRamMib: number, minVramGb: number): Failure | und
 }
 
 /** An order, completed by the template that it names. `templateId` is then `ID@VERSION`. */
+export interface ExpandedOrder<Order> {
+  readonly order: Order
+  readonly templateId: string | null
+  readonly minVramGb: number
+}
+
 export async function expandTemplate<Order extends OrderOptions>(
   db: Db,
   actor: Actor,
   order: Order,
-): Promise<Result<{ readonly order: Order; readonly templateId: string | null; readonly minVramGb: number }>> {
+): Promise<Result<ExpandedOrder<Order>>> {
   if (order.templateId === undefined) return ok({ order, templateId: null, minVramGb: 0 })
   const found = await findTemplate(db, actor, order.templateId)
   if (!found.ok) return failField(['templateId'], 'template_not_found', { id: order.templateId })

@@ -1,53 +1,35 @@
 /** The marketplace: GPUs of one named machine, at its supplier's price. */
 import type { Instant } from '../../base/instant.ts'
-import { limits } from '../../base/limits.ts'
 import type { NanoUsd } from '../../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import { hasDisk } from '../../domain/machine.ts'
-import type { InstanceOrder, Order, OrderSpec, OrderTerm } from '../../domain/order.ts'
+import type { InstanceOrder, OrderSummary, OrderTerm } from '../../domain/order.ts'
 import { pricePerHour } from '../../domain/term.ts'
 import { hasDownloads } from '../../drivers/driver.ts'
-import { undoOnFailure, type Db, type Tx } from '../../store/platform/database.ts'
+import type { Db, Tx } from '../../store/platform/database.ts'
 import { listCheapest } from '../../store/machine/listed-machine.ts'
 import { readOrderedMachines, type OrderedMachine } from '../../store/machine/machine.ts'
 import { findRentalByName, lockRental, type Rental } from '../../store/rental/rental.ts'
 import type { Actor, App } from '../app.ts'
-import { readGuards } from './order.ts'
-import { partOfSpec } from './place.ts'
 import { changeRental, findAnyRental, type RentalChange } from '../rental/own-rental.ts'
-import { keepOptions, readOrderOptions, refuseIdle, withOptions, type ReadOptions } from './order-options.ts'
-import { attachOrdered, lockOrderVolumes, refusePlace } from './order-volume.ts'
-import { expandTemplate, gpuTooSmall } from '../account/template.ts'
-import { placeOrder } from './place-order.ts'
+import { expandTemplate } from '../account/template.ts'
 import { terminateRental } from '../rental/rental.ts'
-
-/** The port of the image, and custom ones. */
-const MAX_PORTS = limits.customPorts + 1
+import { checkOrder, type Site } from './check-order.ts'
+import { lockOrderVolumes, refusePlace } from './order-volume.ts'
+import { placeAtFirst, placeOrder } from './place-order.ts'
+import { readOrder, type OrderDraft } from './read-order.ts'
 
 export async function createInstance(app: App, tx: Tx, actor: Actor, given: InstanceOrder): Promise<Result<Rental>> {
   const expanded = await expandTemplate(tx.db, actor, given)
   if (!expanded.ok) return expanded
-  const { order, templateId, minVramGb } = expanded.value
+  const { order } = expanded.value
   const machines = await readOrderedMachines(tx.db, [order.nodeName])
-  const found = readNode(app, order, machines.get(order.nodeName))
-  if (!found.ok) return found
-  const machine = found.value
-  const options = await readOrderOptions(tx, actor, 'container', order, templateId)
-  if (!options.ok) return options
-  const tooSmall = gpuTooSmall(machine.gpu_ram_mib, minVramGb)
-  if (tooSmall !== undefined) return tooSmall
-  const volumes = await lockOrderVolumes(app, tx, actor, 'container', options.value.workload.volumes)
-  if (!volumes.ok) return volumes
-  const { place } = volumes.value
-  const here = { driver: machine.driver, region: machine.region, host: machine.id, cluster: machine.cluster_name }
-  const apart = place === undefined ? undefined : refusePlace(place, here)
-  if (apart !== undefined) return apart
-  const plan = planInstance(app, order, machine, options.value, tx.clock.now())
-  if (!plan.ok) return plan
-  const placed = await placeOrder(app, tx, actor, plan.value.order, plan.value.wanted)
-  if (!placed.ok) return placed
-  await attachOrdered(tx, placed.value, volumes.value)
-  return ok(await keepOptions(tx, placed.value, options.value))
+  const machine = readNode(app, order, machines.get(order.nodeName))
+  if (!machine.ok) return machine
+  const draft = await readOrder(app, tx, actor, 'container', expanded.value)
+  if (!draft.ok) return draft
+  const checked = checkOrder(app, draft.value, siteOf(draft.value, machine.value, tx.clock.now()), tx.clock.now())
+  return checked.ok ? placeOrder(app, tx, actor, checked.value) : checked
 }
 
 /** A machine that is on the marketplace, with its price. */
@@ -72,63 +54,37 @@ export function readNode(
   return ok({ ...machine, price_nano_per_gpu_hour: price })
 }
 
-/** The order for a machine. Its account has not been looked at yet. */
-export function planInstance(
-  app: Pick<App, 'drivers'>,
-  order: InstanceOrder,
-  machine: PricedMachine,
-  options: ReadOptions,
-  now: Instant,
-): Result<{ readonly order: Order; readonly wanted: { readonly gpus: string; readonly where: string } }> {
-  const unwatched = refuseIdle(app, machine, options.idle)
-  if (unwatched !== undefined) return unwatched
-  const guards = readGuards(order)
-  if (!guards.ok) return guards
-  const wanted = { gpus: `${order.gpuCount} × ${machine.gpu_model}`, where: `on node ${machine.id}` }
-  // An early check for the obvious case; claiming the GPUs decides.
-  if (machine.gpus_free < order.gpuCount) return fail('no_capacity', wanted)
-  const { gpuCount } = order
-  const { port, ports: imagePorts = [] } = order.image ?? {}
-  const pays = machine.price_nano_per_gpu_hour
-  const isManaged = order.isManaged === true
-  const spec = withOptions<OrderSpec>(
-    app,
-    machine,
-    {
-      kind: 'container',
-      region: machine.region,
-      gpuType: machine.gpu_type,
-      gpuCount,
-      networkType: machine.network_type,
-      label: order.label ?? null,
-      driver: machine.driver,
-      ...partOfSpec(machine, { machineType: 'virtual-machine', gpuCount, pays }),
-      ports: [...new Set([...(port === undefined ? [] : [port]), ...imagePorts])],
-      image: order.image === null ? null : { name: order.image.name, tag: order.image.tag ?? null },
-      cudaVersion: null,
-      monitoringEnabled: null,
-    },
-    { ...options, isManaged },
-  )
-  if (!spec.ok) return spec
-  const whole = { storageGb: machine.hardware.storageGb, gpusTotal: machine.gpus_total }
-  if (!hasDisk(machine.disk_gb_per_gpu, gpuCount, whole, options.workload.diskGb)) {
-    return fail('no_capacity', { ...wanted, where: `${wanted.where}, where stopped rentals use the disk space,` })
-  }
-  if (spec.value.ports.length > MAX_PORTS) return failField(['ports'], 'too_many_ports', { max: MAX_PORTS })
+/** A marketplace machine as the place of an order, at its supplier's price. */
+export function siteOf(draft: OrderDraft, machine: PricedMachine, now: Instant): Site {
+  const { gpuCount } = draft.fields
+  const summary = { gpus: `${gpuCount} × ${machine.gpu_model}`, where: `on node ${machine.id}` }
+  const places = [{ clusterName: machine.cluster_name, machines: [{ machineId: machine.id, gpus: gpuCount }] }]
   const term: OrderTerm = {
     termType: 'on-demand',
     effectiveAt: now,
-    costPerHour: pricePerHour(pays, gpuCount),
+    costPerHour: pricePerHour(machine.price_nano_per_gpu_hour, gpuCount),
     reservation: null,
     commitment: null,
     convertOnExpiry: null,
   }
-  const places = [{ clusterName: machine.cluster_name, machines: [{ machineId: machine.id, gpus: gpuCount }] }]
-  return ok({
-    order: { spec: spec.value, term, guards: guards.value, places, isManaged, sshKey: order.sshKey },
-    wanted,
-  })
+  const { place } = draft.volumes
+  const here = { driver: machine.driver, region: machine.region, host: machine.id, cluster: machine.cluster_name }
+  const apart = place === undefined ? undefined : refusePlace(place, here)
+  return { machine, places, term, summary, obstacle: apart ?? refuseFull(draft, machine, summary) }
+}
+
+/** An early check for the obvious case; claiming the GPUs decides. */
+function refuseFull(
+  { fields, options }: OrderDraft,
+  machine: OrderedMachine,
+  summary: OrderSummary,
+): Failure | undefined {
+  if (machine.gpus_free < fields.gpuCount) return fail('no_capacity', summary)
+  // A disk that the order names is compared with the share of its GPUs.
+  if (options.workload.diskGb !== null) return undefined
+  const whole = { storageGb: machine.hardware.storageGb, gpusTotal: machine.gpus_total }
+  if (hasDisk(machine.disk_gb_per_gpu, fields.gpuCount, whole, null)) return undefined
+  return fail('no_capacity', { ...summary, where: `${summary.where}, where stopped rentals use the disk space,` })
 }
 
 /** A machine fails only if a concurrent order takes its free GPUs. */
@@ -151,19 +107,20 @@ export async function createCheapestInstance(
   const where = only?.host === undefined ? 'on the marketplace' : `on ${only.host}, which has the storage volume,`
   // A host or cluster outside of the regions for storage has volumes at the price of any of them.
   const at = only?.host === undefined && only?.cluster === undefined ? only : { ...only, region: undefined }
-  let outcome: Result<Rental> = fail('no_capacity', { gpus: `${gpuCount} × ${gpuModel}`, where })
-  for (const machine of await listCheapest(tx.db, { gpuModel, gpuCount, limit: MAX_ATTEMPTS, ...at })) {
-    outcome = await undoOnFailure(tx, () =>
-      createInstance(app, tx, actor, {
-        ...order,
-        clusterName: machine.cluster_name,
-        nodeName: machine.id,
-      }),
-    )
-    // Another machine may have a larger disk.
-    if (outcome.ok || (outcome.kind !== 'no_capacity' && outcome.reason !== 'disk_too_large')) return outcome
-  }
-  return outcome
+  const cheapest = await listCheapest(tx.db, { gpuModel, gpuCount, limit: MAX_ATTEMPTS, ...at })
+  const summary = { gpus: `${gpuCount} × ${gpuModel}`, where }
+  if (cheapest.length === 0) return fail('no_capacity', summary)
+  const expanded = await expandTemplate(tx.db, actor, order)
+  if (!expanded.ok) return expanded
+  const draft = await readOrder(app, tx, actor, 'container', expanded.value)
+  if (!draft.ok) return draft
+  const ids = cheapest.map(({ id }) => id)
+  const machines = await readOrderedMachines(tx.db, ids)
+  const sites = cheapest.map(({ id, cluster_name: clusterName }) => {
+    const machine = readNode(app, { nodeName: id, clusterName, weights: order.weights }, machines.get(id))
+    return machine.ok ? ok(siteOf(draft.value, machine.value, tx.clock.now())) : machine
+  })
+  return placeAtFirst(app, tx, actor, draft.value, sites, summary)
 }
 
 /** The caller's own instance in any state, by name or rental id. */

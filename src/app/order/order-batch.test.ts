@@ -282,7 +282,7 @@ test('refuses a batch with two orders for one machine', async () => {
     actor,
     price: PRICE,
     needsSshKey: false,
-    order: { spec, term, guards, places: [{ clusterName: 'x', machines: [{ machineId, gpus: 1 }] }] },
+    order: { spec, term, guards, places: [{ clusterName: 'x', machines: [{ machineId, gpus: 1 }] }] } as never,
   })
   const batch = transact(ledger.database, (tx) => placeOrders(tx, [order('node-16'), order('node-16')]))
   await expect(batch).rejects.toMatchObject({ code: 'P0001' })

@@ -17,9 +17,10 @@ import { readOrderedMachines, type OrderedMachine } from '../../store/machine/ma
 import { isBadBatch, placeOrders, type BatchedOrder, type PlacedOrder } from '../../store/rental/order-batch.ts'
 import type { Actor, App, Once, OrderQueue } from '../app.ts'
 import { hashRequest } from '../idempotency.ts'
-import { planInstance, readNode } from './marketplace.ts'
-import { readOwnOptions } from './order-options.ts'
-import { needsSshKey, recordOrder, refuseGuards } from './place-order.ts'
+import { checkOrder } from './check-order.ts'
+import { readNode, siteOf } from './marketplace.ts'
+import { needsSshKey, recordOrder } from './place-order.ts'
+import { readPlainOrder } from './read-order.ts'
 
 const MAX_ORDERS = 32
 /** While a batch runs, only a full one is started beside it: the start of a batch costs as much as six orders. */
@@ -141,7 +142,7 @@ export class OrderBatches implements OrderQueue {
     const outcomes = new Map<Waiting, Result<PlacedOrder>>()
     const planned: Planned[] = []
     for (const waiting of batch) {
-      const plan = planOrder(this.#app, waiting, machines.get(waiting.order.nodeName), now)
+      const plan = checkAlone(this.#app, waiting, machines.get(waiting.order.nodeName), now)
       if (plan?.ok === true) planned.push({ ...plan.value, waiting })
       // A key may have a response already.
       else if (plan !== undefined && waiting.once.key === undefined) outcomes.set(waiting, plan)
@@ -197,8 +198,8 @@ function accountOf({ actor }: Waiting): string {
 
 /** Whether its machine and its account are all that has to be read. */
 function isPlain(order: InstanceOrder): boolean {
-  const { templateId, secrets, volumes = [], registryCredentialId, stopAt, idle, metadata, isManaged } = order
-  const others = [templateId, secrets, registryCredentialId, stopAt, idle, metadata, isManaged]
+  const { templateId, secrets, volumes = [], registryCredentialId, stopAt, idle, metadata } = order
+  const others = [templateId, secrets, registryCredentialId, stopAt, idle, metadata]
   return volumes.length === 0 && others.every(isAbsent)
 }
 
@@ -206,23 +207,20 @@ function isAbsent(value: unknown): boolean {
   return value === undefined
 }
 
-/** As `createInstance`, up to where it looks at the account. undefined: there is more to read. */
-function planOrder(
+/** Goes as far as `createInstance` goes without the account. undefined: there is more to read. */
+function checkAlone(
   app: App,
-  { actor, order: wanted }: Waiting,
+  { actor, order: given }: Waiting,
   machine: OrderedMachine | undefined,
   now: Instant,
 ): Result<BatchedOrder> | undefined {
-  const node = readNode(app, wanted, machine)
+  const node = readNode(app, given, machine)
   if (!node.ok) return node
-  const options = readOwnOptions('container', wanted, null, now)
-  if (!options.ok) return options
-  if (options.value.secretNames.length > 0) return undefined
-  const planned = planInstance(app, wanted, node.value, options.value, now)
-  if (!planned.ok) return planned
-  const { order } = planned.value
-  const refused = refuseGuards(order, now)
-  if (refused !== undefined) return refused
+  const draft = readPlainOrder('container', { order: given, templateId: null, minVramGb: 0 }, now)
+  if (!draft.ok) return draft
+  if (draft.value.options.secretNames.length > 0) return undefined
+  const order = checkOrder(app, draft.value, siteOf(draft.value, node.value, now), now)
+  if (!order.ok) return order
   const price = node.value.price_nano_per_gpu_hour
-  return ok({ actor, order, price, needsSshKey: needsSshKey(app, order.spec) })
+  return ok({ actor, order: order.value, price, needsSshKey: needsSshKey(app, order.value.spec) })
 }

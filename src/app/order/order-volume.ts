@@ -11,15 +11,8 @@ import { isSharedWith, isUsableIn, overlappingMounts } from '../../domain/volume
 import type { VolumeEngine } from '../../drivers/driver.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { findVolumeHosts } from '../../store/host/host-volume.ts'
-import type { Rental } from '../../store/rental/rental.ts'
 import { listCopied } from '../../store/volume/volume-growth.ts'
-import {
-  insertAttachment,
-  listAttachments,
-  lockVolume,
-  type AttachedVolume,
-  type Volume,
-} from '../../store/volume/volume.ts'
+import { listAttachments, lockVolume, type AttachedVolume, type Volume } from '../../store/volume/volume.ts'
 import type { Actor, App } from '../app.ts'
 
 /** Where volumes are, and so the machines that can have them. */
@@ -44,7 +37,7 @@ const fieldOf = (index: number): Field => ['volumes', index, 'volumeId']
 export async function lockOrderVolumes(
   app: App,
   tx: Tx,
-  actor: Actor,
+  payer: Pick<Actor, 'accountId'>,
   kind: RentalKind,
   mounts: readonly VolumeMount[],
 ): Promise<Result<OrderVolumes>> {
@@ -55,7 +48,7 @@ export async function lockOrderVolumes(
   const volumes = new Map<number, Volume>()
   for (const id of ids.toSorted((a, b) => a - b)) {
     const volume = await lockVolume(tx, id)
-    if (volume !== undefined && volume.account_id === actor.accountId) volumes.set(id, volume)
+    if (volume !== undefined && volume.account_id === payer.accountId) volumes.set(id, volume)
   }
   const attached = await listAttachments(tx.db, { volumeIds: ids })
   const copied = await listCopied(tx.db, ids)
@@ -122,10 +115,4 @@ export function refusePlace(
   if (volumes.cluster !== undefined && volumes.cluster !== place.cluster)
     return failField(field, 'cluster_mismatch', { cluster: volumes.cluster })
   return volumes.host === undefined ? undefined : failField(field, 'host_mismatch', { host: volumes.host })
-}
-
-/** In the transaction of the order. */
-export async function attachOrdered(tx: Tx, rental: Rental, { mounts }: OrderVolumes): Promise<void> {
-  for (const { volumeId, path, readOnly } of mounts.toSorted((a, b) => a.volumeId - b.volumeId))
-    await insertAttachment(tx, volumeId, rental.id, { path, readOnly })
 }

@@ -1,28 +1,32 @@
 /**
- * Orders of the v2 interface: looks up price, term and places, and passes a complete order to `placeOrder`. Any engine
- * with matching machines may serve it; each is tried with a spec for its machines, and a failed attempt is rolled back
- * before the next.
+ * Orders of the v2 interface: looks up price, term and places. Any driver with matching machines may serve them; each is
+ * tried with a spec for its machines.
  */
 import { MAX_INT32 } from '../../base/limits.ts'
-import { parseInstant } from '../../base/instant.ts'
-import { parseUsd, type NanoUsd } from '../../base/money.ts'
+import type { NanoUsd } from '../../base/money.ts'
 import { fail, failField, ok, type Result } from '../../contract/result.ts'
-import type { IdleRule } from '../../contract/workload.ts'
 import type { createBareMetalRentalBody, createVirtualMachineRentalBody, RentalType } from '../../contract/rental.ts'
-import { holdOf, type Guards } from '../../domain/order.ts'
+import { holdOf } from '../../domain/order.ts'
 import { isPricedBy, type Demand } from '../../domain/placement.ts'
-import { commitmentOf, grantTerm, pricePerHour, quoteTerm, quoteTerms, type TermQuote } from '../../domain/term.ts'
-import { undoOnFailure, type Db, type Tx } from '../../store/platform/database.ts'
+import {
+  commitmentOf,
+  grantTerm,
+  perGpuHour,
+  pricePerHour,
+  quoteTerm,
+  quoteTerms,
+  type TermQuote,
+} from '../../domain/term.ts'
+import type { Db, Tx } from '../../store/platform/database.ts'
 import { findGpuPrices, listReserveOptions, type GpuPrice } from '../../store/machine/price.ts'
 import type { Rental } from '../../store/rental/rental.ts'
 import type { z } from 'zod'
 import type { Actor, App } from '../app.ts'
-import { findPlaces, partOfSpec, perGpuHour } from './place.ts'
-import type { RentalChange } from '../rental/own-rental.ts'
-import { keepOptions, readOrderOptions, refuseIdle, withOptions } from './order-options.ts'
-import { attachOrdered, lockOrderVolumes, refusePlace } from './order-volume.ts'
-import { expandTemplate, gpuTooSmall } from '../account/template.ts'
-import { placeOrder } from './place-order.ts'
+import { findPlaces } from './place.ts'
+import { refusePlace } from './order-volume.ts'
+import { expandTemplate } from '../account/template.ts'
+import { placeAtFirst } from './place-order.ts'
+import { readOrder } from './read-order.ts'
 import { lockVolume } from '../../store/volume/volume.ts'
 import type { VolumeRoom } from './storage-option.ts'
 import { attachToNewRental } from '../rental/volume.ts'
@@ -67,17 +71,13 @@ async function orderFromBook(
   if (account !== undefined && !actor.scopes.includes('operator')) return fail('missing_scope', { scope: 'operator' })
   const expanded = await expandTemplate(tx.db, actor, given)
   if (!expanded.ok) return expanded
-  const { order: body, templateId, minVramGb } = expanded.value
+  const { order: body } = expanded.value
   const agreement = await agreeOnTerm(tx, actor, kind, body)
   if (!agreement.ok) return agreement
   const { price, term } = agreement.value
-  const guards = readGuards(body)
-  if (!guards.ok) return guards
-  const options = await readOrderOptions(tx, actor, kind, body, templateId)
-  if (!options.ok) return options
-  const volumes = await lockOrderVolumes(app, tx, actor, kind, options.value.workload.volumes)
-  if (!volumes.ok) return volumes
-  const { place } = volumes.value
+  const draft = await readOrder(app, tx, actor, kind, expanded.value)
+  if (!draft.ok) return draft
+  const { place } = draft.value.volumes
 
   const { region, gpuType, networkType, gpuCount } = body
   const apart = place === undefined ? undefined : refusePlace(place, { ...place, region })
@@ -89,39 +89,15 @@ async function orderFromBook(
     networkType,
     gpuCount,
     machineGpus: machineGpusOf(price),
-    diskGb: options.value.workload.diskGb,
+    diskGb: draft.value.options.workload.diskGb,
     pays: perGpuHour(term.costPerHour, gpuCount),
   }
   const at = account === undefined ? `in ${region}` : `in ${region} at ${account}`
   const where = place?.host === undefined ? at : `on ${place.host}, which has the storage volume,`
-  const wanted = { gpus: `${gpuCount} × ${gpuType} with ${networkType}`, where }
-  let outcome: Result<Rental> = fail('no_capacity', wanted)
-  for (const { example, places } of await findPlaces(app, tx, demand, { volumes: place, account })) {
-    const tooSmall = gpuTooSmall(example.gpu_ram_mib, minVramGb)
-    if (tooSmall !== undefined) return tooSmall
-    const part = { ...fieldsOfSpec(kind, body), ...partOfSpec(example, demand), driver: example.driver }
-    const spec = withOptions(app, example, part, options.value)
-    const unwatched = refuseIdle(app, example, options.value.idle)
-    if (unwatched !== undefined) {
-      // Other engines may tell.
-      outcome = unwatched
-      continue
-    }
-    if (!spec.ok) {
-      // Other machines may have a larger disk.
-      outcome = spec
-      continue
-    }
-    outcome = await undoOnFailure(tx, () =>
-      placeOrder(app, tx, actor, { spec: spec.value, term, guards: guards.value, places }, wanted),
-    )
-    if (outcome.ok) {
-      await attachOrdered(tx, outcome.value, volumes.value)
-      return ok(await keepOptions(tx, outcome.value, options.value))
-    }
-    if (outcome.kind !== 'no_capacity') return outcome
-  }
-  return outcome
+  const summary = { gpus: `${gpuCount} × ${gpuType} with ${networkType}`, where }
+  const groups = await findPlaces(app, tx, demand, { volumes: place, account })
+  const sites = groups.map(({ example, places }) => ok({ machine: example, places, term, summary }))
+  return placeAtFirst(app, tx, actor, draft.value, sites, summary)
 }
 
 /** The price of the book, and the term that the account gets for it. */
@@ -137,24 +113,6 @@ async function agreeOnTerm(tx: Tx, actor: Actor, kind: RentalType, body: Virtual
     price: price.value,
     term: { ...granted.value, commitment, convertOnExpiry: body.convertToOnDemandOnExpiry },
   })
-}
-
-/** The fields of a spec that are the same at every machine. */
-function fieldsOfSpec(kind: RentalType, body: VirtualMachineBody | BareMetalBody) {
-  const { region, gpuType, gpuCount, networkType, providerAccount } = body
-  return {
-    kind,
-    region,
-    gpuType,
-    gpuCount,
-    networkType,
-    label: body.label ?? null,
-    ports: 'customPorts' in body ? (body.customPorts ?? []) : [],
-    image: null,
-    cudaVersion: 'cudaVersion' in body ? (body.cudaVersion ?? null) : null,
-    monitoringEnabled: body.monitoringEnabled ?? null,
-    ...(providerAccount === undefined ? {} : { providerAccount }),
-  }
 }
 
 /** GPUs per machine, for whole machines. */
@@ -222,47 +180,4 @@ export async function quoteOrder(
   const term = days === undefined ? null : quoteTerm({ days, percentage: discountPercentage }, options, listPrice)
   const { costPerHour } = granted.value
   return ok({ listPrice, perHour: costPerHour, hold: holdOf({ commitment: term, costPerHour }), term })
-}
-
-/** The optional end time, spending limit and price cap of any order. The first two have a second name. */
-export function readGuards(wire: {
-  autoTerminateAt?: string | undefined
-  terminateAt?: string | undefined
-  spendingLimitUsd?: string | undefined
-  maxCostUsd?: string | undefined
-  maxCostPerHourUsd?: string | undefined
-}): Result<Guards> {
-  const endText = wire.terminateAt ?? wire.autoTerminateAt
-  const end = endText === undefined ? null : parseInstant(endText)
-  if (end === undefined) return failField(['autoTerminateAt'], 'bad_time')
-  const limitText = wire.maxCostUsd ?? wire.spendingLimitUsd
-  const limit = limitText === undefined ? null : parseUsd(limitText)
-  if (limit === undefined) return failField(['spendingLimitUsd'], 'bad_amount')
-  const maxCost = wire.maxCostPerHourUsd === undefined ? null : parseUsd(wire.maxCostPerHourUsd)
-  if (maxCost === undefined) return failField(['maxCostPerHourUsd'], 'bad_amount')
-  return ok({ autoTerminateAt: end, spendingLimit: limit, maxCostPerHour: maxCost })
-}
-
-/** undefined: no change. null: remove it. */
-type GuardChange = Pick<RentalChange, 'autoTerminateAt' | 'spendingLimit' | 'stopAt' | 'idle'>
-
-/** Changes of the end time and spending limit of a live rental. */
-export function readGuardChange(wire: {
-  autoTerminateAt?: string | null | undefined
-  spendingLimitUsd?: string | null | undefined
-  stopAt?: string | null | undefined
-  idle?: IdleRule | null | undefined
-}): Result<GuardChange> {
-  const stopAt = wire.stopAt === undefined || wire.stopAt === null ? wire.stopAt : parseInstant(wire.stopAt)
-  if (stopAt === undefined && wire.stopAt !== undefined) return failField(['stopAt'], 'bad_time')
-  const { autoTerminateAt: endText, spendingLimitUsd: limitText } = wire
-  const guards = readGuards({ autoTerminateAt: endText ?? undefined, spendingLimitUsd: limitText ?? undefined })
-  if (!guards.ok) return guards
-  const { autoTerminateAt, spendingLimit } = guards.value
-  return ok({
-    autoTerminateAt: endText === undefined ? undefined : autoTerminateAt,
-    spendingLimit: limitText === undefined ? undefined : spendingLimit,
-    stopAt,
-    idle: wire.idle,
-  })
 }

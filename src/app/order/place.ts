@@ -3,8 +3,7 @@
  * engine then has no capacity, the rental moves to the next place here, at the agreed price.
  */
 import { addMs } from '../../base/instant.ts'
-import { floorDivide, formatUsd, nanoUsdOf, type NanoUsd } from '../../base/money.ts'
-import { shareOfMachine } from '../../domain/machine.ts'
+import type { NanoUsd } from '../../base/money.ts'
 import { HISTORY_MS } from '../../domain/offer-history.ts'
 import { offerOfUnit } from '../../domain/unit.ts'
 import {
@@ -17,7 +16,7 @@ import {
   type Demand,
 } from '../../domain/placement.ts'
 import type { Place } from '../../domain/order.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
+import { perGpuHour } from '../../domain/term.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { readOrderedMachines, releaseGpus, type OrderedMachine } from '../../store/machine/machine.ts'
 import { closeOffers } from '../../store/machine/unit.ts'
@@ -33,7 +32,7 @@ import { recordOutcome } from '../../store/machine/offer-outcome.ts'
 import { moveToPlace, readTerms, type Rental } from '../../store/rental/rental.ts'
 import { listAttachments } from '../../store/volume/volume.ts'
 import type { App } from '../app.ts'
-import { withDisk } from './order-options.ts'
+import { partOfSpec, withDisk } from './check-order.ts'
 
 /** Nearly always the first attempt succeeds: only a concurrent order can take its GPUs. */
 const MAX_ATTEMPTS = 16
@@ -105,26 +104,6 @@ function compareRanked({ best: a }: Ranked, { best: b }: Ranked): number {
   return compareEngines(a, b) || a.gpusFree - b.gpusFree || (a.machineId < b.machineId ? -1 : 1)
 }
 
-/** The fields of a spec that depend on the machine. */
-export function partOfSpec(
-  machine: OrderedMachine,
-  { machineType, gpuCount, pays }: Pick<Demand, 'machineType' | 'gpuCount' | 'pays'>,
-): Pick<EngineSpec, 'gpuModel' | 'gpuFormFactor' | 'resources' | 'maxCostUsdPerGpuHour'> {
-  const gpusOfNode = machineType === 'bare-metal' ? machine.gpus_total : gpuCount
-  return {
-    gpuModel: machine.gpu_model,
-    gpuFormFactor: machine.gpu_form_factor,
-    resources: shareOfMachine(machine.hardware, gpusOfNode, machine.gpus_total, machine.disk_gb_per_gpu),
-    ...(machine.offer_id === null || pays === null || machine.sells_below_cost
-      ? {}
-      : { maxCostUsdPerGpuHour: formatUsd(pays) }),
-  }
-}
-
-export function perGpuHour(costPerHour: NanoUsd, gpuCount: number): NanoUsd {
-  return nanoUsdOf(floorDivide(costPerHour, BigInt(gpuCount)))
-}
-
 /**
  * After an engine has refused a (locked, Pending) rental for lack of capacity: releases its GPUs and claims others. The
  * price stays. False: there is no other place, or the customer chose this one.
@@ -157,7 +136,7 @@ export async function placeElsewhere(app: App, tx: Tx, rental: Rental): Promise<
   }
   for (const { example, places } of await findPlaces(app, tx, demand, bounds)) {
     const { maxCostUsdPerGpuHour: _, ...spec } = rental.spec
-    const part = partOfSpec(example, demand)
+    const part = partOfSpec(example, { kind: rental.kind, gpuCount: rental.gpu_count, pays: demand.pays })
     const resources = withDisk(app, example, rental.kind, part.resources, demand.diskGb)
     const claimed = await claimPlace(tx, rental.id, places, resources.storageGb)
     if (claimed === undefined) continue

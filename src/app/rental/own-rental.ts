@@ -1,9 +1,6 @@
 /** A customer's own rentals: finding, changing and ending them. */
-import type { Instant } from '../../base/instant.ts'
 import { MAX_INT32 } from '../../base/limits.ts'
-import type { NanoUsd } from '../../base/money.ts'
 import { fail, failField, ok, type Result } from '../../contract/result.ts'
-import type { IdleRule } from '../../contract/workload.ts'
 import type { RentalType } from '../../contract/rental.ts'
 import { isLiving, type RentalKind } from '../../domain/rental.ts'
 import { findCommitment } from '../../store/ledger/commitment.ts'
@@ -12,7 +9,8 @@ import { readOrderedMachines } from '../../store/machine/machine.ts'
 import { findRental, findRentalByName, lockRental, updateRental, type Rental } from '../../store/rental/rental.ts'
 import { meterNow } from '../../store/ledger/segment.ts'
 import type { Actor, App } from '../app.ts'
-import { refuseIdle } from '../order/order-options.ts'
+import { refuseIdle } from '../order/check-order.ts'
+import type { GuardChange } from '../order/guard.ts'
 import { limitBelowTerm } from '../order/place-order.ts'
 import { recordRentalEvent } from './rental-event.ts'
 import { terminateRental } from './rental.ts'
@@ -31,13 +29,9 @@ export function ownRental(rental: Rental | undefined, actor: Actor, kind?: Renta
   return rental === undefined || rental.account_id !== actor.accountId || !fits ? fail('rental_not_found') : ok(rental)
 }
 
-export interface RentalChange {
+export interface RentalChange extends GuardChange {
   readonly label?: string | null | undefined
   readonly convertOnExpiry?: boolean | undefined
-  readonly autoTerminateAt?: Instant | null | undefined
-  readonly spendingLimit?: NanoUsd | null | undefined
-  readonly stopAt?: Instant | null | undefined
-  readonly idle?: IdleRule | null | undefined
 }
 
 export async function changeOwnRental(

@@ -5,7 +5,7 @@
 import { fail, ok, type Result } from '../../contract/result.ts'
 import { shareOfMachine } from '../../domain/machine.ts'
 import type { EngineSpec } from '../../domain/rental.ts'
-import type { Term } from '../../domain/term.ts'
+import { perGpuHour, type Term } from '../../domain/term.ts'
 import { findMachine, type Machine } from '../../store/machine/machine.ts'
 import { listCheapest } from '../../store/machine/listed-machine.ts'
 import type { Tx } from '../../store/platform/database.ts'
@@ -13,7 +13,6 @@ import { claimShare } from '../../store/rental/rental-engine.ts'
 import type { Rental } from '../../store/rental/rental.ts'
 import { hasAttachments } from '../../store/volume/volume.ts'
 import type { App } from '../app.ts'
-import { perGpuHour } from '../order/place.ts'
 
 /** Machines to try: one fails only if a concurrent order takes its GPUs, or if it is too small. */
 const MAX_ATTEMPTS = 100

@@ -4,10 +4,10 @@ import { randomId } from '../../base/id.ts'
 import type { Instant } from '../../base/instant.ts'
 import { costOfSpan, nanoUsdOf, usd, type NanoUsd } from '../../base/money.ts'
 import type { DeploymentSpec } from '../../contract/managed-deployment.ts'
-import { fail, failField, type Failure, type Result } from '../../contract/result.ts'
+import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import { HOLD_COVERS_MS } from '../../domain/metering.ts'
 import { gpuRamMibFor } from '../../domain/model-memory.ts'
-import type { InstanceOrder } from '../../domain/order.ts'
+import type { OrderFields } from '../../domain/order.ts'
 import type { ReplicaContainer } from '../../domain/recipe.ts'
 import { containerOf, describeGpus, planReplica, type ReplicaCandidate } from '../../domain/replica-plan.ts'
 import { AVOIDED_FACTOR, avoidedMachines, type ReplicaRank } from '../../domain/replica-rank.ts'
@@ -15,16 +15,20 @@ import type { ReplicaEnd } from '../../domain/serving.ts'
 import { hasDownloads } from '../../drivers/driver.ts'
 import { undoOnFailure, type Db, type Tx } from '../../store/platform/database.ts'
 import { listCheapest, type ListedMachine } from '../../store/machine/listed-machine.ts'
+import { readOrderedMachines } from '../../store/machine/machine.ts'
 import { readHouseMoney, spendHouseMoney } from '../../store/ledger/house-money.ts'
 import { readVersion, updateManaged, type ManagedDeployment } from '../../store/serving/managed-deployment.ts'
 import { lockRental, type Rental } from '../../store/rental/rental.ts'
 import { insertReplica, listPastStarts, moveReplica, type Replica } from '../../store/serving/replica.ts'
 import { findOpenSegment } from '../../store/ledger/segment.ts'
-import type { Actor, App } from '../app.ts'
+import type { App } from '../app.ts'
 import { recordDeploymentEvent } from './deployment-event.ts'
 import { endFreeTime } from './free-start.ts'
 import { fundHouse } from '../money/house.ts'
-import { createInstance } from '../order/marketplace.ts'
+import { checkOrder, mayFitElsewhere } from '../order/check-order.ts'
+import { readNode, siteOf } from '../order/marketplace.ts'
+import { placeOrder } from '../order/place-order.ts'
+import { readOrder, type OrderDraft } from '../order/read-order.ts'
 import { readLastLog } from '../rental/rental-log.ts'
 import { readTerm } from '../rental/rental-power.ts'
 import { terminateRental } from '../rental/rental.ts'
@@ -54,20 +58,22 @@ export async function startReplica(
   const request = { model: deployment.model, spec, container: container.value, hourlyBudget, living, past }
   const now = tx.clock.now()
   const plan = planReplica(request, await listCandidates(app, tx.db, spec, { past, now }), now)
+  let draft: Result<OrderDraft> | undefined
   let outcome: Result<Rental> | undefined
   for (const choice of plan.choices) {
     if (!choice.ok) {
       outcome = choice
       continue
     }
-    const { machine, costPerHour } = choice.value
-    outcome = await undoOnFailure(tx, () => order(app, tx, deployment, spec, container.value, machine, costPerHour))
+    draft ??= await draftReplica(app, tx, deployment, spec, container.value)
+    if (!draft.ok) return draft
+    const { value } = draft
+    outcome = await undoOnFailure(tx, () => placeReplica(app, tx, deployment, value, choice.value))
     if (outcome.ok) {
       await keep(app, tx, deployment, version, container.value, outcome.value, key)
       return outcome
     }
-    // Another machine may have a larger disk.
-    if (outcome.kind !== 'no_capacity' && outcome.reason !== 'disk_too_large') return outcome
+    if (!mayFitElsewhere(outcome)) return outcome
   }
   const failure = plan.overBudget ?? outcome
   if (failure !== undefined) return failure
@@ -129,33 +135,36 @@ async function listFitting(
   return fitting.length > 0 || neededMib <= orderedMib ? fitting : listCheapest(db, query)
 }
 
-async function order(
+async function placeReplica(
   app: App,
   tx: Tx,
-  deployment: ManagedDeployment,
-  spec: DeploymentSpec,
-  container: ReplicaContainer,
-  machine: ListedMachine,
-  costPerHour: NanoUsd,
+  { account_id, person_id, api_key_id, is_public }: ManagedDeployment,
+  draft: OrderDraft,
+  { machine: { id, cluster_name }, costPerHour }: { readonly machine: ListedMachine; readonly costPerHour: NanoUsd },
 ): Promise<Result<Rental>> {
-  if (deployment.is_public) {
-    const [running] = await readHouseMoney(tx.db, deployment.account_id)
-    const needed = costOfSpan(nanoUsdOf(costPerHour + (running?.perHour ?? 0n)), HOLD_COVERS_MS)
-    await fundHouse(tx, deployment.account_id, needed)
+  if (is_public) {
+    const [running] = await readHouseMoney(tx.db, account_id)
+    await fundHouse(tx, account_id, costOfSpan(nanoUsdOf(costPerHour + (running?.perHour ?? 0n)), HOLD_COVERS_MS))
   }
-  return createInstance(app, tx, actorOf(deployment), orderOf(deployment, spec, container, machine))
+  const machines = await readOrderedMachines(tx.db, [id])
+  const machine = readNode(app, { nodeName: id, clusterName: cluster_name }, machines.get(id))
+  if (!machine.ok) return machine
+  const now = tx.clock.now()
+  const order = checkOrder(app, draft, siteOf(draft, machine.value, now), now)
+  // It is ordered for the member and the key that created the deployment, so the limits of the key apply.
+  const payer = { accountId: account_id, personId: person_id, keyId: api_key_id }
+  return order.ok ? placeOrder(app, tx, payer, order.value) : order
 }
 
-function orderOf(
-  { id, model }: ManagedDeployment,
+/** The order of a replica, for whichever machine. */
+async function draftReplica(
+  app: App,
+  tx: Tx,
+  { id, model, account_id }: ManagedDeployment,
   spec: DeploymentSpec,
-  container: ReplicaContainer,
-  machine: ListedMachine,
-): InstanceOrder {
-  const { image, command, args, env, port, shmGb, weights } = container
-  return {
-    clusterName: machine.cluster_name,
-    nodeName: machine.id,
+  { image, command, args, env, port, shmGb, weights }: ReplicaContainer,
+): Promise<Result<OrderDraft>> {
+  const fields: OrderFields = {
     gpuCount: spec.gpus.count,
     image: { name: image.name, tag: image.tag ?? undefined },
     label: model,
@@ -167,13 +176,10 @@ function orderOf(
     // Gateways come through the link of the host, so the port is private and has no public address.
     ports: [{ port, protocol: 'http', access: 'private' }],
     metadata: { deployment: id },
-    isManaged: true,
   }
-}
-
-/** Replicas act for the member and key that created the deployment, so the limits of the key apply. */
-function actorOf({ account_id, person_id, api_key_id }: ManagedDeployment): Actor {
-  return { accountId: account_id, personId: person_id, keyId: api_key_id, role: 'owner', scopes: ['compute:write'] }
+  const expanded = { order: fields, templateId: null, minVramGb: 0 }
+  const draft = await readOrder(app, tx, { accountId: account_id }, 'container', expanded)
+  return draft.ok ? ok({ ...draft.value, isReplica: true }) : draft
 }
 
 async function keep(

@@ -117,7 +117,7 @@ test('an order takes the next place while another transaction has the first one 
     places: ids.map((machineId) => ({ clusterName: 'one', machines: [{ machineId, gpus: 1 }] })),
   })
   const place = async (ids: readonly string[]) => {
-    const written = await transact(database, (tx) => writeOrder(tx, actor, order(ids), []))
+    const written = await transact(database, (tx) => writeOrder(tx, actor, order(ids) as never, []))
     return written.kind === 'written' ? written.rental.spec.nodes[0]?.machineId : written.kind
   }
   const free = (await listAllMachines(database.db, MACHINES)).filter(
