@@ -6,9 +6,9 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { addMs, systemClock } from '../src/base/instant.ts'
 import { objectUrl, presign, type ObjectStore } from '../src/base/net/object-store.ts'
-import { download } from '../src/artifacts/download/download.ts'
-import { anyRoom, makeHostFiles, type HostFiles } from '../src/artifacts/model/host-files.ts'
-import { makeGetter } from '../src/artifacts/download/http-get.ts'
+import { anyRoom } from '../src/artifacts/download/disk-budget.ts'
+import { makeDownloader } from '../src/artifacts/download/downloader.ts'
+import { makeHostFiles, type HostFiles } from '../src/artifacts/model/host-files.ts'
 import { joinHost, type JoinedHost } from './harness/joined-host.ts'
 import { succeed } from './harness/journey.ts'
 import { removeFolder } from './harness/leftover.ts'
@@ -33,10 +33,10 @@ const START_MS = 10 * 60_000
 describe.skipIf(why !== undefined)(`an object store${why === undefined ? '' : ` (skipped: ${why})`}`, () => {
   let s3: S3Server
   let folder: string
-  const tools = {
-    getter: makeGetter({ allowPrivate: true }),
+  const downloader = makeDownloader({
+    allowPrivate: true,
     limits: { stallMs: 10_000, retryMs: 1, maxRetryMs: 5 },
-  }
+  })
 
   beforeAll(async () => {
     s3 = await startS3Server()
@@ -45,7 +45,7 @@ describe.skipIf(why !== undefined)(`an object store${why === undefined ? '' : ` 
     await s3.put(BUCKET, KEY, content)
   }, START_MS)
   afterAll(async () => {
-    await tools.getter.close()
+    await downloader.close()
     await s3.close()
     await removeFolder(folder)
   })
@@ -55,8 +55,8 @@ describe.skipIf(why !== undefined)(`an object store${why === undefined ? '' : ` 
 
   /** Where each report of bytes stood, and the result. */
   async function get(url: string, name: string, signal = forever, onBytes: (bytes: number) => void = () => {}) {
-    const wanted = { url, trustedOrigin: null, authorization: null, bytes: null, isChecked: false, room: anyRoom }
-    return download(tools, { ...wanted, partPath: path.join(folder, name), signal, onBytes })
+    const wanted = { url, trustedOrigin: null, authorization: null, bytes: null, digest: null, room: anyRoom }
+    return downloader.file({ ...wanted, target: path.join(folder, name), signal, onBytes })
   }
 
   test('serves a signed link, whatever characters the key has', async () => {
@@ -152,18 +152,18 @@ describe.skipIf(why !== undefined)(`an object store${why === undefined ? '' : ` 
       const workload = await waitFor('the replica to be ordered', () =>
         host.workloads().find(({ spec }) => spec?.program?.weights?.files.some(({ sha256 }) => sha256 === digest)),
       )
-      const partPath = path.join(folder, digest)
-      const wanted = { partPath, bytes: file.bytes, sha256: digest, room: anyRoom }
+      const target = path.join(folder, digest)
+      const wanted = { target, bytes: file.bytes, sha256: digest, room: anyRoom }
       const got = await files.fetchWeights(workload.id, wanted, { signal: forever, onBytes: () => {} })
       await succeed(server.operator, 'DELETE', `/v2/deployments/${made.id}`)
-      return { got, partPath }
+      return { got, target }
     }
 
     test('has the weights of models, and hosts check them', async () => {
       const sha256 = createHash('sha256').update(content).digest('hex')
       const right = await fetchAs('house/right', KEY, sha256)
       expect(right.got).toMatchObject({ ok: true })
-      expect((await readFile(right.partPath)).equals(content)).toBe(true)
+      expect((await readFile(right.target)).equals(content)).toBe(true)
       const wrong = await fetchAs('house/wrong', KEY, '0'.repeat(64))
       expect(wrong.got).toMatchObject({ ok: false, reason: 'wrong_digest' })
       const missing = await fetchAs('house/missing', 'not/there', '1'.repeat(64))

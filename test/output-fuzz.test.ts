@@ -15,7 +15,7 @@ import { answerTo } from '../src/base/net/http-answer.ts'
 import { makeGetter } from '../src/artifacts/download/http-get.ts'
 import { runCli } from '../src/cli/program.ts'
 import { hostOffer } from '../src/contract/agent.ts'
-import { fetchBaseImage } from '../src/runtimes/qemu/base-image.ts'
+import { makeBaseImages } from '../src/runtimes/qemu/base-image.ts'
 import { atMost, fuzzingServer, fuzzOf } from './harness/listener-fuzz.ts'
 import { writeNvidiaSmi } from './harness/nvidia-smi.ts'
 
@@ -88,8 +88,9 @@ test('an agent outlasts every answer of a server of base images (issue 31, 1)', 
   ])
   const server = await fuzzingServer(fuzzed)
   const image = { name: 'debian', source: `http://127.0.0.1:${server.port}/disk`, sha256: 'a'.repeat(64) } as never
-  const images = path.join(folder, 'images')
-  const attempt = () => fetchBaseImage(images, image, true, () => {}, AbortSignal.timeout(1_000))
+  const limits = { maxIdleAttempts: 1 }
+  const images = makeBaseImages({ folder: path.join(folder, 'images'), allowPrivate: true, limits })
+  const attempt = () => images.fetch(image, () => {}, AbortSignal.timeout(1_000))
   expect(await fuzzed.run(attempt)).toEqual([])
   await server.close()
 })
@@ -149,7 +150,8 @@ describe('an answer that switches protocols, which nobody asked for,', () => {
     await expect(answerTo(http.get(url))).rejects.toThrow('without an answer')
   })
   test('ends the download of a base image (issue 31, 1)', async () => {
-    await expect(fetchBaseImage(folder, image(), true, () => {}, forever)).rejects.toThrow('without an answer')
+    const images = makeBaseImages({ folder, allowPrivate: true, limits: { maxIdleAttempts: 1 } })
+    await expect(images.fetch(image(), () => {}, forever)).rejects.toThrow('cannot be reached')
   })
   test('ends the download of a file (issue 31, 1)', async () => {
     const options = { headers: {}, authorization: null, trustedOrigin: null, signal: forever }

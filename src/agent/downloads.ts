@@ -39,7 +39,7 @@ export function makeDownloads(folder: AgentFolder, membership: Membership, key: 
     weightsUse: async () =>
       budgetGb === 0 ? {} : { weights: { usedGb: (await weights.usedBytes()) / BYTES_PER_GB, budgetGb } },
     images: files,
-    disks: { open: (workloadId, signal) => files.openDisk(workloadId, signal) },
+    openDisk: (workloadId, signal) => files.openDisk(workloadId, signal),
     imageFolder: path.join(folder.dir, 'images'),
   }
 }

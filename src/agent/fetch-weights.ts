@@ -7,8 +7,9 @@ import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { PodWeights } from '../contract/pod-weights.ts'
 import { ok, type Result } from '../contract/result.ts'
-import { byteProgress } from '../runtimes/docker/weights.ts'
-import { anyRoom, makeHostFiles, type HostFiles } from '../artifacts/model/host-files.ts'
+import { anyRoom } from '../artifacts/download/disk-budget.ts'
+import { makeHostFiles, type HostFiles } from '../artifacts/model/host-files.ts'
+import { byteProgress } from '../runtimes/byte-progress.ts'
 
 export interface FetchWeightsOptions {
   readonly write: (line: string) => void
@@ -19,7 +20,6 @@ export interface FetchWeightsOptions {
 
 /** Beside the files, and gone when all are there. */
 const PARTS = '.download'
-const READ_ONLY = 0o444
 const RETRY_MS = 5_000
 type File = PodWeights['files'][number]
 
@@ -49,8 +49,7 @@ export async function downloadWeights(
     for (const file of unique) {
       const before = done
       const onBytes = (bytes: number): void => report(before + bytes, total)
-      const whole = path.join(parts, file.sha256)
-      const fetched = await fetchFile(source, workloadId, file, whole, { ...options, onBytes })
+      const fetched = await fetchFile(source, workloadId, file, parts, { ...options, onBytes })
       if (!fetched.ok) return fetched
       done += file.bytes
     }
@@ -79,26 +78,17 @@ async function fetchFile(
   source: HostFiles,
   workloadId: string,
   { bytes, sha256 }: File,
-  whole: string,
+  parts: string,
   options: FetchWeightsOptions & { readonly onBytes: (bytes: number) => void },
 ): Promise<Result<void>> {
   const { signal, onBytes, retryMs = RETRY_MS } = options
-  if (await exists(whole)) return ok(undefined)
-  const partPath = `${whole}.part`
+  const request = { target: path.join(parts, sha256), bytes, sha256, room: anyRoom }
   for (;;) {
-    const fetched = await source.fetchWeights(
-      workloadId,
-      { partPath, bytes, sha256, room: anyRoom },
-      { signal, onBytes },
-    )
-    if (fetched.ok) break
-    if (fetched.kind !== 'unavailable' || signal.aborted) return fetched
+    const fetched = await source.fetchWeights(workloadId, request, { signal, onBytes })
+    if (fetched.ok || fetched.kind !== 'unavailable' || signal.aborted) return fetched
     options.write(`waiting for the weights: ${fetched.message}`)
     await delay(retryMs, undefined, { signal })
   }
-  await fs.chmod(partPath, READ_ONLY)
-  await fs.rename(partPath, whole)
-  return ok(undefined)
 }
 
 export async function exists(file: string): Promise<boolean> {

@@ -16,9 +16,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { toDate, type Clock } from '../base/instant.ts'
 import { SHARED_FOLDER, type PodWeights } from '../contract/pod-weights.ts'
 import { ok, type Result } from '../contract/result.ts'
-import { byteProgress } from '../runtimes/docker/weights.ts'
 import { measure, unlessGone } from '../artifacts/download/disk-budget.ts'
-import { syncFolder } from '../artifacts/model/manifest.ts'
+import { syncFolder } from '../artifacts/download/downloader.ts'
+import { byteProgress } from '../runtimes/byte-progress.ts'
 import { downloadWeights, exists, placeWeights, totalBytes, type FetchWeightsOptions } from './fetch-weights.ts'
 
 export interface SharedOptions extends FetchWeightsOptions {

@@ -3,15 +3,15 @@
  * anything changes; then the agent is restarted by its supervisor. A version that does not connect to the server in time
  * is replaced by the one before.
  */
-import { createHash } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
-import { Readable, Transform } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
-import type { ReadableStream } from 'node:stream/web'
 import { setTimeout as delay } from 'node:timers/promises'
+import { anyRoom } from '../artifacts/download/disk-budget.ts'
+import { makeDownloader, type Downloader } from '../artifacts/download/downloader.ts'
+import type { Address, DownloadLimits } from '../artifacts/download/request.ts'
 import { limits } from '../base/limits.ts'
 import { agentRelease, type AgentRelease } from '../contract/agent.ts'
+import type { Result } from '../contract/result.ts'
 import { runProgram } from '../runtimes/run-program.ts'
 import type { AgentStatus } from './agent.ts'
 import { AgentError } from './agent-error.ts'
@@ -35,6 +35,8 @@ export type UpdateOutcome =
   | { readonly kind: 'rolled-back'; readonly isRunning: boolean }
 
 const READ_MS = 15_000
+/** For a release and a checksum. */
+const MAX_TEXT_BYTES = 10_000
 const UNPACK_MS = 120_000
 const TRY_MS = 30_000
 const POLL_MS = 200
@@ -42,8 +44,13 @@ const POLL_MS = 200
 const BACK_MS = 60_000
 
 export async function readRelease(server: string): Promise<AgentRelease> {
-  const reply = await fetchFrom(`${server}/agent/latest.json`, READ_MS)
-  const parsed = agentRelease.safeParse(await reply.json().catch(() => undefined))
+  const signal = AbortSignal.timeout(READ_MS)
+  const text = { accept: 'application/json', maxBytes: MAX_TEXT_BYTES, signal }
+  // One attempt: a person waits for the answer.
+  const answer = await withDownloader({ maxIdleAttempts: 1 }, (downloader) =>
+    downloader.json({ ...addressOf(server, '/agent/latest.json'), ...text }),
+  )
+  const parsed = agentRelease.safeParse(answer)
   if (parsed.success) return parsed.data
   throw new AgentError(`${server} sent an invalid answer about its version.`)
 }
@@ -105,13 +112,9 @@ async function fetchVersion({ installation, server, progress }: UpdateOptions, r
   const platform = platformOf(installation, release)
   const work = fs.mkdtempSync(path.join(path.dirname(target), 'new.'))
   try {
-    const archive = path.join(work, 'berth.tar.gz')
-    const url = `${server}/agent/${build}/${platform}.tar.gz`
     progress(`Downloading ${build}.`)
-    const expected = (await (await fetchFrom(`${url}.sha256`, limits.agentDownloadMs)).text()).trim()
-    const actual = await download(url, archive)
-    if (actual !== expected)
-      throw new AgentError(`The checksum of the download is wrong: ${actual} instead of ${expected}.`, ['Try again.'])
+    const archive = path.join(work, 'berth.tar.gz')
+    await downloadBundle(server, `/agent/${build}/${platform}.tar.gz`, archive)
     const unpacked = path.join(work, 'berth')
     fs.mkdirSync(unpacked, { mode: 0o755 })
     const signal = AbortSignal.timeout(UNPACK_MS)
@@ -148,30 +151,35 @@ async function tryProgram(folder: string, build: string): Promise<void> {
   }
 }
 
-async function download(url: string, file: string): Promise<string> {
-  const reply = await fetchFrom(url, limits.agentDownloadMs)
-  const hash = createHash('sha256')
-  let bytes = 0
-  const check = new Transform({
-    transform: (chunk: Buffer, _, done) => {
-      hash.update(chunk)
-      bytes += chunk.length
-      done(bytes > limits.agentBundleBytes ? new AgentError('The download is too large.') : null, chunk)
-    },
+async function downloadBundle(server: string, at: string, target: string): Promise<void> {
+  const signal = AbortSignal.timeout(limits.agentDownloadMs)
+  const text = { accept: '*/*', maxBytes: MAX_TEXT_BYTES, signal }
+  const file = { target, bytes: null, maxBytes: limits.agentBundleBytes, room: anyRoom, signal, onBytes: () => {} }
+  await withDownloader({}, async (downloader) => {
+    const checksum = await downloader.text({ ...addressOf(server, `${at}.sha256`), ...text })
+    if (!checksum.ok) return checksum
+    const digest = { algorithm: 'sha256', hex: checksum.value.trim() } as const
+    return downloader.file({ ...addressOf(server, at), ...file, digest })
   })
-  await pipeline(Readable.fromWeb(reply.body as ReadableStream), check, fs.createWriteStream(file))
-  return hash.digest('hex')
 }
 
-async function fetchFrom(url: string, timeoutMs: number): Promise<Response> {
+async function withDownloader<T>(
+  downloadLimits: Partial<DownloadLimits>,
+  work: (downloader: Downloader) => Promise<Result<T>>,
+): Promise<T> {
+  const downloader = makeDownloader({ allowPrivate: false, limits: downloadLimits })
   try {
-    const reply = await fetch(url, { signal: AbortSignal.timeout(timeoutMs) })
-    if (reply.ok && reply.body !== null) return reply
-    throw new AgentError(`${url} answered ${reply.status}.`)
-  } catch (error) {
-    if (error instanceof AgentError) throw error
-    throw new AgentError(`Cannot reach ${url}.`, ['Check the network, and that the server runs.'], error)
+    const result = await work(downloader)
+    if (result.ok) return result.value
+    throw new AgentError(result.message, ['Check the network, and that the server runs. Then try again.'])
+  } finally {
+    await downloader.close()
   }
+}
+
+/** The server itself may have a private address. */
+function addressOf(server: string, at: string): Address {
+  return { url: `${server}${at}`, trustedOrigin: new URL(server).origin, authorization: null }
 }
 
 /** A power failure after the link has changed must not leave empty files behind it. */

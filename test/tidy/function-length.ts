@@ -19,7 +19,7 @@ export const longFunctions: Readonly<Record<string, number>> = {
   'console/pages/speech/page.tsx Speech': 82,
   'console/shell/search-dialog.tsx SearchDialog': 87,
   'console/shell/search-result.ts useSearchResults': 77,
-  'src/artifacts/model/model-store.ts makeModelStore': 81,
+  'src/artifacts/model/model-store.ts makeModelStore': 80,
   'src/cli/kit/completion.ts scripts': 88,
   'src/domain/notification.ts describers': 104,
   'src/drivers/clouds/driver.ts cloudDriver': 109,

@@ -1,5 +1,5 @@
 /**
- * The model store may write up to the operator's limit and within the free disk space. Both are measured on
+ * A folder of downloads may grow up to its limit and within the free disk space. Both are measured on
  * every reservation, since others write to the same disk; bytes reserved by running downloads count as written.
  */
 import fs from 'node:fs/promises'
@@ -19,6 +19,9 @@ export interface Room {
   /** Releases unused bytes. */
   close(): void
 }
+
+/** A room without a budget, for files that are small, and for a pod, which has its own disk. */
+export const anyRoom: Room = { need: async () => undefined, take: async () => undefined, close: () => {} }
 
 export interface DiskBudget {
   open(): Room

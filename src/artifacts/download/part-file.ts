@@ -35,6 +35,8 @@ export interface PartFile {
 }
 
 export async function openPart(partPath: string): Promise<PartFile> {
+  // A crash just before its last step has left it with the permissions of the complete file.
+  await fs.chmod(partPath, 0o600).catch(unlessGone(undefined))
   await (await fs.open(partPath, 'a', 0o600)).close()
   const handle = await fs.open(partPath, 'r+')
   const notePath = notePathOf(partPath)

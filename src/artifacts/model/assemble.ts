@@ -8,16 +8,22 @@ import path from 'node:path'
 import { z } from 'zod'
 import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
 import { unlessGone, type Room } from '../download/disk-budget.ts'
-import { syncFolder, type ModelFolder, type StoredFile } from './manifest.ts'
+import { syncFolder } from '../download/downloader.ts'
+import { hashFile } from '../download/file-digest.ts'
+import type { ModelFolder, StoredFile } from './manifest.ts'
 import { writeAt } from '../download/part-file.ts'
-import { hashFile, PieceError, type Piece, type PieceRequest } from '../download/piece.ts'
+import { PieceError, type Piece, type PieceRequest } from './piece.ts'
 
 /** A resumed download may be corrupt on our side: then it is repeated once. */
 const MAX_TRIES = 2
 
 export interface WantedFile {
   readonly file: string
-  readonly pieces: ReadonlyArray<{ readonly source: string; readonly bytes: number | null; readonly partName: string }>
+  readonly pieces: ReadonlyArray<{
+    readonly source: string
+    readonly bytes: number | null
+    readonly downloadName: string
+  }>
   /** null: not known before. */
   readonly bytes: number | null
   /** Configured, or pinned earlier. null: any content is accepted. */
@@ -52,9 +58,10 @@ export async function checkFile(
   const { size: bytes, mtimeMs: modifiedMs } = await fs.stat(place)
   if (wantedFile.bytes !== null && bytes !== wantedFile.bytes)
     return wrongBytes(wantedFile.file, wantedFile.bytes, bytes)
-  const sha256 = (await hashFile(place, 'sha256', signal)).toString('hex')
+  const sha256 = await hashFile(place, 'sha256', signal)
   if (wantedFile.sha256 === null || sha256 === wantedFile.sha256) return ok({ bytes, sha256, modifiedMs })
-  return fail('wrong_digest', { name: wantedFile.file, sha256, expectedSha256: wantedFile.sha256 })
+  const facts = { algorithm: 'sha256', digest: sha256, expectedDigest: wantedFile.sha256 }
+  return fail('wrong_digest', { name: wantedFile.file, ...facts })
 }
 
 const progress = z.object({ sources: z.array(z.string()), pieces: z.int().min(0), bytes: z.int().min(0) })
@@ -71,7 +78,7 @@ async function joinPieces(wantedFile: WantedFile, options: AssembleOptions): Pro
   const earlier = await readProgress(wantedFile, options.folder)
   let isContinued = earlier.pieces > 0
   let { bytes } = earlier
-  for (const [at, { source, bytes: pieceBytes, partName }] of wantedFile.pieces.entries()) {
+  for (const [at, { source, bytes: pieceBytes, downloadName }] of wantedFile.pieces.entries()) {
     if (at < earlier.pieces) {
       options.onBytes(at, pieceBytes ?? 0, pieceBytes)
       continue
@@ -80,7 +87,7 @@ async function joinPieces(wantedFile: WantedFile, options: AssembleOptions): Pro
       source,
       bytes: pieceBytes,
       isChecked: wantedFile.sha256 !== null,
-      partPath: path.join(options.folder.partsPath, partName),
+      target: path.join(options.folder.partsPath, downloadName),
       room: options.room,
       signal: options.signal,
       onBytes: (done, total) => options.onBytes(at, done, total),

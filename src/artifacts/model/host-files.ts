@@ -10,11 +10,9 @@ import {
   type EngineImageFacts,
 } from '../../contract/agent.ts'
 import { fail, ok, type Result } from '../../contract/result.ts'
-import type { Room } from '../download/disk-budget.ts'
-import { download, downloadJson, type Address, type DownloadLimits, type Tools } from '../download/download.ts'
-import { makeGetter } from '../download/http-get.ts'
-import { dropPart } from '../download/part-file.ts'
-import { hashFile } from '../download/piece.ts'
+import { anyRoom } from '../download/disk-budget.ts'
+import { makeDownloader } from '../download/downloader.ts'
+import type { Address, DownloadLimits, FileRequest } from '../download/request.ts'
 
 export interface HostFilesOptions {
   /** The address at which the host reaches its server, without a slash at the end. */
@@ -31,62 +29,38 @@ export interface FetchOptions {
   readonly onBytes: (doneBytes: number) => void
 }
 
-export interface FetchedFile {
-  readonly partPath: string
-  readonly bytes: number
-  readonly sha256: string
-  readonly room: Room
-}
+export type WeightsRequest = Pick<FileRequest, 'target' | 'room'> & { readonly bytes: number; readonly sha256: string }
 
 export interface HostFiles {
   engineImage(signal: AbortSignal): Promise<Result<EngineImageFacts>>
   /** Downloads the image into `folder` and returns the path of the file, which the caller deletes. */
   fetchEngineImage(image: EngineImageFacts, folder: string, options: FetchOptions): Promise<Result<string>>
-  /** On success the file at `partPath` is complete and verified; after a failure the next call resumes from it. */
-  fetchWeights(workloadId: string, file: FetchedFile, options: FetchOptions): Promise<Result<void>>
+  /** The file is for programs of any user, who can only read it. */
+  fetchWeights(workloadId: string, file: WeightsRequest, options: FetchOptions): Promise<Result<void>>
   /** The disk of a workload, from the host that it moves from. */
   openDisk(workloadId: string, signal: AbortSignal): Promise<Result<Readable>>
   close(): Promise<void>
 }
 
-/** A connection without a byte for this long is dead; a slow one is not. */
-const defaultLimits: DownloadLimits = { stallMs: 30_000, retryMs: 1_000, maxRetryMs: 30_000 }
 const MAX_FACTS_BYTES = 10_000
-/** A resumed download may be corrupt on our side: then it is repeated once. */
-const MAX_TRIES = 2
-
-/** A room without a budget, for the image, which is small, and for a pod, which has its own disk. */
-export const anyRoom: Room = { need: async () => undefined, take: async () => undefined, close: () => {} }
+const READ_ONLY = 0o444
 
 export function makeHostFiles(options: HostFilesOptions): HostFiles {
-  const getter = makeGetter(options)
-  const tools: Tools = { getter, limits: { ...defaultLimits, ...options.limits } }
+  const downloader = makeDownloader(options)
   const addressOf = (at: string): Address => ({
     url: `${options.server}${at}`,
     trustedOrigin: new URL(options.server).origin,
     authorization: () => options.authorize(at),
   })
-  const fetchFile = async (at: string, file: FetchedFile, { signal, onBytes }: FetchOptions): Promise<Result<void>> => {
-    for (let tries = 1; ; tries += 1) {
-      const fetched = await download(tools, { ...addressOf(at), ...file, isChecked: true, signal, onBytes })
-      if (!fetched.ok) return fetched
-      const sha256 = (await hashFile(file.partPath, 'sha256', signal)).toString('hex')
-      if (sha256 === file.sha256) return ok(undefined)
-      await dropPart(file.partPath)
-      const name = path.basename(at)
-      if (tries >= MAX_TRIES || !fetched.value.isContinued)
-        return fail('wrong_digest', { name, sha256, expectedSha256: file.sha256 })
-    }
-  }
   return {
     engineImage: async (signal) => {
       const request = {
         ...addressOf(ENGINE_IMAGE_PATH),
         accept: 'application/json',
-        limitBytes: MAX_FACTS_BYTES,
+        maxBytes: MAX_FACTS_BYTES,
         signal,
       }
-      const answer = await downloadJson(tools, request)
+      const answer = await downloader.json(request)
       if (!answer.ok) return answer
       const facts = engineImageFacts.safeParse(answer.value)
       if (facts.success) return ok(facts.data)
@@ -94,25 +68,20 @@ export function makeHostFiles(options: HostFilesOptions): HostFiles {
     },
     fetchEngineImage: async ({ tag, bytes, sha256 }, folder, fetchOptions) => {
       await fs.mkdir(folder, { recursive: true, mode: 0o700 })
-      const partPath = path.join(folder, `${sha256}.part`)
-      const fetched = await fetchFile(
-        `${ENGINE_IMAGE_PATH}/${tag}`,
-        { partPath, bytes, sha256, room: anyRoom },
-        fetchOptions,
-      )
-      return fetched.ok ? ok(partPath) : fetched
+      const target = path.join(folder, sha256)
+      const digest = { algorithm: 'sha256', hex: sha256 } as const
+      const address = addressOf(`${ENGINE_IMAGE_PATH}/${tag}`)
+      const image = await downloader.file({ ...address, ...fetchOptions, target, bytes, digest, room: anyRoom })
+      return image.ok ? ok(target) : image
     },
-    fetchWeights: (workloadId, file, fetchOptions) =>
-      fetchFile(`${WEIGHTS_PATH}/${encodeURIComponent(workloadId)}/${file.sha256}`, file, fetchOptions),
-    openDisk: async (workloadId, signal) => {
-      const { url, ...address } = addressOf(`${DISK_PATH}/${encodeURIComponent(workloadId)}`)
-      const answer = await getter.get(url, { ...address, headers: {}, signal })
-      if (!answer.ok) return answer
-      const { status, body } = answer.value
-      if (status === 200) return ok(body)
-      body.destroy()
-      return fail('bad_answer', { url, cause: `the status ${status}` })
+    fetchWeights: async (workloadId, { sha256, ...file }, fetchOptions) => {
+      const digest = { algorithm: 'sha256', hex: sha256 } as const
+      const address = addressOf(`${WEIGHTS_PATH}/${encodeURIComponent(workloadId)}/${sha256}`)
+      const weights = await downloader.file({ ...address, ...fetchOptions, ...file, digest, mode: READ_ONLY })
+      return weights.ok ? ok(undefined) : weights
     },
-    close: () => getter.close(),
+    openDisk: (workloadId, signal) =>
+      downloader.open(addressOf(`${DISK_PATH}/${encodeURIComponent(workloadId)}`), signal),
+    close: () => downloader.close(),
   }
 }

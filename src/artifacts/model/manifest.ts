@@ -8,6 +8,7 @@ import fs from 'node:fs/promises'
 import path from 'node:path'
 import { z } from 'zod'
 import { unlessGone } from '../download/disk-budget.ts'
+import { syncFolder } from '../download/downloader.ts'
 
 /** Model files never begin with a dot. */
 const MANIFEST_NAME = '.manifest.json'
@@ -69,14 +70,4 @@ export async function writeManifest(folder: ModelFolder, next: Manifest): Promis
   }
   await fs.rename(temporary, place)
   await syncFolder(folder.path)
-}
-
-/** A new name is durable only once its folder is synced. */
-export async function syncFolder(dir: string): Promise<void> {
-  const handle = await fs.open(dir, 'r')
-  try {
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
 }

@@ -11,18 +11,16 @@ import { fail, type Result } from '../../contract/result.ts'
 import type { ModelFile } from '../../contract/model.ts'
 import type { WantedFile } from './assemble.ts'
 import { makeDiskBudget, measure, unlessGone } from '../download/disk-budget.ts'
-import { cancelled, type DownloadLimits, type Tools } from '../download/download.ts'
-import { makeGetter } from '../download/http-get.ts'
+import { cancelled, makeDownloader, type Downloader } from '../download/downloader.ts'
+import type { DownloadLimits } from '../download/request.ts'
 import type { ModelLog } from '../log.ts'
 import { folderAt, folderOf, readManifest } from './manifest.ts'
-import type { Piece, PieceRequest } from '../download/piece.ts'
+import type { Piece, PieceRequest } from './piece.ts'
 import { pullModel, readWantedFiles, type Pulled } from './pull.ts'
 import { openFilePiece } from './source-file.ts'
 import { fetchHubPiece, type Hub } from './source-hf.ts'
 import { fetchHttpsPiece } from './source-https.ts'
 import { fetchNpmPiece } from './source-npm.ts'
-
-const defaultLimits: DownloadLimits = { stallMs: 30_000, retryMs: 1_000, maxRetryMs: 30_000 }
 
 export interface ModelStoreOptions {
   readonly dir: string
@@ -81,9 +79,8 @@ interface Work {
 export function makeModelStore(options: ModelStoreOptions): ModelStore {
   const { dir, limitBytes } = options
   const budget = makeDiskBudget(options)
-  const getter = makeGetter(options)
-  const tools: Tools = { getter, limits: { ...defaultLimits, ...options.limits } }
-  const fetchPiece = (request: PieceRequest): Promise<Result<Piece>> => fetchFrom(tools, options, request)
+  const downloader = makeDownloader(options)
+  const fetchPiece = (request: PieceRequest): Promise<Result<Piece>> => fetchFrom(downloader, options, request)
   const works = new Map<string, Work>()
   let isClosed = false
 
@@ -155,18 +152,22 @@ export function makeModelStore(options: ModelStoreOptions): ModelStore {
       const busy = [...works.values()]
       for (const work of busy) work.controller.abort()
       await Promise.all(busy.map((work) => work.outcome.catch(() => {})))
-      await getter.close()
+      await downloader.close()
     },
   }
 }
 
-async function fetchFrom(tools: Tools, options: ModelStoreOptions, request: PieceRequest): Promise<Result<Piece>> {
+async function fetchFrom(
+  downloader: Downloader,
+  options: ModelStoreOptions,
+  request: PieceRequest,
+): Promise<Result<Piece>> {
   const kind = request.source.slice(0, request.source.indexOf(':'))
-  if (kind === 'npm') return fetchNpmPiece(tools, options.npmRegistry, request)
-  if (kind === 'hf') return fetchHubPiece(tools, options.hub, request)
+  if (kind === 'npm') return fetchNpmPiece(downloader, options.npmRegistry, request)
+  if (kind === 'hf') return fetchHubPiece(downloader, options.hub, request)
   if (kind === 'file') return openFilePiece(request)
   // `http:` is refused by the guard, unless private addresses are allowed.
-  if (kind === 'https' || kind === 'http') return fetchHttpsPiece(tools, request)
+  if (kind === 'https' || kind === 'http') return fetchHttpsPiece(downloader, request)
   return fail('bad_source', { message: `${request.source} has an unknown scheme.` })
 }
 

@@ -12,8 +12,8 @@ import { addOrNull, assemble, checkFile, sourcesOf, type WantedFile } from './as
 import { measure, unlessGone, type DiskBudget } from '../download/disk-budget.ts'
 import type { ModelLog } from '../log.ts'
 import { folderOf, readManifest, writeManifest, type Manifest, type ModelFolder, type StoredFile } from './manifest.ts'
-import type { Piece, PieceRequest } from '../download/piece.ts'
-import { makeProgress } from '../download/progress.ts'
+import type { Piece, PieceRequest } from './piece.ts'
+import { makeProgress } from './progress.ts'
 import { findSourceFile } from './source-file.ts'
 
 export interface Pulled {
@@ -41,7 +41,7 @@ export function readWantedFiles(files: readonly ModelFile[]): Result<WantedFile[
     const entries = files.filter((one) => one.file === file)
     const digests = [...new Set(entries.flatMap(({ sha256 }) => sha256 ?? []))]
     if (digests.length > 1) return fail('bad_source', { message: `${file} has two different digests.` })
-    const pieces = entries.map(({ source, bytes }) => ({ source, bytes, partName: `${digestOf(source)}.part` }))
+    const pieces = entries.map(({ source, bytes }) => ({ source, bytes, downloadName: digestOf(source) }))
     const bytes = pieces.reduce<number | null>((sum, one) => addOrNull(sum, one.bytes), 0)
     wantedFiles.push({ file, pieces, bytes, sha256: digests[0] ?? null })
   }
@@ -177,9 +177,9 @@ async function settle(
 
 /** Deletes parts of sources that are no longer listed. */
 async function dropOldParts(folder: ModelFolder, files: readonly WantedFile[]): Promise<void> {
-  const own = files.flatMap(({ file, pieces }) => [`${file}.joined`, ...pieces.map(({ partName }) => partName)])
+  const own = files.flatMap(({ file, pieces }) => [`${file}.joined`, ...pieces.map(({ downloadName }) => downloadName)])
   for (const name of await fs.readdir(folder.partsPath)) {
-    if (!own.some((one) => name === one || name === `${one}.json`))
+    if (!own.some((one) => name === one || name.startsWith(`${one}.`)))
       await fs.rm(path.join(folder.partsPath, name), { recursive: true, force: true })
   }
 }

@@ -8,7 +8,8 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { fail, ok, type Result } from '../../contract/result.ts'
 import { unlessGone } from '../download/disk-budget.ts'
-import { readChunks, type Piece, type PieceRequest } from '../download/piece.ts'
+import { readChunks } from '../download/file-digest.ts'
+import type { Piece, PieceRequest } from './piece.ts'
 
 export async function openFilePiece(request: PieceRequest): Promise<Result<Piece>> {
   const file = await findSourceFile(request.source)

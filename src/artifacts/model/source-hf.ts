@@ -3,8 +3,8 @@
  * paths. The hub redirects to its own storage, often on another origin, which must not get the token.
  */
 import { fail, type Result } from '../../contract/result.ts'
-import type { Tools } from '../download/download.ts'
-import type { Piece, PieceRequest } from '../download/piece.ts'
+import type { Downloader } from '../download/downloader.ts'
+import type { Piece, PieceRequest } from './piece.ts'
 import { fetchAddress } from './source-https.ts'
 
 const DEFAULT_REVISION = 'main'
@@ -15,10 +15,14 @@ export interface Hub {
   readonly token: string | null
 }
 
-export async function fetchHubPiece(tools: Tools, hub: Hub | null, request: PieceRequest): Promise<Result<Piece>> {
+export async function fetchHubPiece(
+  downloader: Downloader,
+  hub: Hub | null,
+  request: PieceRequest,
+): Promise<Result<Piece>> {
   const url = hubUrl(hub, request.source)
   if (!url.ok) return url
-  return fetchAddress(tools, request, {
+  return fetchAddress(downloader, request, {
     url: url.value,
     trustedOrigin: new URL(url.value).origin,
     authorization: hub?.token === null || hub?.token === undefined ? null : `Bearer ${hub.token}`,

@@ -1,22 +1,28 @@
 /** `https://…`: a file at a URL. */
 import { ok, type Result } from '../../contract/result.ts'
-import { download, type Address, type Tools } from '../download/download.ts'
-import { dropPart } from '../download/part-file.ts'
-import { readChunks, type Piece, type PieceRequest } from '../download/piece.ts'
+import { dropDownload, type Downloader } from '../download/downloader.ts'
+import { readChunks } from '../download/file-digest.ts'
+import type { Address } from '../download/request.ts'
+import type { Piece, PieceRequest } from './piece.ts'
 
-export function fetchHttpsPiece(tools: Tools, request: PieceRequest): Promise<Result<Piece>> {
-  return fetchAddress(tools, request, { url: request.source, trustedOrigin: null, authorization: null })
+export function fetchHttpsPiece(downloader: Downloader, request: PieceRequest): Promise<Result<Piece>> {
+  return fetchAddress(downloader, request, { url: request.source, trustedOrigin: null, authorization: null })
 }
 
 /** Downloads the file unmodified. */
-export async function fetchAddress(tools: Tools, request: PieceRequest, address: Address): Promise<Result<Piece>> {
-  const downloaded = await download(tools, { ...request, ...address })
-  if (!downloaded.ok) return downloaded
-  const { partPath, signal } = request
+export async function fetchAddress(
+  downloader: Downloader,
+  request: PieceRequest,
+  address: Address,
+): Promise<Result<Piece>> {
+  const digest = request.isChecked ? 'checked-later' : null
+  const download = await downloader.file({ ...request, ...address, digest })
+  if (!download.ok) return download
+  const { target, signal } = request
   return ok({
-    ownPath: partPath,
-    isContinued: downloaded.value.isContinued,
-    read: () => readChunks(partPath, signal),
-    discard: () => dropPart(partPath),
+    ownPath: target,
+    isContinued: download.value.isContinued,
+    read: () => readChunks(target, signal),
+    discard: () => dropDownload(target),
   })
 }

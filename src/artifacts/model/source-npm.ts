@@ -7,18 +7,16 @@ import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { z } from 'zod'
-import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
-import { download, downloadJson, type Tools } from '../download/download.ts'
-import { dropPart } from '../download/part-file.ts'
-import { hashFile, PieceError, type Piece, type PieceRequest } from '../download/piece.ts'
+import { fail, ok, type Result } from '../../contract/result.ts'
+import { dropDownload, type Downloader } from '../download/downloader.ts'
+import type { Digest } from '../download/file-digest.ts'
+import { PieceError, type Piece, type PieceRequest } from './piece.ts'
 import { readTarFile, TarError } from './tar-entry.ts'
 
 const VERSION_DOCUMENT_BYTES = 4 * 1_048_576
 /** The limit for the document with all versions of a package. */
 const PACKAGE_DOCUMENT_BYTES = 64 * 1_048_576
 const READ_BYTES = 1_048_576
-/** A resumed download may be corrupt on our side: then it is repeated once. */
-const MAX_TRIES = 2
 /** Strongest first. SHA-1, the only digest of the oldest packages, is not accepted. */
 const algorithms = ['sha512', 'sha384', 'sha256'] as const
 
@@ -28,7 +26,7 @@ const packageDocument = z.object({ versions: z.record(z.string(), versionDocumen
 type Dist = z.infer<typeof dist>
 
 export async function fetchNpmPiece(
-  tools: Tools,
+  downloader: Downloader,
   registry: () => Promise<string>,
   request: PieceRequest,
 ): Promise<Result<Piece>> {
@@ -36,28 +34,23 @@ export async function fetchNpmPiece(
   if (!name.ok) return name
   const address = await registryAddress(registry)
   if (!address.ok) return address
-  const distribution = await findDist(tools, address.value, name.value, request.signal)
+  const distribution = await findDist(downloader, address.value, name.value, request.signal)
   if (!distribution.ok) return distribution
   const digest = strongestDigest(distribution.value.integrity ?? '')
   if (digest === undefined) {
     return fail('no_digest', { source: request.source })
   }
-  for (let tries = 1; ; tries += 1) {
-    const archive = await download(tools, {
-      ...request,
-      url: distribution.value.tarball,
-      trustedOrigin: new URL(address.value).origin,
-      authorization: null,
-      // The known size is that of the file, not of the archive.
-      bytes: null,
-      isChecked: true,
-    })
-    if (!archive.ok) return archive
-    const actualDigest = await hashFile(request.partPath, digest.algorithm, request.signal)
-    if (actualDigest.equals(digest.value)) return ok(pieceOf(request, name.value.path, archive.value.isContinued))
-    await dropPart(request.partPath)
-    if (tries >= MAX_TRIES || !archive.value.isContinued) return wrongArchive(request.source)
-  }
+  const archive = await downloader.file({
+    ...request,
+    name: request.source,
+    url: distribution.value.tarball,
+    trustedOrigin: new URL(address.value).origin,
+    authorization: null,
+    // The known size is that of the file, not of the archive.
+    bytes: null,
+    digest,
+  })
+  return archive.ok ? ok(pieceOf(request, name.value.path, archive.value.isContinued)) : archive
 }
 
 interface NpmName {
@@ -90,22 +83,27 @@ async function registryAddress(registry: () => Promise<string>): Promise<Result<
 }
 
 /** Some registries have no per-version document: then the document of all versions is used. */
-async function findDist(tools: Tools, registry: string, name: NpmName, signal: AbortSignal): Promise<Result<Dist>> {
+async function findDist(
+  downloader: Downloader,
+  registry: string,
+  name: NpmName,
+  signal: AbortSignal,
+): Promise<Result<Dist>> {
   const base = `${registry}/${name.packageName.replace('/', '%2f')}`
   const common = { trustedOrigin: new URL(registry).origin, authorization: null, signal }
-  const versionAnswer = await downloadJson(tools, {
+  const versionAnswer = await downloader.json({
     ...common,
     url: `${base}/${encodeURIComponent(name.version)}`,
     accept: 'application/json',
-    limitBytes: VERSION_DOCUMENT_BYTES,
+    maxBytes: VERSION_DOCUMENT_BYTES,
   })
   if (versionAnswer.ok) return readDist(versionDocument.safeParse(versionAnswer.value).data, name)
   if (versionAnswer.reason !== 'bad_status' || versionAnswer.kind === 'unavailable') return versionAnswer
-  const packageAnswer = await downloadJson(tools, {
+  const packageAnswer = await downloader.json({
     ...common,
     url: base,
     accept: 'application/vnd.npm.install-v1+json, application/json;q=0.9',
-    limitBytes: PACKAGE_DOCUMENT_BYTES,
+    maxBytes: PACKAGE_DOCUMENT_BYTES,
   })
   if (!packageAnswer.ok) return packageAnswer
   return readDist(packageDocument.safeParse(packageAnswer.value).data?.versions[name.version], name)
@@ -116,12 +114,12 @@ function readDist(document: { dist: Dist } | undefined, name: NpmName): Result<D
   return fail('package_not_found', { name: name.packageName, version: name.version })
 }
 
-function strongestDigest(integrity: string): { algorithm: string; value: Buffer } | undefined {
+function strongestDigest(integrity: string): Digest | undefined {
   for (const algorithm of algorithms) {
     const entry = integrity.split(/\s+/).find((text) => text.startsWith(`${algorithm}-`))
     if (entry === undefined) continue
     const value = entry.slice(algorithm.length + 1).replace(/\?.*$/, '')
-    return { algorithm, value: Buffer.from(value, 'base64') }
+    return { algorithm, hex: Buffer.from(value, 'base64').toString('hex') }
   }
   return undefined
 }
@@ -131,13 +129,13 @@ function pieceOf(request: PieceRequest, path: string, isContinued: boolean): Pie
     ownPath: null,
     isContinued,
     read: () => readEntry(request, path),
-    discard: () => dropPart(request.partPath),
+    discard: () => dropDownload(request.target),
   }
 }
 
 async function* readEntry(request: PieceRequest, path: string): AsyncGenerator<Buffer> {
   const unpacked = createGunzip({ chunkSize: READ_BYTES })
-  const archive = createReadStream(request.partPath, { highWaterMark: READ_BYTES, signal: request.signal })
+  const archive = createReadStream(request.target, { highWaterMark: READ_BYTES, signal: request.signal })
   // An error of either stream destroys the other and surfaces in the loop.
   pipeline(archive, unpacked, () => {})
   try {
@@ -154,8 +152,4 @@ async function* readEntry(request: PieceRequest, path: string): AsyncGenerator<B
 
 function isZlibCode(code: unknown): boolean {
   return typeof code === 'string' && (code.startsWith('Z_') || code === 'ERR_STREAM_PREMATURE_CLOSE')
-}
-
-function wrongArchive(source: string): Failure {
-  return fail('wrong_digest', { name: source })
 }

@@ -8,7 +8,6 @@
  *   store/<owner>-<sha256>.part    an unfinished download
  *   sets/<owner>-<set id>/<path>   links to the files
  */
-import { once } from 'node:events'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { toDate, type Clock } from '../../base/instant.ts'
@@ -17,7 +16,6 @@ import type { HostWeights } from '../../contract/weights.ts'
 import { weightsSetId } from '../../domain/weights-set.ts'
 import { makeDiskBudget, unlessGone, type Room } from '../download/disk-budget.ts'
 import type { HostFiles } from './host-files.ts'
-import { syncFolder } from './manifest.ts'
 
 export interface WeightsCacheOptions {
   readonly dir: string
@@ -51,7 +49,6 @@ export interface WeightsCache {
   usedBytes(): Promise<number>
 }
 
-const READ_ONLY = 0o444
 const READ_AND_ENTER = 0o755
 /** A file of a set, with its name in the store. */
 type File = HostWeights['files'][number] & { readonly key: string }
@@ -69,7 +66,6 @@ class DiskWeightsCache implements WeightsCache {
   readonly #setHolds = new Map<string, number>()
   /** Files that a machine waits for; they may be in no set yet. */
   readonly #fileHolds = new Map<string, number>()
-  readonly #downloads = new Map<string, Promise<unknown>>()
   /** Changes take turns: two must not count on the same space, and no set is removed while another appears. */
   #lastTurn: Promise<unknown> = Promise.resolve()
 
@@ -153,58 +149,24 @@ class DiskWeightsCache implements WeightsCache {
     return ok(undefined)
   }
 
-  /** A file that is being downloaded for another machine is waited for. */
   async #fetch(
     workloadId: string,
-    file: File,
-    options: EnsureWeights & { readonly report: (bytes: number) => void },
-  ): Promise<Result<void>> {
-    for (let busy = this.#downloads.get(file.key); busy !== undefined; busy = this.#downloads.get(file.key)) {
-      await untilAborted(busy, options.signal)
-      options.signal.throwIfAborted()
-    }
-    // No await before the download is noted, or two machines that ask at once would both download the file.
-    const download = this.#download(workloadId, file, options)
-    this.#downloads.set(
-      file.key,
-      download.catch(() => {}),
-    )
-    try {
-      return await download
-    } finally {
-      this.#downloads.delete(file.key)
-    }
-  }
-
-  async #download(
-    workloadId: string,
-    file: File,
+    { key, bytes, sha256 }: File,
     { report, signal, inUse }: EnsureWeights & { readonly report: (bytes: number) => void },
   ): Promise<Result<void>> {
-    if (await exists(this.#at(file))) return ok(undefined)
-    const partPath = `${this.#at(file)}.part`
     const room = this.#budget.open()
+    const need: Room['need'] = (missing) => this.#reserve(room, missing, inUse)
     try {
-      const full = await this.#reserve(room, file, partPath, inUse)
-      if (full !== undefined) return full
-      const request = { partPath, bytes: file.bytes, sha256: file.sha256, room }
-      const fetched = await this.#options.files.fetchWeights(workloadId, request, { signal, onBytes: report })
-      if (!fetched.ok) return fetched
-      await fs.chmod(partPath, READ_ONLY)
-      await fs.rename(partPath, this.#at(file))
-      await fs.rm(`${partPath}.json`, { force: true })
-      await syncFolder(this.#store)
-      return ok(undefined)
+      const request = { target: path.join(this.#store, key), bytes, sha256, room: { ...room, need } }
+      return await this.#options.files.fetchWeights(workloadId, request, { signal, onBytes: report })
     } finally {
       room.close()
     }
   }
 
-  /** Reserves space for the missing bytes of a file, and removes sets that are not in use until there is enough. */
-  #reserve(room: Room, file: File, partPath: string, inUse: EnsureWeights['inUse']) {
+  /** Removes sets that are not in use until there is enough space. */
+  #reserve(room: Room, bytes: number, inUse: EnsureWeights['inUse']) {
     return this.#inTurn(async () => {
-      const part = await fs.stat(partPath).catch(unlessGone({ size: 0 }))
-      const bytes = Math.max(file.bytes - part.size, 0)
       let refused = await room.need(bytes)
       if (refused === undefined || bytes > this.#options.budgetBytes) return refused
       const used = new Set([...(await inUse()), ...this.#setHolds.keys()])
@@ -285,10 +247,4 @@ function count(counts: Map<string, number>, key: string, more: number): void {
 
 async function exists(place: string): Promise<boolean> {
   return fs.stat(place).then(() => true, unlessGone(false))
-}
-
-async function untilAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  const done = new AbortController()
-  await Promise.race([work, once(signal, 'abort', { signal: done.signal }).catch(() => {})])
-  done.abort()
 }

@@ -10,7 +10,7 @@ import { ENGINE_REPOSITORY, engineImageFacts, type EngineImageFacts } from '../.
 import { writeImage } from './image-archive.ts'
 import { addTree, baseFiles, packageFiles } from './image-files.ts'
 import { diffIdOf, type ImageFiles } from './image-layer.ts'
-import { hashFile } from '../download/piece.ts'
+import { hashFile } from '../download/file-digest.ts'
 
 export interface EngineImage extends EngineImageFacts {
   readonly file: string
@@ -66,7 +66,7 @@ export async function buildEngineImage({ root, dist, target, version }: EngineIm
     },
     madeBy: 'berth',
   })
-  const sha256 = (await hashFile(target, 'sha256', new AbortController().signal)).toString('hex')
+  const sha256 = await hashFile(target, 'sha256', new AbortController().signal)
   return { file: target, tag, sha256, bytes }
 }
 

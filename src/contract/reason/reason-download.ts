@@ -7,6 +7,13 @@ type Size = {
   readonly expectedBytes: number
 }
 
+type WrongDigest = {
+  readonly name: string
+  readonly algorithm: string
+  readonly digest: string
+  readonly expectedDigest: string
+}
+
 type FromUrl = {
   readonly url: string
 }
@@ -62,10 +69,9 @@ export const downloadReasons = {
     ({ name, bytes, expectedBytes }: Size) =>
       `${name} is ${formatBytes(bytes)}; expected ${formatBytes(expectedBytes)}.`,
   ),
-  wrong_digest: invalid((file: { readonly name: string; readonly sha256?: string; readonly expectedSha256?: string }) =>
-    file.sha256 === undefined
-      ? `${file.name} does not match the digest of the npm registry. It was deleted.`
-      : `${file.name} has the SHA-256 ${file.sha256}; expected ${file.expectedSha256}. It is not used.`,
+  wrong_digest: invalid(
+    ({ name, algorithm, digest, expectedDigest }: WrongDigest) =>
+      `${name} has the ${algorithm.replace('sha', 'SHA-')} ${digest}; expected ${expectedDigest}. It is not used.`,
   ),
   model_store_full: noCapacity(
     ({

@@ -14,7 +14,8 @@ import { nameOf, type KeptVolume } from './container-order.ts'
 import { ArchiveReader, writeArchive, type ArchiveSource } from './disk-archive.ts'
 import { loadImage } from './image-load.ts'
 import { volumeListReply, type Container } from './reply.ts'
-import { byteProgress, type HostDownloads } from './weights.ts'
+import { byteProgress } from '../byte-progress.ts'
+import type { HostDownloads } from './weights.ts'
 import type { WorkloadFile, WorkloadFiles } from './workload-file.ts'
 
 export interface DiskCopiesOptions {
@@ -111,7 +112,7 @@ export class DiskCopies {
     if (downloads === undefined) throw new Error('this host downloads nothing')
     await this.#clear(id, signal)
     progress('copying the disk')
-    const opened = await downloads.disks.open(id, signal)
+    const opened = await downloads.openDisk(id, signal)
     if (!opened.ok) throw new Error(opened.message)
     try {
       const reader = new ArchiveReader(inTime(opened.value))

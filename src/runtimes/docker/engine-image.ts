@@ -6,7 +6,8 @@ import { NeverStarts } from '../runtime.ts'
 import { DockerRefused, type DockerClient } from './client.ts'
 import type { ImageName } from '../image-name.ts'
 import { loadImage } from './image-load.ts'
-import { byteProgress, errorOf, type HostDownloads } from './weights.ts'
+import { byteProgress } from '../byte-progress.ts'
+import { errorOf, type HostDownloads } from './weights.ts'
 
 export interface EngineImageOptions {
   readonly client: DockerClient
@@ -68,7 +69,7 @@ async function downloadImage(
   if (!file.ok) throw errorOf(file, 'image_unavailable')
   progress(`loading ${name}`)
   await loadImage(client, createReadStream(file.value), LOAD_TIMEOUT_MS, signal)
-  for (const one of [file.value, `${file.value}.json`]) await rm(one, { force: true })
+  await rm(file.value, { force: true })
   await removeOlder(options, name, signal)
 }
 

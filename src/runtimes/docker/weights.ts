@@ -1,49 +1,24 @@
 /** Weights in containers: downloaded once per host and account by its cache, and bound into containers, read-only. */
-import type { Readable } from 'node:stream'
-import type { EngineImageFacts, Workload } from '../../contract/agent.ts'
-import type { Failure, Result } from '../../contract/result.ts'
-import type { HostWeights } from '../../contract/weights.ts'
+import type { HostFiles } from '../../artifacts/model/host-files.ts'
+import type { OwnedWeights, WeightsCache } from '../../artifacts/model/weights-cache.ts'
+import type { Workload } from '../../contract/agent.ts'
+import type { Failure } from '../../contract/result.ts'
 import type { RentalOutcome } from '../../contract/rental-outcome.ts'
+import { byteProgress } from '../byte-progress.ts'
 import { CustomerError, NeverStarts } from '../runtime.ts'
 import type { DockerClient } from './client.ts'
 
-type OwnedWeights = HostWeights & { readonly owner: string }
-
 /** Downloads of a host from its server. */
 export interface HostDownloads {
-  readonly weights: {
-    hold(
-      workloadId: string,
-      weights: OwnedWeights,
-      options: {
-        readonly inUse: () => Promise<readonly string[]>
-        readonly progress: (doneBytes: number, totalBytes: number) => void
-        readonly signal: AbortSignal
-      },
-      work: () => Promise<void>,
-    ): Promise<Result<void>>
-    folderOf(weights: OwnedWeights): string
-    idOf(weights: OwnedWeights): string
-  }
-  readonly images: {
-    engineImage(signal: AbortSignal): Promise<Result<EngineImageFacts>>
-    fetchEngineImage(
-      image: EngineImageFacts,
-      folder: string,
-      options: { readonly signal: AbortSignal; readonly onBytes: (doneBytes: number) => void },
-    ): Promise<Result<string>>
-  }
-  readonly disks: {
-    /** The disk of a workload that moves here, as `disk-archive.ts` reads it. */
-    open(workloadId: string, signal: AbortSignal): Promise<Result<Readable>>
-  }
+  readonly weights: Pick<WeightsCache, 'hold' | 'folderOf' | 'idOf'>
+  readonly images: Pick<HostFiles, 'engineImage' | 'fetchEngineImage'>
+  /** The disk of a workload that moves here, as `disk-archive.ts` reads it. */
+  readonly openDisk: HostFiles['openDisk']
   /** For the archives of images. */
   readonly imageFolder: string
 }
 
 const WEIGHTS_LABEL = 'berth.weights'
-const BYTES_PER_MB = 1_000_000
-const PROGRESS_EVERY_MS = 500
 
 /** Starts a container with its weights on the host. They stay as long as the container exists. */
 export async function withWeights(
@@ -81,19 +56,6 @@ export function weightsOrder(
 function weightsOf({ id, spec }: Workload): OwnedWeights | undefined {
   const weights = spec?.program?.weights
   return weights === undefined ? undefined : { ...weights, owner: weights.owner ?? id }
-}
-
-/** A few messages per second, as for pulls. */
-export function byteProgress(
-  what: string,
-  progress: (message: string) => void,
-): (doneBytes: number, totalBytes: number) => void {
-  let reportedMs = Number.NEGATIVE_INFINITY
-  return (done, total) => {
-    if (performance.now() - reportedMs < PROGRESS_EVERY_MS) return
-    reportedMs = performance.now()
-    progress(`${what}, ${Math.floor(done / BYTES_PER_MB)} of ${Math.ceil(total / BYTES_PER_MB)} MB`)
-  }
 }
 
 /** Only what may be over soon is tried again. */

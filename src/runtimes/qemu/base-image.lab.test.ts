@@ -9,7 +9,7 @@ import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openQemuLab, whyNoQemu, type QemuLab } from '../../../test/lab/qemu-lab.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
-import { fetchBaseImage, type BaseImage } from './base-image.ts'
+import { makeBaseImages, type BaseImage, type BaseImages } from './base-image.ts'
 import { needs } from '../../../test/needs.ts'
 
 needs('qemu')
@@ -41,6 +41,8 @@ describe.skipIf(why !== undefined)(`base images${why === undefined ? '' : ` (ski
   let lab: QemuLab
   let server: http.Server
   let raw: string
+  /** The ranges that clients asked for, of the image that breaks off. */
+  let ranges: Array<string | undefined>
   const bytes = bootSector()
 
   beforeAll(async () => {
@@ -50,6 +52,7 @@ describe.skipIf(why !== undefined)(`base images${why === undefined ? '' : ` (ski
     server = http.createServer((request, response) => {
       if (request.url === '/moved') response.writeHead(302, { location: '/disk' }).end()
       else if (request.url === '/disk') response.end(bytes)
+      else if (request.url === '/breaks') breakOff(request, response)
       else response.writeHead(404).end()
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -59,8 +62,21 @@ describe.skipIf(why !== undefined)(`base images${why === undefined ? '' : ` (ski
     await lab.close()
   })
 
+  /** Sends a part of the image and closes the connection; the rest to whoever asks for it. */
+  const breakOff = ({ headers: { range } }: http.IncomingMessage, response: http.ServerResponse): void => {
+    ranges.push(range)
+    const from = Number(/^bytes=(\d+)-$/.exec(range ?? '')?.[1] ?? 0)
+    if (from > 0) {
+      const contentRange = `bytes ${from}-${bytes.length - 1}/${bytes.length}`
+      response.writeHead(206, { 'content-range': contentRange }).end(bytes.subarray(from))
+    } else {
+      response.writeHead(200, { 'content-length': bytes.length })
+      response.write(bytes.subarray(0, 700_000), () => response.destroy())
+    }
+  }
+
   const at = (where: string): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}${where}`
-  const register = async (source: string, file = raw): Promise<Parameters<typeof fetchBaseImage>[1]> => {
+  const register = async (source: string, file = raw): Promise<Parameters<BaseImages['fetch']>[0]> => {
     const sha256 = createHash('sha256')
       .update(await fs.readFile(file))
       .digest('hex')
@@ -76,7 +92,7 @@ describe.skipIf(why !== undefined)(`base images${why === undefined ? '' : ` (ski
     }
     const folder = path.join(lab.folder, 'images')
     await fs.rm(folder, { recursive: true, force: true })
-    return fetchBaseImage(folder, image, more.allow ?? false, () => {}, never)
+    return makeBaseImages({ folder, allowPrivate: more.allow ?? false }).fetch(image, () => {}, never)
   }
 
   test('loads from a file or a URL and caches by digest', async () => {
@@ -86,25 +102,46 @@ describe.skipIf(why !== undefined)(`base images${why === undefined ? '' : ` (ski
     const moved = await fetch(at('/moved'), { allow: true })
     expect((await fs.readFile(moved.file)).equals(bytes)).toBe(true)
     // The second time it comes from the cache.
-    const again = fetchBaseImage(
-      path.dirname(moved.file),
-      await register('https://nowhere.invalid/'),
-      false,
-      () => {},
-      never,
-    )
+    const images = makeBaseImages({ folder: path.dirname(moved.file), allowPrivate: false })
+    const again = images.fetch(await register('https://nowhere.invalid/'), () => {}, never)
     await expect(again).resolves.toEqual(moved)
   })
 
   test.each([
-    ['the wrong bytes', () => fetch(pathToFileURL(raw).href, { sha256: 'a'.repeat(64) }), /registered digest/],
+    [
+      'the wrong bytes',
+      () => fetch(pathToFileURL(raw).href, { sha256: 'a'.repeat(64) }),
+      /SHA-256 [0-9a-f]{64}; expected aaaa/,
+    ],
     ['an invalid digest', () => fetch(pathToFileURL(raw).href, { sha256: '../x' }), /no SHA-256/],
     ['a private address', () => fetch(at('/disk')), /must start with https/],
-    ['a URL that no longer exists', () => fetch(at('/gone'), { allow: true }), /answered 404/],
-    ['a missing file', () => fetch('file:///nowhere/disk.raw'), /no file/],
+    ['a URL that no longer exists', () => fetch(at('/gone'), { allow: true }), /status 404/],
+    ['a missing file', () => fetch('file:///nowhere/disk.raw'), /does not exist/],
   ])('with %s are rejected permanently and leave no files', async (_, work, message) => {
     await expect(work()).rejects.toMatchObject({ reason: 'bad_base_image', message: expect.stringMatching(message) })
     expect(await fs.readdir(path.join(lab.folder, 'images')).catch(() => [])).toEqual([])
+  })
+
+  test('resume after a broken connection, also in another process', async () => {
+    ranges = []
+    const image = await register(at('/breaks'))
+    const options = { folder: path.join(lab.folder, 'resumed'), allowPrivate: true }
+    const interrupted = makeBaseImages({ ...options, limits: { maxIdleAttempts: 0 } }).fetch(image, () => {}, never)
+    await expect(interrupted).rejects.toThrow(/interrupted/)
+    expect(await fs.readdir(options.folder)).toContain(`${image.sha256}.part`)
+    const fetched = await makeBaseImages(options).fetch(image, () => {}, never)
+    expect((await fs.readFile(fetched.file)).equals(bytes)).toBe(true)
+    expect(ranges).toEqual([undefined, expect.stringMatching(/^bytes=[1-9]\d*-$/)])
+    expect(await fs.readdir(options.folder)).toEqual([image.sha256])
+  })
+
+  test('on a full disk are tried again later', async () => {
+    const freeBytes = async (): Promise<number> => 1_000
+    const images = makeBaseImages({ folder: path.join(lab.folder, 'full'), allowPrivate: true, freeBytes })
+    const refused = images.fetch(await register(at('/disk')), () => {}, never)
+    await expect(refused).rejects.toThrow(/1,048,576 bytes, but the disk has 1,000 bytes free/)
+    await expect(refused).rejects.not.toHaveProperty('reason')
+    expect(await fs.readdir(path.join(lab.folder, 'full'))).toEqual([])
   })
 
   test('rejects images that refer to another file of the host', async () => {

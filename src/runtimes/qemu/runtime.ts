@@ -12,7 +12,7 @@ import { within } from '../../base/within.ts'
 import type { StreamRequest, Workload } from '../../contract/agent.ts'
 import { NeverStarts, type Found, type Measured, type Runtime, type RuntimeStream } from '../runtime.ts'
 import { chooseAccelerator, type Accelerator } from './accelerator.ts'
-import { fetchBaseImage } from './base-image.ts'
+import { makeBaseImages, type BaseImages } from './base-image.ts'
 import { commandLine, qemuProgram, SSH_PORT } from './command-line.ts'
 import { consoleStream, consoleTail, maintainConsole } from './console-log.ts'
 import { Fence, userOf } from './fence.ts'
@@ -75,6 +75,7 @@ class Qemu implements QemuRuntime {
   readonly #volumeFolder: string
   readonly #arch: 'x64' | 'arm64' = process.arch === 'arm64' ? 'arm64' : 'x64'
   readonly #accelerator: Accelerator
+  readonly #baseImages: BaseImages
   readonly #listeners = new Set<() => void>()
   readonly #watch: MachineWatch
   readonly #fence: Fence
@@ -87,6 +88,8 @@ class Qemu implements QemuRuntime {
     this.#shutdownMs = options.shutdownMs ?? SHUTDOWN_MS
     this.#volumeFolder = path.join(this.#root, 'volumes')
     this.#accelerator = chooseAccelerator(options.accel)
+    const images = path.join(this.#root, 'images')
+    this.#baseImages = makeBaseImages({ folder: images, allowPrivate: options.allowPrivateAddresses ?? false })
     this.volumes = qemuVolumes(this.#volumeFolder, async (id, bytes) => {
       const machines = [...(await machine.findProcesses(this.#root)).keys()]
       return resizePlugged(machines, (one) => this.#watch.monitor(one), id, bytes)
@@ -283,16 +286,7 @@ class Qemu implements QemuRuntime {
     for (const folder of [this.#root, path.dirname(files.folder)]) await machine.makeFolder(folder)
     await fs.mkdir(files.folder, { recursive: true, mode: 0o700 })
     await machine.writeWhole(files.spec, JSON.stringify({ tag: workload.tag, sshUser } satisfies machine.MachineSpec))
-    const base =
-      baseImage === null
-        ? null
-        : await fetchBaseImage(
-            path.join(this.#root, 'images'),
-            baseImage,
-            options.allowPrivateAddresses ?? false,
-            progress,
-            signal,
-          )
+    const base = baseImage === null ? null : await this.#baseImages.fetch(baseImage, progress, signal)
     const smallImage = base === null ? await options.smallImage(progress, signal) : null
     progress('starting the machine')
     await machine.writeWhole(files.reboots, String(workload.reboots ?? 0))

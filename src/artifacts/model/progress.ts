@@ -1,5 +1,5 @@
 /** Adds up the progress of a pull over all of its pieces. */
-import { addOrNull, type WantedFile } from '../model/assemble.ts'
+import { addOrNull, type WantedFile } from './assemble.ts'
 
 export function makeProgress(
   files: readonly WantedFile[],

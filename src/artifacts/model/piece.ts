@@ -1,9 +1,5 @@
 /** The result of fetching one source of a model file: the whole file, or a piece of it. */
-import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import type { Room } from './disk-budget.ts'
-
-const READ_BYTES = 1_048_576
+import type { Room } from '../download/disk-budget.ts'
 
 export interface PieceRequest {
   readonly source: string
@@ -11,8 +7,8 @@ export interface PieceRequest {
   readonly bytes: number | null
   /** Whether the digest of the final file is known. */
   readonly isChecked: boolean
-  /** The file of an unfinished download. */
-  readonly partPath: string
+  /** Where a download appears when it is complete. */
+  readonly target: string
   readonly room: Room
   readonly signal: AbortSignal
   readonly onBytes: (doneBytes: number, totalBytes: number | null) => void
@@ -30,13 +26,3 @@ export interface Piece {
 }
 
 export class PieceError extends Error {}
-
-export function readChunks(path: string, signal?: AbortSignal): AsyncIterable<Buffer> {
-  return createReadStream(path, { highWaterMark: READ_BYTES, ...(signal === undefined ? {} : { signal }) })
-}
-
-export async function hashFile(path: string, algorithm: string, signal: AbortSignal): Promise<Buffer> {
-  const hash = createHash(algorithm)
-  for await (const chunk of readChunks(path, signal)) hash.update(chunk)
-  return hash.digest()
-}
