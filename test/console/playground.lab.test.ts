@@ -338,7 +338,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await page.getByLabel('Speed').fill('9')
     await page.getByText('Must be a number from 0.1 to 5').waitFor()
     await page.getByLabel('Speed').fill('1.25')
-    await page.getByLabel('Voice', { exact: true }).selectOption('kal: synthetic, fast')
+    await page.getByLabel('Voice', { exact: true }).selectOption('neural: American, male')
     voice.upstream.behaviour.fault = { kind: 'status', status: 500 }
     await page.getByRole('button', { name: 'Generate' }).click()
     await page.getByRole('alert').waitFor()
@@ -352,7 +352,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     // 27 characters at 5,000 nano-dollars.
     await page.getByText('$0.0001', { exact: true }).waitFor()
     expect(JSON.parse(voice.upstream.requests.at(-1)?.body.toString() ?? '')).toMatchObject({
-      voice: 'kal',
+      voice: 'neural',
       speed: 1.25,
     })
     await look('speech')

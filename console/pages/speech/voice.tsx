@@ -1,15 +1,11 @@
-/** Chooses a voice. The built-in model has five; other models have names of their own. */
+/** Chooses a voice. The built-in model has one; other models have names of their own. */
 import { useState } from 'react'
 import { SelectField, TextField } from '../../ui/field.tsx'
 
 const OTHER = 'other'
 const voices = [
   { value: '', label: 'Default' },
-  { value: 'neural', label: 'neural: natural' },
-  { value: 'slt', label: 'slt: American, female' },
-  { value: 'rms', label: 'rms: American, male' },
-  { value: 'awb', label: 'awb: Scottish, male' },
-  { value: 'kal', label: 'kal: synthetic, fast' },
+  { value: 'neural', label: 'neural: American, male' },
   { value: OTHER, label: 'Other …' },
 ] as const
 
@@ -21,7 +17,7 @@ export function VoiceField({ value, onChange }: { value: string; onChange: (voic
         label="Voice"
         value={isOther ? OTHER : value}
         choices={voices}
-        hint="Those of the built-in model. Other models have their own."
+        hint="The voice of the built-in model. Other models have their own."
         onChange={(event) => {
           setOther(event.target.value === OTHER)
           onChange(event.target.value === OTHER ? '' : event.target.value)

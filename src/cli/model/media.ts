@@ -60,7 +60,7 @@ export const rows: readonly Row[] = [
     only: ['model', 'language', 'speaker', 'speed'],
     flags: {
       model: `${MODEL} (default: the first speech model on sale)`,
-      speaker: '--voice <name>  voice, such as slt',
+      speaker: '--voice <name>  voice, such as neural',
       speed: 'speed',
       language: '--language <code>  language, such as en-US',
     },
@@ -81,7 +81,7 @@ export const rows: readonly Row[] = [
         speak(call, { ...input.parts.body, ...(speaker === undefined ? {} : { speaker }), model, text }),
       )
     },
-    examples: [`${SPEAK_EXAMPLE} --voice slt --speed 1.2`, 'berth speak -o letter.mp3 < letter.txt'],
+    examples: [`${SPEAK_EXAMPLE} --speed 1.2`, 'berth speak -o letter.mp3 < letter.txt'],
   }),
   custom<ModelOptions>('embed', 'turn text into a vector, printed as JSON', {
     operation: 'createEmbedding',

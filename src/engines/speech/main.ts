@@ -1,13 +1,11 @@
 /**
- * The speech engine. The same file also runs in its synthesis threads. It is ready as soon as it listens; requests for
- * the neural voice wait until that voice has loaded.
+ * The speech engine. The same file also runs in its synthesis thread. It is ready as soon as it listens; requests wait until
+ * the voice has loaded.
  */
 import os from 'node:os'
 import { isMainThread, workerData } from 'node:worker_threads'
 import { engineStart, failEngine, runEngine } from '../engine-http.ts'
-import { loadFlite } from './flite.ts'
 import { SpeechHandler } from './speech.ts'
-import { loadVits } from './vits.ts'
 import { runVoiceThread, VoiceThread, type ThreadStart } from './voice-thread.ts'
 
 /** A text of maximum length with every character escaped. */
@@ -16,9 +14,7 @@ const MAX_BODY_BYTES = 2 * 1_048_576
 if (isMainThread) {
   await runEngine(engineStart, (start) => {
     const threads = start.threads ?? Math.max(1, os.availableParallelism() - 1)
-    const startThread = (family: ThreadStart['family']): VoiceThread =>
-      new VoiceThread(threadEntry(), { family, threads }, failEngine)
-    const handler = new SpeechHandler({ flite: startThread('flite'), vits: startThread('vits') }, start.queue)
+    const handler = new SpeechHandler(new VoiceThread(threadEntry(), { threads }, failEngine), start.queue)
     return Promise.resolve({
       contextTokens: null,
       supportsTools: false,
@@ -31,7 +27,7 @@ if (isMainThread) {
     })
   })
 } else {
-  await runVoiceThread(workerData as ThreadStart, { flite: loadFlite, vits: loadVits })
+  await runVoiceThread(workerData as ThreadStart)
 }
 
 /** A thread does not inherit the TypeScript loader: from the sources it is registered first; the bundle needs none. */

@@ -2,8 +2,14 @@
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { createEncoder } from 'wasm-media-encoders/esnext'
-import type { Kbps, SampleRate } from './voice.ts'
-import { wasm } from './web-assembly.ts'
+import { SAMPLE_RATE, type Kbps } from './voice.ts'
+
+/** Node's WebAssembly. Its types come with the DOM types, which the rest of the program must not see. */
+const { compile } = (
+  globalThis as unknown as {
+    readonly WebAssembly: { readonly compile: (bytes: Uint8Array) => Promise<WebAssembly.Module> }
+  }
+).WebAssembly
 
 type Encoder = Awaited<ReturnType<typeof createEncoder<'audio/mpeg'>>>
 
@@ -24,16 +30,16 @@ export class Mp3Writers {
 
   static async load(): Promise<Mp3Writers> {
     const file = createRequire(import.meta.url).resolve('wasm-media-encoders/wasm/mp3')
-    return new Mp3Writers(await wasm.compile(await readFile(file)))
+    return new Mp3Writers(await compile(await readFile(file)))
   }
 
   private constructor(module: WebAssembly.Module) {
     this.#module = module
   }
 
-  async open(sampleRate: SampleRate, kbps: Kbps): Promise<Mp3Writer> {
+  async open(kbps: Kbps): Promise<Mp3Writer> {
     const encoder = this.#idle.pop() ?? (await createEncoder('audio/mpeg', this.#module))
-    encoder.configure({ channels: 1, sampleRate, outputSampleRate: sampleRate, bitrate: kbps })
+    encoder.configure({ channels: 1, sampleRate: SAMPLE_RATE, outputSampleRate: SAMPLE_RATE, bitrate: kbps })
     // The encoder returns its own memory and overwrites it in the next call, so copy.
     const encodeSlice = (samples: Float32Array): Buffer => Buffer.from(encoder.encode([samples.map(limit)]))
     return {

@@ -2,7 +2,7 @@
 import { failField, ok, type Result } from '../../contract/result.ts'
 import { cutLong, splitSentences } from './sentence.ts'
 import { findUnspeakable, foldLetters, hasWords, spellOut } from './spoken-english.ts'
-import { families, type Voice } from './voice.ts'
+import { PIECE_CHARS } from './voice.ts'
 
 export interface Piece {
   readonly text: string
@@ -16,15 +16,13 @@ const CUT_PAUSE_MS = 80
 const MAX_NAMED_LETTERS = 10
 
 /** Letters of other scripts are rejected: skipping them would charge for text that was not spoken. */
-export function cutPieces(text: string, voice: Voice): Result<Piece[]> {
-  const { pieceChars } = families[voice.family]
+export function cutPieces(text: string): Result<Piece[]> {
   const strange = new Set<string>()
   const pieces: Piece[] = []
   for (const sentence of splitSentences(text)) {
     const folded = foldLetters(sentence.text)
     for (const letter of findUnspeakable(folded)) strange.add(letter)
-    const speakable = voice.family === 'vits' ? spellOut(folded) : folded.replaceAll(/[^\p{ASCII}]/gu, ' ')
-    const parts = cutLong(speakable, pieceChars).filter(hasWords)
+    const parts = cutLong(spellOut(folded), PIECE_CHARS).filter(hasWords)
     parts.forEach((part, i) =>
       pieces.push({ text: part, pauseMs: i < parts.length - 1 ? CUT_PAUSE_MS : after(sentence) }),
     )

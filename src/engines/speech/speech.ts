@@ -6,11 +6,12 @@ import { WorkQueue } from '../engine-queue.ts'
 import { AudioReply } from './audio-reply.ts'
 import { cutPieces, type Piece } from './piece.ts'
 import type { PieceJob, SpokenPiece } from './voice-thread.ts'
-import { chooseKbps, findVoice, voices, type Voice, type VoiceFamily } from './voice.ts'
+import { checkVoice, chooseKbps, LANGUAGE, SAMPLE_RATE, SPEAKER } from './voice.ts'
 
 const MAX_CHARACTERS = 100_000
-/** Requests per voice family that alternate, piece by piece, so that a long text does not block short ones. */
+/** Requests that alternate, piece by piece, so that a long text does not block short ones. */
 const PLACES = 4
+const LANE = 'speech'
 /** Used until a request has been measured; deliberately high. */
 const GUESSED_MS_PER_CHARACTER = 15
 
@@ -24,9 +25,9 @@ const requestForm = z.looseObject({
   speed: z.number().min(0.1).max(5).nullish(),
 })
 
-/** The synthesis thread of a voice family. */
+/** The synthesis thread. */
 export interface Speaking {
-  /** Settles when the voices have loaded. */
+  /** Settles when the voice has loaded. */
   readonly loaded: Promise<void>
   speak(job: PieceJob): Promise<SpokenPiece>
   drop(requestId: number): void
@@ -34,40 +35,38 @@ export interface Speaking {
 
 export class SpeechHandler {
   readonly queue: WorkQueue
-  readonly #threads: Readonly<Record<VoiceFamily, Speaking>>
+  readonly #thread: Speaking
   #lastId = 0
 
-  constructor(threads: Readonly<Record<VoiceFamily, Speaking>>, queueLimit: number) {
-    this.#threads = threads
-    const lane = { places: PLACES, msPerUnit: GUESSED_MS_PER_CHARACTER }
-    this.queue = new WorkQueue(queueLimit, { vits: lane, flite: lane } satisfies Record<VoiceFamily, typeof lane>)
+  constructor(thread: Speaking, queueLimit: number) {
+    this.#thread = thread
+    this.queue = new WorkQueue(queueLimit, { [LANE]: { places: PLACES, msPerUnit: GUESSED_MS_PER_CHARACTER } })
   }
 
   listVoices(): Result<unknown> {
-    return ok({ voices: voices.map(({ speaker, language, sampleRate }) => ({ speaker, language, sampleRate })) })
+    return ok({ voices: [{ speaker: SPEAKER, language: LANGUAGE, sampleRate: SAMPLE_RATE }] })
   }
 
   async generate({ body, signal, response }: EngineCall): Promise<Result<unknown>> {
     const request = readFields(requestForm, body)
     if (!request.ok) return request
     const { text } = request.value
-    const voice = findVoice(request.value.speaker ?? undefined, request.value.language ?? undefined)
+    const voice = checkVoice(request.value.speaker ?? undefined, request.value.language ?? undefined)
     if (!voice.ok) return voice
-    const pieces = cutPieces(text, voice.value)
+    const pieces = cutPieces(text)
     if (!pieces.ok) return pieces
-    const { family, sampleRate } = voice.value
     const characters = countCharacters(text)
-    return this.queue.run(family, characters, signal, async () => {
-      await Promise.race([this.#threads[family].loaded, rejectOnAbort(signal)])
+    return this.queue.run(LANE, characters, signal, async () => {
+      await Promise.race([this.#thread.loaded, rejectOnAbort(signal)])
       const startedAt = performance.now()
       const reply = new AudioReply(response, signal)
       const speed = request.value.speed ?? 1
-      const samples = await this.#speakAll(voice.value, pieces.value, { speed, characters }, reply, signal)
+      const samples = await this.#speakAll(pieces.value, { speed, characters }, reply, signal)
       reply.finish({
         inference_time: (performance.now() - startedAt) / 1_000,
-        sample_rate: sampleRate,
+        sample_rate: SAMPLE_RATE,
         usage: characters,
-        duration: samples / sampleRate,
+        duration: samples / SAMPLE_RATE,
       })
       return ok(undefined)
     })
@@ -75,21 +74,14 @@ export class SpeechHandler {
 
   /** Returns the number of samples. Throws the signal's reason between two pieces if the client has disconnected. */
   async #speakAll(
-    voice: Voice,
     pieces: readonly Piece[],
     { speed, characters }: { readonly speed: number; readonly characters: number },
     reply: AudioReply,
     signal: AbortSignal,
   ): Promise<number> {
-    const thread = this.#threads[voice.family]
+    const thread = this.#thread
     const requestId = ++this.#lastId
-    const job = {
-      requestId,
-      voice: voice.internalName,
-      sampleRate: voice.sampleRate,
-      kbps: chooseKbps(voice, characters, speed),
-      speed,
-    }
+    const job = { requestId, kbps: chooseKbps(characters, speed), speed }
     let samples = 0
     const speak = async (text: string | null, pauseMs: number): Promise<void> => {
       signal.throwIfAborted()

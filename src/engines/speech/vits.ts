@@ -7,8 +7,9 @@ import { createRequire } from 'node:module'
 import type { InferenceSession, Tensor, TensorConstructor } from 'onnxruntime-node'
 import { z } from 'zod'
 import { openOnnxModel } from '../onnx-model.ts'
-import type { Synthesizer } from './voice-thread.ts'
 
+/** The only speaker of the model. */
+const MODEL_SPEAKER = 'MALE'
 /** The model's published defaults: how much sound and rhythm vary between readings. */
 const SOUND_NOISE = 0.667
 const RHYTHM_NOISE = 0.8
@@ -22,6 +23,11 @@ const metadataForm = z.object({
   symbols: z.array(z.string()).min(1),
   spk2id: z.record(z.string(), z.int()),
 })
+
+export interface Synthesizer {
+  /** Samples from -1 to 1, at the voice's rate. */
+  speak(text: string, speed: number): Promise<Float32Array>
+}
 
 export async function loadVits(threads: number): Promise<Synthesizer> {
   const { resolve } = createRequire(import.meta.url)
@@ -40,13 +46,13 @@ export async function loadVits(threads: number): Promise<Synthesizer> {
   const unknown = ids.get('UNK') ?? 0
 
   return {
-    speak: async (voice, text, speed) => {
+    speak: async (text, speed) => {
       const { phones, tones } = toPhonemes(text, { symbolSet: known })
       const feeds = feedsOf(Tensor, {
         phones: phones.map((phone) => ids.get(phone) ?? unknown),
         tones: tones.map((tone) => tone + metadata.tone_offset),
         languages: phones.map(() => metadata.language_id),
-        speaker: metadata.spk2id[voice] ?? 0,
+        speaker: metadata.spk2id[MODEL_SPEAKER] ?? 0,
         lengthScale: 1 / speed,
       })
       const outcome = await session.run(feeds)

@@ -1,27 +1,19 @@
 /**
- * The synthesis thread. Synthesis and encoding block their thread, so each voice family has its own, and the HTTP thread
- * stays free. Pieces of several requests alternate; each request has at most one piece in progress.
+ * The synthesis thread. Synthesis and encoding block it, and the HTTP thread stays free. Pieces of several requests alternate; each request has at most one piece in progress.
  */
 import { parentPort, Worker } from 'node:worker_threads'
 import { Mp3Writers, type Mp3Writer } from './mp3.ts'
 import { stretchTime } from './time-stretch.ts'
-import { families, type Kbps, type SampleRate, type VoiceFamily } from './voice.ts'
-
-export interface Synthesizer {
-  /** Samples from -1 to 1, at the voice's rate. */
-  speak(voice: string, text: string, speed: number): Promise<Float32Array>
-}
+import { loadVits, type Synthesizer } from './vits.ts'
+import { SAMPLE_RATE, SPEEDS, type Kbps } from './voice.ts'
 
 export interface ThreadStart {
-  readonly family: VoiceFamily
   readonly threads: number
 }
 
 /** `text` null: requests the last frames. */
 export interface PieceJob {
   readonly requestId: number
-  readonly voice: string
-  readonly sampleRate: SampleRate
   readonly kbps: Kbps
   readonly speed: number
   readonly text: string | null
@@ -43,7 +35,7 @@ type FromThread =
 
 /** The caller's side. */
 export class VoiceThread {
-  /** Settles when the voices have loaded. */
+  /** Settles when the voice has loaded. */
   readonly loaded: Promise<void>
   readonly #worker: Worker
   readonly #waiting = new Map<number, { resolve: (piece: SpokenPiece) => void; reject: (cause: Error) => void }>()
@@ -61,7 +53,7 @@ export class VoiceThread {
       })
     })
     this.#worker.on('error', (cause) => onEnd(cause instanceof Error ? cause : new Error(String(cause))))
-    this.#worker.on('exit', (code) => onEnd(new Error(`the ${start.family} synthesis thread exited with code ${code}`)))
+    this.#worker.on('exit', (code) => onEnd(new Error(`the synthesis thread exited with code ${code}`)))
   }
 
   speak(job: PieceJob): Promise<SpokenPiece> {
@@ -82,14 +74,11 @@ export class VoiceThread {
 }
 
 /** The thread's side; runs as long as its process. */
-export async function runVoiceThread(
-  start: ThreadStart,
-  load: Readonly<Record<VoiceFamily, (threads: number) => Promise<Synthesizer>>>,
-): Promise<void> {
+export async function runVoiceThread(start: ThreadStart): Promise<void> {
   const port = parentPort
   if (port === null) throw new Error('not in a thread')
-  const [synthesizer, writers] = await Promise.all([load[start.family](start.threads), Mp3Writers.load()])
-  const speaker = new Speaker(start.family, synthesizer, writers)
+  const [synthesizer, writers] = await Promise.all([loadVits(start.threads), Mp3Writers.load()])
+  const speaker = new Speaker(synthesizer, writers)
   let turn: Promise<void> = Promise.resolve()
   const answer = async (job: PieceJob): Promise<void> => {
     try {
@@ -108,29 +97,26 @@ export async function runVoiceThread(
 }
 
 class Speaker {
-  readonly #family: VoiceFamily
   readonly #synthesizer: Synthesizer
   readonly #writers: Mp3Writers
   readonly #open = new Map<number, Mp3Writer>()
 
-  constructor(family: VoiceFamily, synthesizer: Synthesizer, writers: Mp3Writers) {
-    this.#family = family
+  constructor(synthesizer: Synthesizer, writers: Mp3Writers) {
     this.#synthesizer = synthesizer
     this.#writers = writers
   }
 
-  async speak({ requestId, voice, sampleRate, kbps, speed, text, pauseMs }: PieceJob): Promise<SpokenPiece> {
-    const writer = this.#open.get(requestId) ?? (await this.#writers.open(sampleRate, kbps))
+  async speak({ requestId, kbps, speed, text, pauseMs }: PieceJob): Promise<SpokenPiece> {
+    const writer = this.#open.get(requestId) ?? (await this.#writers.open(kbps))
     this.#open.set(requestId, writer)
     if (text === null) {
       this.#open.delete(requestId)
       return { mp3: writer.finish(), samples: 0 }
     }
-    const { speeds } = families[this.#family]
-    const own = Math.min(Math.max(speed, speeds.min), speeds.max)
-    const speech = await this.#synthesizer.speak(voice, text, own)
-    const sound = own === speed ? speech : stretchTime(speech, speed / own, sampleRate)
-    const pause = Math.round((pauseMs / 1_000 / speed) * sampleRate)
+    const own = Math.min(Math.max(speed, SPEEDS.min), SPEEDS.max)
+    const speech = await this.#synthesizer.speak(text, own)
+    const sound = own === speed ? speech : stretchTime(speech, speed / own, SAMPLE_RATE)
+    const pause = Math.round((pauseMs / 1_000 / speed) * SAMPLE_RATE)
     const samples = new Float32Array(sound.length + pause)
     samples.set(sound)
     return { mp3: writer.encode(samples), samples: samples.length }
