@@ -214,14 +214,14 @@ describe('the script', () => {
 
 describe('the archives', () => {
   test('are the same on every server, within the limit, and made once', async () => {
-    const licence = path.join(home, 'LICENSE')
-    await writeFile(licence, 'of Node\n')
+    const license = path.join(home, 'LICENSE')
+    await writeFile(license, 'of Node\n')
     const make = async (name: string) => {
       const bundles = makeAgentBundles({
         dataDir: path.join(home, name),
         programDir: bundle,
         // Compressing the real one takes five seconds of CPU time; the server of this suite does it once.
-        node: { file: path.join(bundle, 'cli.mjs'), licence, version: 'v0.0.0', platform: 'linux-x64' },
+        node: { file: path.join(bundle, 'cli.mjs'), license, version: 'v0.0.0', platform: 'linux-x64' },
         onError: (message) => {
           throw new Error(message)
         },

@@ -1,14 +1,14 @@
 /** Where benches keep what they install of others: outside the checkout, by name and version. */
 import { execFile } from 'node:child_process'
 import { existsSync, rmSync } from 'node:fs'
-import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { cacheFolder } from '../../scripts/cache-folder.ts'
 
 const run = promisify(execFile)
 
 export function peerFolder(name: string): string {
-  return path.join(process.env['XDG_CACHE_HOME'] ?? path.join(os.homedir(), '.cache'), 'berth', 'bench', name)
+  return path.join(cacheFolder(), 'bench', name)
 }
 
 export interface Installation {

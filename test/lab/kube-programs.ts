@@ -7,7 +7,8 @@ import { existsSync } from 'node:fs'
 import { copyFile, link, readFile, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { buildOnce, cacheFolder, cheapBuild, go, goProgram, isProgram } from './go-build.ts'
+import { cacheFolder } from '../../scripts/cache-folder.ts'
+import { buildOnce, cheapBuild, go, goProgram, isProgram } from './go-build.ts'
 
 const VERSION = 'v1.36.3'
 /** The libraries of a release have versions of their own. */

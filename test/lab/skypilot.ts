@@ -9,7 +9,8 @@ import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { removeFolder } from '../harness/leftover.ts'
-import { buildOnce, cacheFolder } from './go-build.ts'
+import { cacheFolder } from '../../scripts/cache-folder.ts'
+import { buildOnce } from './go-build.ts'
 
 const VERSION = '0.14.1'
 const RUN_MS = 100_000

@@ -6,6 +6,7 @@ import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { LIBRARIES_FILE, USER_ID, type ImageFiles } from './image-layer.ts'
+import { findNodeLicense } from './node-license.ts'
 
 export interface InstalledPackage {
   readonly dependencies?: Readonly<Record<string, string>>
@@ -53,13 +54,7 @@ function nativeFiles(packages: ImageFiles): string[] {
 }
 
 function licenseOf(node: string): string {
-  const beside = [
-    '../LICENSE',
-    '../share/doc/nodejs/LICENSE',
-    '../share/doc/node/LICENSE',
-    '../share/doc/nodejs/copyright',
-  ]
-  const license = beside.map((name) => path.resolve(path.dirname(node), name)).find((file) => fs.existsSync(file))
+  const license = findNodeLicense(node)
   if (license === undefined) throw new Error(`the license of ${node} is not beside it`)
   return license
 }

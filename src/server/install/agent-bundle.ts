@@ -13,6 +13,7 @@ import { fileURLToPath } from 'node:url'
 import { createGzip, gzipSync } from 'node:zlib'
 import { pack, type Pack } from 'tar-stream'
 import packageJson from '../../../package.json' with { type: 'json' }
+import { findNodeLicense } from '../../artifacts/oci/node-license.ts'
 import { limits } from '../../base/limits.ts'
 import type { AgentRelease } from '../../contract/agent.ts'
 import { errorText } from '../data/data-folder.ts'
@@ -41,7 +42,7 @@ export interface AgentBundleOptions {
 
 export interface NodeProgram {
   readonly file: string
-  readonly licence: string
+  readonly license: string
   readonly version: string
   readonly platform: string
 }
@@ -104,20 +105,14 @@ export function makeAgentBundles(options: AgentBundleOptions): AgentBundles {
   }
 }
 
-/** undefined: it is not a program of one file, or its licence is not beside it. */
+/** undefined: it is not a program of one file, or its license is not beside it. */
 function findNode(): NodeProgram | undefined {
   const { node_shared: isShared } = process.config.variables as { node_shared?: boolean }
   if (isShared === true) return undefined
   const file = fs.realpathSync(process.execPath)
-  const beside = [
-    '../LICENSE',
-    '../share/doc/nodejs/LICENSE',
-    '../share/doc/node/LICENSE',
-    '../share/doc/nodejs/copyright',
-  ]
-  const licence = beside.map((name) => path.resolve(path.dirname(file), name)).find((one) => fs.existsSync(one))
-  if (licence === undefined) return undefined
-  return { file, licence, version: process.version, platform: `${process.platform}-${process.arch}` }
+  const license = findNodeLicense(file)
+  if (license === undefined) return undefined
+  return { file, license, version: process.version, platform: `${process.platform}-${process.arch}` }
 }
 
 /** Beside the bundle in dist/, or in dist/ above the sources. Checked again each time until the build exists. */
@@ -195,7 +190,7 @@ async function openNodePart(file: string, node: NodeProgram): Promise<string> {
   if (fs.existsSync(file)) return file
   const archive = pack()
   const fill = async (): Promise<void> => {
-    await addFile(archive, 'node/LICENSE', node.licence)
+    await addFile(archive, 'node/LICENSE', node.license)
     await addFile(archive, 'node/bin/node', node.file, 0o755)
     archive.finalize()
   }

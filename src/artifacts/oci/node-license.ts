@@ -1,0 +1,15 @@
+/** Where a Node has its license: beside it in an archive, or where packages of distributions put it. */
+import fs from 'node:fs'
+import path from 'node:path'
+
+const places = [
+  '../LICENSE',
+  '../share/doc/nodejs/LICENSE',
+  '../share/doc/node/LICENSE',
+  '../share/doc/nodejs/copyright',
+]
+
+/** undefined: it is in none of the known places. */
+export function findNodeLicense(node: string): string | undefined {
+  return places.map((name) => path.resolve(path.dirname(node), name)).find((file) => fs.existsSync(file))
+}
