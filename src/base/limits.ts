@@ -124,7 +124,7 @@ export const limits = {
   statementTimeoutMs: 30_000,
 } as const
 
-/** Used for an upstream or replica without a stated limit: its engine knows better than we do how much it can batch. */
+/** The maximum of an upstream or replica without a stated one: the limit in use is learned (domain/admission-limit.ts). */
 export const NO_CONCURRENCY_LIMIT = 100_000
 
 /** Ids of rentals and volumes are 32-bit on the wire and in the schema. */
@@ -140,9 +140,10 @@ export const defaultQuota = {
   webhooks: 20,
   requestsPerMinute: 60_000,
   tokensPerMinute: 10_000_000,
-  streams: 500,
+  /** One engine's worth: no engine is learned to take more, and the fair queue protects the others of a model. */
+  streams: 4_096,
 } as const
 export type Quota = { readonly [noun in keyof typeof defaultQuota]: number }
 
-/** Requests per minute. */
-export const defaultRates = { perKey: 6_000, perAddress: 6_000, perAddressUnauthenticated: 600 } as const
+/** Requests per minute. A key has its account's: a full GPU answers more than 6,000 short requests. */
+export const defaultRates = { perKey: 60_000, perAddress: 6_000, perAddressUnauthenticated: 600 } as const

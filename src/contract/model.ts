@@ -80,6 +80,7 @@ const deploymentHealth = z
   .object({
     breaker: z.enum(['closed', 'open', 'half_open']).describe('open: receives no requests for a while'),
     inFlight: z.number().describe('Requests in progress'),
+    limit: z.number().describe('Most concurrent requests at the moment, as learned from it; at most `concurrency`'),
     queued: z.number().nullable().describe('Requests waiting, according to its metrics; null: unknown'),
     faults: z.number().describe('Failures since the server started'),
   })
@@ -158,12 +159,15 @@ const deploymentFacts = {
     .min(1)
     .max(100_000)
     .optional()
-    .describe('Concurrent requests; default: 100,000, which is no limit'),
+    .describe('Most concurrent requests; by default the limit is learned from the server alone'),
   connectMs: z.int().min(1).max(600_000).optional(),
   firstByteMs: z.int().min(1).max(3_600_000).optional(),
   betweenBytesMs: z.int().min(1).max(3_600_000).optional(),
   totalMs: z.int().min(1).max(86_400_000).optional(),
-  readsMetrics: z.boolean().optional().describe('Whether /metrics reports its load'),
+  readsMetrics: z
+    .boolean()
+    .optional()
+    .describe('Whether usage is requested with every stream event. Its load is read wherever /metrics answers'),
 }
 const upstreamUrl = z
   .url({ protocol: /^https?$/ })

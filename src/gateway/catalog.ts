@@ -33,7 +33,10 @@ export interface Deployment {
   /** The value of the Authorization header, with the secret. Never logged. */
   readonly authorization: string | undefined
   readonly weight: number
+  /** The most concurrent requests. The limit in use is learned, and never above it. */
   readonly concurrency: number
+  /** The part of the learned limit that this process has, where several share it. undefined: all of it. */
+  readonly share?: number | undefined
   readonly connectMs: number
   readonly firstByteMs: number
   readonly betweenBytesMs: number

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import {
+  deploymentBusy,
   deploymentState,
   modelPlaces,
   modelPrice,
@@ -12,7 +13,13 @@ import {
 
 const deployment = (over: Partial<Deployment> = {}): Deployment =>
   ({ drained: false, weight: 1, health: null, ...over }) as Deployment
-const health = (breaker: 'closed' | 'open' | 'half_open') => ({ breaker, inFlight: 0, queued: null, faults: 0 })
+const health = (breaker: 'closed' | 'open' | 'half_open') => ({
+  breaker,
+  inFlight: 0,
+  limit: 412,
+  queued: null,
+  faults: 0,
+})
 const local = (over: Partial<LocalState>): LocalState => ({
   state: 'ready',
   doneBytes: null,
@@ -58,6 +65,13 @@ test.each([
   [deployment({ health: health('half_open') }), 'recovering'],
   [deployment({ health: health('open') }), 'failing'],
 ])('deployment %# is %s', (one, label) => expect(deploymentState(one).label).toBe(label))
+
+test('a learned limit is marked as such, and a maximum that the operator has set is not', () => {
+  const busy = { ...health('closed'), inFlight: 12 }
+  expect(deploymentBusy({ health: busy, concurrency: 100_000 })).toBe('12 of 412 (auto)')
+  expect(deploymentBusy({ health: { ...busy, limit: 64 }, concurrency: 64 })).toBe('12 of 64')
+  expect(deploymentBusy({ health: null, concurrency: 64 })).toBe('—')
+})
 
 test('prices name their units', () => {
   const prices = {

@@ -2,7 +2,7 @@
 import type { Reply } from '../client/client.ts'
 import type { ModelPriceName } from '../contract/model.ts'
 import { money } from './money.ts'
-import { count, megabytes } from './number.ts'
+import { count, megabytes, number } from './number.ts'
 import type { Tone } from './tone.ts'
 
 export type Model = Reply<'listOperatedModels'>['models'][number]
@@ -96,6 +96,13 @@ export function deploymentState(deployment: Deployment): DeploymentState {
     case 'open':
       return { label: 'failing', tone: 'bad', hint: 'Takes no requests until a health check succeeds.' }
   }
+}
+
+/** `12 of 412 (auto)`: the limit is learned, below any maximum that the operator has set. */
+export function deploymentBusy({ health, concurrency }: Pick<Deployment, 'health' | 'concurrency'>): string {
+  if (health === null) return '—'
+  const { inFlight, limit } = health
+  return `${number(inFlight)} of ${number(limit)}${limit < concurrency ? ' (auto)' : ''}`
 }
 
 /** The prices of a kind of model, and the units they are for. */

@@ -19,6 +19,7 @@ export interface SimulatedDeployment {
   readonly authorization: string | undefined
   readonly weight: number
   readonly concurrency: number
+  readonly share?: number | undefined
   readonly connectMs: number
   readonly firstByteMs: number
   readonly betweenBytesMs: number

@@ -122,7 +122,7 @@ describe('it answers', () => {
     expect((await ask('/health')).status).toBe(200)
     server.behaviour.health = 503
     expect((await ask('/health')).status).toBe(503)
-    expect([server.probes, server.received]).toEqual([3, 1])
+    expect([server.probes, server.metricsReads, server.received]).toEqual([2, 1, 1])
   })
 })
 

@@ -55,6 +55,8 @@ export interface Behaviour {
   health: number
   /** The body of /metrics. undefined: requests in flight, in vLLM's form. */
   metrics: string | undefined
+  /** Pages such as /props, as engines have them. Others are answered with 404. */
+  pages: Readonly<Record<string, unknown>>
 }
 
 export interface ModelServer {
@@ -74,6 +76,7 @@ export interface ModelServer {
   readonly cachedTokens: number
   readonly promptTokens: number
   readonly probes: number
+  readonly metricsReads: number
   /** Check requests of a gateway; they are not in `requests`. */
   readonly checks: number
   /** Closes all open connections. */
@@ -109,6 +112,7 @@ const usual: Behaviour = {
   faultsOnce: [],
   health: 200,
   metrics: undefined,
+  pages: {},
 }
 
 export async function startModelServer(options: ModelServerOptions = {}): Promise<ModelServer> {
@@ -131,6 +135,7 @@ class SimulatedServer implements ModelServer {
   cachedTokens = 0
   promptTokens = 0
   probes = 0
+  metricsReads = 0
   checks = 0
   readonly #server: http.Server | https.Server
   readonly #sockets = new Map<Socket, number>()
@@ -179,7 +184,8 @@ class SimulatedServer implements ModelServer {
     request.on('error', () => {})
     request.on('end', () => {
       const path = request.url ?? ''
-      if (/\/(health|metrics|v1\/models)$/.test(path)) return this.#answerCheck(path, response)
+      if (/\/(health|metrics|v1\/models|props|info|(get_)?server_info)$/.test(path))
+        return this.#answerCheck(path, response)
       const one: ReceivedRequest = {
         method: request.method ?? '',
         path,
@@ -202,7 +208,13 @@ class SimulatedServer implements ModelServer {
   }
 
   #answerCheck(path: string, response: ServerResponse): void {
-    this.probes += 1
+    const [, page = ''] = /(\/[a-z_]+)$/.exec(path) ?? []
+    if (page !== '/health' && page !== '/metrics' && page !== '/models') {
+      const answer = this.behaviour.pages[page]
+      return void response.writeHead(answer === undefined ? 404 : 200).end(JSON.stringify(answer ?? null))
+    }
+    if (page === '/metrics') this.metricsReads += 1
+    else this.probes += 1
     if (path.endsWith('/health')) return void response.writeHead(this.behaviour.health).end()
     if (path.endsWith('/v1/models')) return void response.end('{"object":"list","data":[]}')
     const labels = '{engine="0",model_name="sim"}'

@@ -1,4 +1,5 @@
 /** Adds or changes a deployment. Its API key is never returned. */
+import { NO_CONCURRENCY_LIMIT } from '../../../src/base/limits.ts'
 import { deploymentProtocol, protocolKinds, type DeploymentProtocol } from '../../../src/contract/model.ts'
 import type { Deployment, Model } from '../../../src/view/model.ts'
 import { FormDialog } from '../../form/dialog.tsx'
@@ -104,13 +105,19 @@ export function UpstreamFields({ kind, form, hasKey, isFixed = false }: Upstream
         hint="Its share of the requests. 0 stops new requests."
         {...form.text('weight')}
       />
-      <TextField label="Concurrent requests" inputMode="numeric" placeholder="Default" {...form.text('concurrency')} />
+      <TextField
+        label="Most concurrent requests"
+        inputMode="numeric"
+        placeholder="Automatic"
+        {...form.text('concurrency')}
+      />
     </div>
   )
 }
 
 function valuesOf({ url, protocol, upstreamModel, weight, concurrency }: Deployment): DeploymentValues {
-  const numbers = { weight: String(weight), concurrency: String(concurrency) }
+  const hasMaximum = concurrency < NO_CONCURRENCY_LIMIT
+  const numbers = { weight: String(weight), concurrency: hasMaximum ? String(concurrency) : '' }
   return { ...emptyDeployment, url, protocol, upstreamModel, ...numbers }
 }
 

@@ -1,6 +1,5 @@
 /** The deployments of a model: health, load and actions. */
-import { number } from '../../../src/view/number.ts'
-import { deploymentState, type Deployment, type Model } from '../../../src/view/model.ts'
+import { deploymentBusy, deploymentState, type Deployment, type Model } from '../../../src/view/model.ts'
 import { CallButton, ConfirmCall } from '../../form/dialog.tsx'
 import { actionsColumn, badgeColumn, numberColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -51,13 +50,7 @@ const columns: Columns<Deployment> = [
     </div>
   )),
   badgeColumn('Health', deploymentState),
-  textColumn(
-    'In progress',
-    ({ health, concurrency }) => (
-      <span title={`Limit: ${number(concurrency)}`}>{health === null ? '—' : number(health.inFlight)}</span>
-    ),
-    { align: 'right' },
-  ),
+  textColumn('In progress', deploymentBusy, { align: 'right' }),
   numberColumn('Queued', ({ health }) => health?.queued ?? null),
   numberColumn('Failures', ({ health }) => health?.faults ?? null),
   numberColumn('Weight', 'weight'),

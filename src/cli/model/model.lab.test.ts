@@ -315,11 +315,11 @@ describe('upstreams', () => {
     expect(cli.server.app.vault.open(row.key_sealed ?? '')).toBe('from-stdin')
     expect(row).toMatchObject({ weight: 3, concurrency: 64, reads_metrics: true })
 
-    healths.set(id, { breaker: 'open', inFlight: 5, queued: 2, faults: 7 })
+    healths.set(id, { breaker: 'open', inFlight: 5, limit: 64, queued: 2, faults: 7 })
     const line = (state: string, weight: number): RegExp =>
       new RegExp(`^${id} +owner/many +http://10\\.0\\.0\\.8:8000/ +chat +${state} +${weight} +5 of 64 +7$`, 'm')
     expect(await done('operator', 'upstreams', 'ls', '--model', 'owner/many')).toMatch(line('failing', 3))
-    healths.set(id, { breaker: 'closed', inFlight: 5, queued: 2, faults: 7 })
+    healths.set(id, { breaker: 'closed', inFlight: 5, limit: 64, queued: 2, faults: 7 })
     expect(await done('operator', 'upstreams', 'weight', id, '9')).toBe(`${id} now has weight 9.\n`)
     expect(await done('operator', 'upstreams', 'ls')).toMatch(line('healthy', 9))
     expect(await done('operator', 'upstreams', 'drain', id)).toBe(`${id} is drained.\n`)

@@ -2,8 +2,7 @@
  * `berth operator upstreams`: servers with a URL that run models. The API calls them deployments of a model. The key of
  * one is never an argument, which other users could see.
  */
-import { NO_CONCURRENCY_LIMIT } from '../../base/limits.ts'
-import { deploymentState, type Deployment } from '../../view/model.ts'
+import { deploymentBusy, deploymentState, type Deployment } from '../../view/model.ts'
 import { count } from '../../view/number.ts'
 import { readUpstream, upstreamOptions } from '../model/model-add.ts'
 import { tableOf, type Columns } from '../kit/record.ts'
@@ -17,12 +16,12 @@ const ID = { '<id>': 'id, as shown by berth operator upstreams ls' }
 const upstreamFlags = {
   url: '--upstream <url>  URL of the server, with or without /v1',
   upstreamModel: '--upstream-model <name>  name of the model on that server (default: same name)',
-  concurrency: 'concurrent requests',
+  concurrency: 'most concurrent requests (default: learned from the server)',
   connectMs: '--connect-timeout <ms>  time to connect',
   firstByteMs: '--first-byte-timeout <ms>  time to the first byte',
   betweenBytesMs: '--idle-timeout <ms>  time between two bytes',
   totalMs: '--total-timeout <ms>  time of a whole request',
-  readsMetrics: '--reads-metrics  read its load from /metrics',
+  readsMetrics: '--reads-metrics  request usage with every stream event, as vLLM and SGLang support it',
   reason: 'reason, recorded in the audit log',
 } as const
 
@@ -39,8 +38,7 @@ const columns: Columns<Deployment, undefined> = [
   },
   'weight',
   {
-    BUSY: ({ health, concurrency }) =>
-      `${health?.inFlight ?? 0}${concurrency < NO_CONCURRENCY_LIMIT ? ` of ${concurrency}` : ''}`,
+    BUSY: deploymentBusy,
     FAULTS: ({ health }) => String(health?.faults ?? 0),
   },
 ]

@@ -167,7 +167,10 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
   }
 
   onData(bytes: Buffer): void {
-    if (this.#errorHead === undefined) return this.#sink.data(bytes)
+    if (this.#errorHead === undefined) {
+      if (this.#target !== undefined) this.#target.slots.output += bytes.length
+      return this.#sink.data(bytes)
+    }
     this.#errorBody += bytes.toString('latin1', 0, MAX_ERROR_BODY_BYTES - this.#errorBody.length)
     if (this.#errorBody.length < MAX_ERROR_BODY_BYTES) return
     this.connection?.cancel()
@@ -245,6 +248,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     const detail = `status ${head.status}: ${Buffer.from(this.#errorBody, 'latin1').toString().trim()}`
     this.#errorHead = undefined
     this.#errorBody = ''
+    if (this.#target !== undefined && (head.status === 429 || head.status === 503)) this.#target.slots.refusals += 1
     const failure = { detail, deployment: this.#deployment, retryAfterMs: undefined }
     if (head.status !== 408 && head.status !== 429) {
       return this.#fault('status', { ...failure, kind: 'status' }, false)

@@ -191,7 +191,7 @@ export class DispatchModel implements Ticking {
 
   /** Estimated time until the waiting calls have been served, from recent call times. */
   retryAfterMs(): number {
-    const places = this.targets.reduce((sum, target) => sum + (target.isInUse ? target.deployment.concurrency : 0), 0)
+    const places = this.targets.reduce((sum, target) => sum + (target.isInUse ? target.limit : 0), 0)
     const estimateMs = ((this.#callMs ?? GUESSED_CALL_MS) * (this.#queue.size + 1)) / Math.max(1, places)
     return Math.round(Math.min(Math.max(estimateMs, MIN_RETRY_AFTER_MS), MAX_RETRY_AFTER_MS))
   }

@@ -9,8 +9,11 @@ import type { Catalog, Deployment, ServedModel } from '../catalog.ts'
 import { DispatchedCall } from './dispatch-call.ts'
 import { DispatchModel, ModelGroup, type ModelStats } from './dispatch-model.ts'
 import type { QueueLimits } from './fair-queue.ts'
+import { EngineWatch, type OutsideCalls } from './engine-watch.ts'
 import { defaultRhythm, Prober, type ProbeRhythm } from './probe.ts'
-import { Slots, Target, type TargetStats } from './routing-target.ts'
+import { Probes } from './probe-request.ts'
+import { Target, type TargetStats } from './routing-target.ts'
+import { Slots } from './slots.ts'
 import type { Dispatcher, UpstreamCall, UpstreamHandle, UpstreamSink } from '../upstream/upstream-call.ts'
 import type { SocketOptions } from '../upstream/connection.ts'
 import { Pools } from '../upstream/pool.ts'
@@ -25,6 +28,12 @@ export interface DispatcherOptions {
   readonly dial?: SocketOptions['dial']
   /** A request waits for a model that has nothing running. */
   readonly onWaiting?: (model: string) => void
+  /** Other processes that share the limits of this one. undefined: none. */
+  readonly others?: () => readonly DispatcherStats[]
+  /** false: another process learns the limits, and the catalog has this one's share. */
+  readonly learns?: boolean
+  /** A limit has changed. */
+  readonly onLimit?: () => void
   readonly queue?: Partial<QueueLimits>
   readonly probe?: Partial<ProbeRhythm>
   /** From 0 up to 1. */
@@ -39,12 +48,14 @@ export interface DispatcherStats {
 export interface RunningDispatcher extends Dispatcher {
   setCatalog(catalog: Catalog): void
   stats(): DispatcherStats
+  /** The most requests that a deployment may have now, whichever process of the gateway sends them. */
+  limitOf(deploymentId: string): number | undefined
   /** Calls in flight fail with `broken`. */
   close(): Promise<void>
 }
 
 /** Per model. */
-const queueLimits: QueueLimits = { calls: 10_000, callsPerAccount: 1_000, waitMs: 30_000, unreadMs: 5_000 }
+const queueLimits: QueueLimits = { calls: 10_000, callsPerAccount: 4_096, waitMs: 30_000, unreadMs: 5_000 }
 /** An image takes seconds to minutes, so even a short queue is a long wait; clients of images expect one. */
 const IMAGE_WAIT_MS = 600_000
 
@@ -59,7 +70,12 @@ class Dispatching implements RunningDispatcher {
   readonly #imageLimits: QueueLimits
   readonly #random: () => number
   readonly #onWaiting: DispatcherOptions['onWaiting']
+  readonly #others: () => readonly DispatcherStats[]
+  readonly #learns: boolean
+  readonly #probes = new Probes()
   readonly #prober: Prober
+  readonly #watch: EngineWatch
+  readonly #probing: NodeJS.Timeout
   readonly #models = new Map<string, DispatchModel>()
   readonly #targets = new Map<string, Target>()
   readonly #unknownModel: DispatchModel
@@ -71,7 +87,23 @@ class Dispatching implements RunningDispatcher {
     this.#random = options.random ?? (() => randomInt(2 ** 32) / 2 ** 32)
     this.#onWaiting = options.onWaiting
     this.#unknownModel = new DispatchModel('', this.#limits, this.#ticker)
-    this.#prober = new Prober(this.#targets, { ...defaultRhythm, ...options.probe })
+    this.#others = options.others ?? (() => [])
+    this.#learns = options.learns ?? true
+    const rhythm = { ...defaultRhythm, ...options.probe }
+    this.#prober = new Prober(this.#probes, rhythm)
+    this.#watch = new EngineWatch({
+      probes: this.#probes,
+      rhythm,
+      learns: this.#learns,
+      outsideCalls: (id) => this.#outsideCalls(id),
+      hasWaiting: (slots) => this.#hasWaiting(slots),
+      learned: (slots) => {
+        options.onLimit?.()
+        const now = performance.now()
+        for (const model of this.#models.values()) if (uses(model, slots)) model.serve(now)
+      },
+    })
+    this.#probing = setInterval(() => this.#probeAll(), rhythm.tickMs).unref()
   }
 
   send(call: UpstreamCall, sink: UpstreamSink): UpstreamHandle {
@@ -106,8 +138,14 @@ class Dispatching implements RunningDispatcher {
     }
   }
 
+  limitOf(deploymentId: string): number | undefined {
+    for (const target of this.#targets.values()) if (target.deployment.id === deploymentId) return target.wholeLimit
+    return undefined
+  }
+
   async close(): Promise<void> {
-    this.#prober.close()
+    clearInterval(this.#probing)
+    this.#probes.close()
     for (const model of this.#models.values()) {
       model.targets = []
       model.dismiss('the gateway is shutting down')
@@ -165,6 +203,42 @@ class Dispatching implements RunningDispatcher {
     return new Slots()
   }
 
+  #probeAll(): void {
+    const now = performance.now()
+    const engines = new Set<Slots>()
+    for (const target of this.#targets.values()) {
+      if (!target.isInUse || this.#probes.isFull) continue
+      this.#prober.probe(target, now)
+      if (engines.has(target.slots)) continue
+      engines.add(target.slots)
+      // A process that does not learn needs the load only to choose between engines.
+      if (this.#learns || (this.#models.get(target.model)?.targets.length ?? 0) > 1) this.#watch.look(target, now)
+    }
+  }
+
+  #outsideCalls(id: string): OutsideCalls {
+    const calls = { inFlight: 0, output: 0, refusals: 0 }
+    for (const { deployments } of this.#others()) {
+      for (const one of deployments) {
+        if (one.id !== id) continue
+        calls.inFlight += one.inFlight
+        calls.output += one.output
+        calls.refusals += one.refusals
+      }
+    }
+    return calls
+  }
+
+  #hasWaiting(slots: Slots): boolean {
+    for (const model of this.#models.values()) {
+      if (!uses(model, slots)) continue
+      if (model.queued > 0) return true
+      const isQueued = (one: ModelStats): boolean => one.model === model.name && one.queued > 0
+      if (this.#others().some(({ models }) => models.some(isQueued))) return true
+    }
+    return false
+  }
+
   /** Drops deployments that are no longer in the catalog, once they have finished. */
   #dropUnused(): void {
     const kept = new Set([...this.#models.values()].flatMap(({ targets }) => targets))
@@ -174,4 +248,8 @@ class Dispatching implements RunningDispatcher {
       if (target.inFlight === 0) this.#targets.delete(key)
     }
   }
+}
+
+function uses({ targets }: DispatchModel, slots: Slots): boolean {
+  return targets.some((target) => target.slots === slots)
 }

@@ -2,6 +2,7 @@
 import { Breaker, type BreakerState } from './breaker.ts'
 import type { ModelKind } from '../../domain/inference.ts'
 import type { Deployment, ServedModel } from '../catalog.ts'
+import { Slots, type Load } from './slots.ts'
 import type { Pool } from '../upstream/pool.ts'
 import type { UpstreamRequest } from '../upstream/upstream-call.ts'
 
@@ -16,6 +17,12 @@ export interface TargetStats {
   readonly refusals: number
   readonly cancels: number
   readonly inFlight: number
+  /** The most calls that it may have now, of this gateway with its workers. */
+  readonly limit: number
+  /** Requests that a replica should have before another is rented. */
+  readonly autoTarget: number
+  /** Bytes of answers so far. */
+  readonly output: number
   readonly breaker: BreakerState
   readonly affinityHits: number
   readonly affinityMisses: number
@@ -23,19 +30,6 @@ export interface TargetStats {
   readonly load: Load | undefined
   readonly connections: number
   readonly idleConnections: number
-}
-
-export interface Load {
-  readonly running: number
-  readonly waiting: number
-}
-
-/** Older metrics are ignored. */
-const LOAD_KEPT_MS = 15_000
-
-/** Calls in flight at one engine. The targets of a base model and its adapters share them. */
-export class Slots {
-  inFlight = 0
 }
 
 export class Target {
@@ -66,10 +60,6 @@ export class Target {
   cancels = 0
   affinityHits = 0
   affinityMisses = 0
-  #load: Load | undefined
-  /** The part of that load that other gateways sent. */
-  #foreign = 0
-  #loadUntil = 0
 
   constructor(
     served: Pick<ServedModel, 'name' | 'kind' | 'adapterOf'>,
@@ -101,8 +91,19 @@ export class Target {
     return now >= this.pausedUntil && this.breaker.allows(now)
   }
 
+  /** The most calls that this process may have there. */
+  get limit(): number {
+    return this.#deployment.share ?? this.wholeLimit
+  }
+
+  /** The most calls that this gateway may have there, with its workers. Engines of our own state what they run. */
+  get wholeLimit(): number {
+    const { protocol, concurrency } = this.#deployment
+    return protocol === 'embedded' ? concurrency : Math.min(concurrency, this.slots.limit)
+  }
+
   hasPlace(): boolean {
-    return this.slots.inFlight + (this.isCheckWaiting ? 1 : 0) < this.#deployment.concurrency
+    return this.slots.inFlight + (this.isCheckWaiting ? 1 : 0) < this.limit
   }
 
   /** false: no call can go there now. */
@@ -112,8 +113,7 @@ export class Target {
 
   /** Outstanding work relative to its weight. */
   workAt(now: number): number {
-    const foreign = now < this.#loadUntil ? this.#foreign : 0
-    return (this.slots.inFlight + foreign) / this.#deployment.weight
+    return this.slots.callsAt(now) / this.#deployment.weight
   }
 
   begin(): void {
@@ -124,12 +124,6 @@ export class Target {
   end(): void {
     this.inFlight -= 1
     this.slots.inFlight -= 1
-  }
-
-  setLoad(load: Load, now: number): void {
-    this.#load = load
-    this.#foreign = Math.max(0, load.running + load.waiting - this.slots.inFlight)
-    this.#loadUntil = now + LOAD_KEPT_MS
   }
 
   headOf(request: UpstreamRequest): string {
@@ -157,7 +151,10 @@ export class Target {
       breaker: this.breaker.state(now),
       affinityHits: this.affinityHits,
       affinityMisses: this.affinityMisses,
-      load: now < this.#loadUntil ? this.#load : undefined,
+      limit: this.wholeLimit,
+      autoTarget: this.slots.autoTargetUpTo(this.#deployment.concurrency),
+      output: this.slots.output,
+      load: this.slots.loadAt(now),
       connections: this.pool.connections,
       idleConnections: this.pool.idle,
     }

@@ -373,7 +373,7 @@ test('the list includes this server’s engines and the health of deployments', 
   await create('owner/seen')
   const { id } = await deploy('owner/seen')
   const local = { state: 'pulling', doneBytes: 5, totalBytes: 10, message: null, retryInMs: null } as const
-  const health = { breaker: 'half_open', inFlight: 3, queued: 1, faults: 2 } as const
+  const health = { breaker: 'half_open', inFlight: 3, limit: 48, queued: 1, faults: 2 } as const
   const modelStatus: ModelStatus = {
     localState: (model) => (model === 'owner/seen' ? local : undefined),
     deploymentHealth: (deployment) => (deployment === id ? health : undefined),

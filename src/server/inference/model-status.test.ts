@@ -46,7 +46,13 @@ test('reports the health of a deployment in use, and none of another', async () 
   ])
   expect(status.localState('m')).toEqual(state)
   expect(status.localState('n')).toBeUndefined()
-  expect(status.deploymentHealth('dep_1')).toEqual({ breaker: 'closed', inFlight: 0, queued: null, faults: 0 })
+  expect(status.deploymentHealth('dep_1')).toEqual({
+    breaker: 'closed',
+    inFlight: 0,
+    limit: 4,
+    queued: null,
+    faults: 0,
+  })
   expect(status.deploymentHealth('dep_2')).toBeUndefined()
   const failed = new Promise<void>((resolve) => {
     const request = { path: '/v1/chat/completions', extraHeaders: '', contentType: 'application/json', body: [] }

@@ -19,6 +19,8 @@ export function makeModelStatus(
       return {
         breaker,
         inFlight: sum(all.map((one) => one.inFlight)),
+        // The server learns for its workers.
+        limit: first.limit,
         queued: load?.waiting ?? null,
         faults: sum(all.flatMap((one) => Object.values(one.faults))),
       }

@@ -7,6 +7,7 @@ import type { LocalEngines } from '../../engines/process/local-engine.ts'
 import { makeDispatcher, type RunningDispatcher } from '../../gateway/dispatch/dispatch.ts'
 import { GatewayPlaces } from '../../gateway/dispatch/places.ts'
 import { watchRequests } from '../../gateway/gateway-metrics.ts'
+import type { Catalog } from '../../gateway/catalog.ts'
 import { Gateway } from '../../gateway/gateway.ts'
 import type { RateLimiter } from '../http/rate-limit.ts'
 import { logFailures } from '../inference/failure-log.ts'
@@ -14,7 +15,7 @@ import { watchGateway } from '../inference/gateway-gauges.ts'
 import { reportGatewayLoad } from '../inference/gateway-load.ts'
 import { makeModelCatalog } from '../inference/model-catalog.ts'
 import { makeModelStatus } from '../inference/model-status.ts'
-import { catalogOfServer } from '../workers/worker-catalog.ts'
+import { catalogOfServer, movedLimits, type Limits } from '../workers/worker-catalog.ts'
 import type { Workers } from '../workers/workers.ts'
 import type { MeterPart } from './meter.ts'
 import { openParts, type Context, type Part } from './part.ts'
@@ -51,6 +52,8 @@ export function openGateway(context: Context, needs: GatewayNeeds): Promise<Gate
         return stream
       },
       onWaiting: (model) => load.waiting(model),
+      others: () => workers.stats(),
+      onLimit: () => divide(),
     })
     const stats = (): ReturnType<RunningDispatcher['stats']> => dispatcher.stats()
     const load = await parts.add(reportGatewayLoad({ database: app.database, clock, gatewayId, stats, log }))
@@ -67,17 +70,30 @@ export function openGateway(context: Context, needs: GatewayNeeds): Promise<Gate
       ended: watchRequests(metrics),
       warn: logFailures(log),
     })
+    let models: Catalog = new Map()
+    let limits: Limits = new Map()
+    const serveModels = (): void => {
+      const own = settings.workers > 1 ? catalogOfServer(models, limits, settings.workers) : models
+      dispatcher.setCatalog(own)
+      load.setCatalog(own)
+      gateway.setCatalog(own)
+      workers.setCatalog(models, limits)
+    }
+    const divide = (): void => {
+      const moved = settings.workers > 1 ? movedLimits(models, limits, (id) => dispatcher.limitOf(id)) : undefined
+      if (moved === undefined) return
+      limits = moved
+      serveModels()
+    }
     const catalog = makeModelCatalog({
       database: app.database,
       vault: app.vault,
       engines,
       log,
-      onChange: (models) => {
-        const own = settings.workers > 1 ? catalogOfServer(models, settings.workers) : models
-        dispatcher.setCatalog(own)
-        load.setCatalog(own)
-        gateway.setCatalog(own)
-        workers.setCatalog(models)
+      onChange: (changed) => {
+        models = changed
+        serveModels()
+        divide()
       },
     })
     await parts.add(catalog)

@@ -17,7 +17,7 @@ import type { Meter } from '../../gateway/money/meter.ts'
 import type { Settings } from '../settings.ts'
 import { openChannel, type Channel } from './channel.ts'
 import type { ChangedKeys, ServerFunctions, WorkerFunctions, WorkerStart } from './messages.ts'
-import { catalogOfWorker } from './worker-catalog.ts'
+import { catalogOfWorker, type Limits } from './worker-catalog.ts'
 import { workerJournal } from './worker-journal.ts'
 import { FRESH_EVERY_MS } from './worker-keys.ts'
 import { recoverWorker } from './worker-recovery.ts'
@@ -45,7 +45,7 @@ export interface Workers {
   start(server: WorkerServer): Promise<void>
   /** Gives a connection to the worker with the fewest. false: none is running. */
   pass(socket: Socket, bytes: Buffer): boolean
-  setCatalog(catalog: Catalog): void
+  setCatalog(catalog: Catalog, limits: Limits): void
   forgetKeys(changed: ChangedKeys): void
   recallRate(subject: string, minute: Instant, except: number | undefined): Promise<number>
   costsOf(requestIds: readonly string[]): Promise<ReadonlyMap<string, KnownCost>>
@@ -90,6 +90,7 @@ class Pool implements Workers {
   readonly #running = new Map<number, Worker>()
   readonly #ended = new Set<Promise<void>>()
   #catalog: Catalog = new Map()
+  #limits: Limits = new Map()
   #isDraining = false
   #isClosing = false
   #fresh: NodeJS.Timeout | undefined
@@ -118,11 +119,14 @@ class Pool implements Workers {
     return true
   }
 
-  setCatalog(catalog: Catalog): void {
+  setCatalog(catalog: Catalog, limits: Limits): void {
     this.#catalog = catalog
-    const { workers } = this.#options.settings
-    for (const [index, { channel }] of this.#running)
-      channel.note('setCatalog', catalogOfWorker(catalog, workers, index))
+    this.#limits = limits
+    for (const [index, { channel }] of this.#running) channel.note('setCatalog', this.#catalogOf(index))
+  }
+
+  #catalogOf(index: number): Catalog {
+    return catalogOfWorker(this.#catalog, this.#limits, this.#options.settings.workers, index)
   }
 
   forgetKeys(changed: ChangedKeys): void {
@@ -191,7 +195,7 @@ class Pool implements Workers {
   }
 
   async #startOne(server: WorkerServer, index: number, failures: number): Promise<void> {
-    const { settings, dataDir, log } = this.#options
+    const { dataDir, log } = this.#options
     const child = fork(program().entry, [], {
       serialization: 'advanced',
       execArgv: program().execArgv,
@@ -230,7 +234,7 @@ class Pool implements Workers {
     const stats: DispatcherStats = { deployments: [], models: [] }
     this.#running.set(index, { pid: child.pid ?? 0, channel, given: 0, left: 0, stats })
     // What changed while it started.
-    channel.note('setCatalog', catalogOfWorker(this.#catalog, settings.workers, index))
+    channel.note('setCatalog', this.#catalogOf(index))
     if (this.#isDraining) channel.note('startDraining')
   }
 
@@ -245,7 +249,7 @@ class Pool implements Workers {
         accountBytes: Math.floor(settings.bodyMemory.accountBytes / workers),
       },
       portDomain,
-      catalog: catalogOfWorker(this.#catalog, workers, index),
+      catalog: this.#catalogOf(index),
     }
   }
 

@@ -1,0 +1,121 @@
+/**
+ * Watches engines: reads their load where `/metrics` answers, and what they state about themselves, and lets each learn
+ * how many calls it may have. Once a second while calls wait for it, otherwise every three seconds. An engine without
+ * metrics is asked again once a minute, and learns from its output meanwhile.
+ */
+import { factsPages, readFacts } from './engine-facts.ts'
+import { readEngineMetrics, type EngineMetrics, type EngineName } from './engine-metrics.ts'
+import type { ProbeRhythm } from './probe.ts'
+import type { Probes } from './probe-request.ts'
+import type { Target } from './routing-target.ts'
+import type { Slots } from './slots.ts'
+
+/** The calls of other processes of this gateway at an engine. */
+export interface OutsideCalls {
+  readonly inFlight: number
+  readonly output: number
+  readonly refusals: number
+}
+
+export interface EngineWatchPorts {
+  readonly probes: Probes
+  readonly rhythm: ProbeRhythm
+  /** false: the limit is another process's to learn; only the load is read. */
+  readonly learns: boolean
+  readonly outsideCalls: (deploymentId: string) => OutsideCalls
+  /** Whether calls wait for this engine, in any process of this gateway. */
+  readonly hasWaiting: (slots: Slots) => boolean
+  /** Its limit has changed. */
+  readonly learned: (slots: Slots) => void
+}
+
+interface Watch {
+  dueAt: number
+  /** Not before, since the engine has shown no metrics. */
+  metricsAt: number
+  isReading: boolean
+  hasAskedFacts: boolean
+}
+
+export class EngineWatch {
+  readonly #ports: EngineWatchPorts
+  readonly #watches = new WeakMap<Slots, Watch>()
+
+  constructor(ports: EngineWatchPorts) {
+    this.#ports = ports
+  }
+
+  /** One of the targets of an engine speaks for all. */
+  look(target: Target, now: number): void {
+    const { rhythm, hasWaiting } = this.#ports
+    const watch = this.#watchOf(target.slots)
+    if (watch.isReading || now < watch.dueAt) return
+    const isWaiting = hasWaiting(target.slots)
+    watch.dueAt = now + (isWaiting ? rhythm.waitingMetricsMs : rhythm.metricsMs)
+    if (target.deployment.protocol !== 'chat' || now < watch.metricsAt) return this.#learn(target, undefined)
+    watch.isReading = true
+    this.#ports.probes.get(target, '/metrics', ({ status, body }) => {
+      watch.isReading = false
+      const metrics = status === 200 ? readEngineMetrics(body) : undefined
+      // An engine that had metrics before may only be busy or starting again.
+      if (metrics === undefined && status !== undefined && !target.slots.isLearningFromMetrics) {
+        watch.metricsAt = performance.now() + rhythm.noMetricsMs
+      }
+      if (metrics !== undefined || status !== undefined) this.#askFacts(target, watch, metrics?.engine)
+      // After a gap it may be another engine.
+      if (status === undefined) watch.hasAskedFacts = false
+      this.#learn(target, metrics)
+    })
+  }
+
+  #watchOf(slots: Slots): Watch {
+    const known = this.#watches.get(slots)
+    if (known !== undefined) return known
+    const watch: Watch = { dueAt: 0, metricsAt: 0, isReading: false, hasAskedFacts: false }
+    this.#watches.set(slots, watch)
+    return watch
+  }
+
+  #learn(target: Target, metrics: EngineMetrics | undefined): void {
+    const { slots } = target
+    const now = performance.now()
+    const outside = this.#ports.outsideCalls(target.deployment.id)
+    const inFlight = slots.inFlight + outside.inFlight
+    if (metrics !== undefined) {
+      slots.setLoad(metrics.load, inFlight, now)
+      slots.adapters = metrics.adapters
+      slots.kvTokens = metrics.kvTokens
+    }
+    if (!this.#ports.learns) return
+    const before = slots.limit
+    slots.learn(
+      {
+        atMs: now,
+        load: metrics?.load ?? null,
+        inFlight,
+        isWaiting: this.#ports.hasWaiting(slots),
+        output: slots.output + outside.output,
+        refusals: slots.refusals + outside.refusals,
+        meanTokens: slots.meanTokens,
+      },
+      target.deployment.concurrency,
+    )
+    if (slots.limit !== before) this.#ports.learned(slots)
+  }
+
+  #askFacts(target: Target, watch: Watch, engine: EngineName | undefined): void {
+    if (watch.hasAskedFacts || !this.#ports.learns) return
+    watch.hasAskedFacts = true
+    const pages = factsPages(engine)
+    const ask = (n: number): void => {
+      const page = pages[n]
+      if (page === undefined) return
+      this.#ports.probes.get(target, page.path, ({ status, body }) => {
+        const stated = status === 200 ? readFacts(page, body) : undefined
+        if (stated === undefined) return ask(n + 1)
+        target.slots.stated = stated
+      })
+    }
+    ask(0)
+  }
+}

@@ -1,0 +1,75 @@
+/** The calls at one engine and the limit that it has shown so far. The targets of a base model and its adapters share them. */
+import {
+  autoTarget,
+  initialLimit,
+  learnLimit,
+  type EngineLoad,
+  type LimitSample,
+  type LimitState,
+} from '../../domain/admission-limit.ts'
+import type { StatedLimits } from './engine-facts.ts'
+
+export interface Load {
+  readonly running: number
+  readonly waiting: number
+}
+
+/** Older metrics are ignored when a target is chosen. */
+const MAX_LOAD_AGE_MS = 15_000
+
+export class Slots {
+  inFlight = 0
+  /** Bytes of answers so far, which grow with the engine's tokens. */
+  output = 0
+  /** Answers 429 and 503 so far. */
+  refusals = 0
+  /** Tokens of a recent call, prompt and answer. null: none has ended yet. */
+  meanTokens: number | null = null
+  stated: StatedLimits = { capacity: null, refusesAbove: null }
+  kvTokens: number | null = null
+  /** Adapters that calls at the engine use. null: unknown. */
+  adapters: ReadonlySet<string> | null = null
+  #state: LimitState = initialLimit
+  #load: Load | undefined
+  /** The part of that load that others sent. */
+  #foreign = 0
+  #loadUntil = 0
+
+  get limit(): number {
+    return this.#state.limit
+  }
+
+  get isLearningFromMetrics(): boolean {
+    return this.#state.source === 'metrics'
+  }
+
+  /** Requests that a replica should have before another is rented. */
+  autoTargetUpTo(concurrency: number): number {
+    const { limit, isProven } = this.#state
+    return autoTarget({ limit: Math.min(limit, concurrency), isProven: isProven || limit >= concurrency })
+  }
+
+  /** `concurrency`: the most that the operator allows. */
+  learn(sample: LimitSample, concurrency: number): void {
+    const { capacity, refusesAbove } = this.stated
+    const maximum = Math.min(concurrency, refusesAbove ?? Infinity)
+    this.#state = learnLimit(this.#state, sample, { capacity, kvTokens: this.kvTokens, maximum })
+  }
+
+  /** `own`: the calls of this gateway, its workers included. */
+  setLoad(load: EngineLoad, own: number, now: number): void {
+    const running = load.running ?? Math.max(0, own - load.waiting)
+    this.#load = { running, waiting: load.waiting }
+    this.#foreign = Math.max(0, running + load.waiting - this.inFlight)
+    this.#loadUntil = now + MAX_LOAD_AGE_MS
+  }
+
+  loadAt(now: number): Load | undefined {
+    return now < this.#loadUntil ? this.#load : undefined
+  }
+
+  /** Calls at the engine, those of others included. */
+  callsAt(now: number): number {
+    return this.inFlight + (now < this.#loadUntil ? this.#foreign : 0)
+  }
+}
