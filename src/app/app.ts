@@ -4,7 +4,7 @@ import type { Clock } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { Vault } from '../base/vault.ts'
 import type { Role } from '../contract/account.ts'
-import type { Api } from '../contract/api.ts'
+import type { Api, OperationId } from '../contract/api.ts'
 import type { CatalogFile } from '../contract/catalog.ts'
 import type { ResponseOf, Scope } from '../contract/endpoint.ts'
 import type { DeploymentHealth, LocalModelState } from '../contract/model.ts'
@@ -128,7 +128,7 @@ export type Payer = Pick<Actor, 'accountId' | 'personId' | 'keyId'>
 export interface Once {
   /** The `Idempotency-Key` header. undefined: not sent. */
   readonly key: string | undefined
-  readonly operation: string
+  readonly operation: OperationId
   /** Path and body, which must match for the same key. */
   readonly request: unknown
 }

@@ -4,6 +4,7 @@
  *
  * Responses are not validated: a newer server can send fields that this client does not know.
  */
+import type { Instant } from '../base/instant.ts'
 import type { Api, OperationId, OperationsAnswering } from '../contract/api.ts'
 import {
   contentTypeOf,
@@ -88,7 +89,10 @@ type Part<Name extends string, T> = [T] extends [undefined]
 /** Queries are text on the wire. Callers pass the parsed types (number, boolean) where a field is optional. */
 type QueryOnWire<Input, Output> = [Input] extends [undefined]
   ? undefined
-  : { [name in keyof Input]: name extends keyof Output ? Output[name] : never }
+  : { [name in keyof Input]: name extends keyof Output ? TextOr<Input[name], Output[name]> : never }
+
+/** A time is a text for clients. */
+type TextOr<Input, Output> = Exclude<Output, undefined> extends Instant ? Input : Output
 
 type Values = Readonly<Record<string, string | number | boolean | undefined>>
 

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint, scopes } from './endpoint.ts'
-import { message, nonNegativeUsdText, textIdParams, timeText } from './shared.ts'
+import { message, nonNegativeUsd, textIdParams, time, timestamp, usdAmount } from './shared.ts'
 
 const nameText = z.string().trim().min(1).max(limits.nameChars)
 const role = z.enum(['owner', 'member', 'viewer'])
@@ -12,7 +12,7 @@ export const accountRecord = z
   .object({
     id: z.string(),
     name: z.string(),
-    createdAt: z.string(),
+    createdAt: timestamp,
     suspended: z.boolean(),
     supplier: z.boolean(),
     keepsBodies: z.boolean().describe('Whether the request log stores the bodies of inference requests and answers'),
@@ -26,7 +26,7 @@ export const memberRecord = z
     name: z.string().nullable(),
     picture: z.string().nullable(),
     role,
-    createdAt: z.string(),
+    createdAt: timestamp,
   })
   .meta({ id: 'Member' })
 
@@ -38,14 +38,14 @@ const apiKeyRecord = z
     last4: z.string(),
     scopes: z.array(z.enum(scopes)),
     allowedModels: z.array(z.string()).nullable(),
-    monthlyLimitUsd: z.string().nullable(),
-    totalLimitUsd: z.string().nullable(),
+    monthlyLimitUsd: usdAmount.nullable(),
+    totalLimitUsd: usdAmount.nullable(),
     requestsPerMinute: z.number().nullable(),
     tokensPerMinute: z.number().nullable(),
-    createdAt: z.string(),
-    expiresAt: z.string().nullable(),
-    lastUsedAt: z.string().nullable(),
-    revokedAt: z.string().nullable(),
+    createdAt: timestamp,
+    expiresAt: timestamp.nullable(),
+    lastUsedAt: timestamp.nullable(),
+    revokedAt: timestamp.nullable(),
   })
   .meta({ id: 'ApiKey' })
 
@@ -55,7 +55,7 @@ const sshKeyRecord = z
     name: z.string(),
     publicKey: z.string(),
     fingerprint: z.string(),
-    createdAt: z.string(),
+    createdAt: timestamp,
   })
   .meta({ id: 'SshKey' })
 
@@ -164,10 +164,10 @@ export const accountEndpoints = {
           .optional()
           .describe('The member the key is for (owners only); default: yourself'),
         scopes: z.array(z.enum(scopes)).min(1).max(scopes.length),
-        expiresAt: timeText.optional(),
+        expiresAt: time.optional(),
         allowedModels: z.array(z.string().min(1).max(200)).min(1).max(100).optional(),
-        monthlyLimitUsd: nonNegativeUsdText.optional(),
-        totalLimitUsd: nonNegativeUsdText.optional(),
+        monthlyLimitUsd: nonNegativeUsd.optional(),
+        totalLimitUsd: nonNegativeUsd.optional(),
         requestsPerMinute: z.int().min(1).max(1_000_000).optional(),
         tokensPerMinute: z.int().min(1).max(1_000_000_000).optional().describe('For inference'),
       })

@@ -7,7 +7,7 @@ import { providerId } from './provider-data.ts'
 import { cpuOnlyFields } from './cpu-only.ts'
 import { detailFields, stateFields } from './rental.ts'
 import { idOrNameParams } from './rental-session.ts'
-import { gpuType, networkType, rentalKind } from './shared.ts'
+import { gpuType, networkType, rentalKind, timestamp, usdAmount } from './shared.ts'
 
 const summaryFields = {
   id: z.int32(),
@@ -40,12 +40,10 @@ const summaryFields = {
     .object({ name: z.string(), tag: z.string().nullable() })
     .nullable()
     .describe('Of a container; null: the default of the supplier'),
-  pricePerHourUsd: z.string().describe('While it runs'),
-  currentCostPerHourUsd: z
-    .string()
-    .describe(
-      'Charged per hour now: nothing before it runs, while a replica loads its model, and while it is unreachable; its disk while it is stopped. The sum over all rentals and volumes is the hourly spend of the account',
-    ),
+  pricePerHourUsd: usdAmount.describe('While it runs'),
+  currentCostPerHourUsd: usdAmount.describe(
+    'Charged per hour now: nothing before it runs, while a replica loads its model, and while it is unreachable; its disk while it is stopped. The sum over all rentals and volumes is the hourly spend of the account',
+  ),
   costSoFarUsd: detailFields.costSoFarUsd,
   ssh: z
     .object({ user: z.string(), host: z.string(), port: z.number() })
@@ -53,9 +51,9 @@ const summaryFields = {
     .describe('null: login by SSH is not possible, or not yet'),
   portMappings: detailFields.portMappings,
   simulated: detailFields.simulated,
-  createdAt: z.string(),
-  startedAt: z.string().nullable(),
-  terminatedAt: z.string().nullable(),
+  createdAt: timestamp,
+  startedAt: timestamp.nullable(),
+  terminatedAt: timestamp.nullable(),
 }
 
 const anyRental = z.object(summaryFields).meta({ id: 'AnyRental' })

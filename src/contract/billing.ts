@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
-import { pageQuery, unbilledText } from './shared.ts'
+import { pageQuery, timestamp, unbilledUsd, usdAmount } from './shared.ts'
 
 const month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'Must be a month such as "2026-11"')
 const day = z.iso.date()
@@ -19,11 +19,11 @@ export type RentalName = z.output<typeof rentalName>
 export const statementLine = z
   .object({
     id: z.string(),
-    at: z.string(),
+    at: timestamp,
     kind: z.enum(['purchase', 'credit', 'adjustment', 'refund', 'charge', 'payout', 'credit_draw', 'credit_repayment']),
     memo: z.string(),
-    amountUsd: z.string().describe('Positive: the balance increased'),
-    balanceAfterUsd: z.string(),
+    amountUsd: usdAmount.describe('Positive: the balance increased'),
+    balanceAfterUsd: usdAmount,
     rentalId: z.number().nullable(),
     rental: rentalName.nullable().describe('Name of the rental'),
     volumeId: z.number().nullable(),
@@ -34,8 +34,8 @@ export const statementLine = z
 const invoiceLine = z.object({
   description: z.string(),
   quantity: z.string(),
-  unitPriceUsd: z.string().nullable(),
-  amountUsd: z.string(),
+  unitPriceUsd: usdAmount.nullable(),
+  amountUsd: usdAmount,
 })
 
 export const invoiceRecord = z
@@ -44,13 +44,13 @@ export const invoiceRecord = z
     month,
     status: z.enum(['open', 'final']).describe('open: the month has not ended'),
     account: z.object({ id: z.string(), name: z.string() }),
-    issuedAt: z.string(),
-    openingBalanceUsd: z.string(),
+    issuedAt: timestamp,
+    openingBalanceUsd: usdAmount,
     lines: z.array(invoiceLine),
-    chargesUsd: z.string(),
+    chargesUsd: usdAmount,
     payments: z.array(invoiceLine),
-    paymentsUsd: z.string(),
-    closingBalanceUsd: z.string(),
+    paymentsUsd: usdAmount,
+    closingBalanceUsd: usdAmount,
   })
   .meta({ id: 'Invoice' })
 
@@ -92,17 +92,17 @@ export const billingEndpoints = {
       from: day,
       to: day,
       by: z.enum(['day', 'model', 'key', 'rental']),
-      totalUsd: z.string(),
+      totalUsd: usdAmount,
       rows: z.array(
         z.object({
           group: z.string(),
-          costUsd: z.string(),
+          costUsd: usdAmount,
           requests: z.number().describe('Billed inference requests, including those canceled by the client'),
           rental: rentalName.nullable().describe('Name of the rental, if the group is a rental'),
         }),
       ),
       days: z
-        .array(z.object({ day, group: z.string(), costUsd: z.string() }))
+        .array(z.object({ day, group: z.string(), costUsd: usdAmount }))
         .optional()
         .describe('With `daily`: spending of each group on each day, oldest first, days without any left out'),
     }),
@@ -115,22 +115,21 @@ export const billingEndpoints = {
     summary: 'Get the exact balance and how long it lasts',
     errors: [400, 401, 403, 500],
     response: z.object({
-      balanceUsd: z.string().describe('Exactly availableUsd + heldUsd, after `unbilledUsd`'),
-      unbilledUsd: unbilledText,
-      availableUsd: z.string().describe('Available for new rentals'),
-      heldUsd: z.string().describe('On hold for running machines, volumes, inference and reserved terms'),
-      hourlySpendUsd: z.string().describe('Current spend per hour; unreachable machines are not charged'),
-      volumeSpendUsd: z.string().describe('The part of hourlySpendUsd for volumes; the rest is for rentals'),
-      emptyAt: z
-        .string()
+      balanceUsd: usdAmount.describe('Exactly availableUsd + heldUsd, after `unbilledUsd`'),
+      unbilledUsd: unbilledUsd,
+      availableUsd: usdAmount.describe('Available for new rentals'),
+      heldUsd: usdAmount.describe('On hold for running machines, volumes, inference and reserved terms'),
+      hourlySpendUsd: usdAmount.describe('Current spend per hour; unreachable machines are not charged'),
+      volumeSpendUsd: usdAmount.describe('The part of hourlySpendUsd for volumes; the rest is for rentals'),
+      emptyAt: timestamp
         .nullable()
         .describe('When on-demand charges will use up the balance; reserved terms are paid from their own hold'),
       runway: z
-        .object({ fundsUsd: z.string(), hourlySpendUsd: z.string() })
+        .object({ fundsUsd: usdAmount, hourlySpendUsd: usdAmount })
         .describe('Balance and spend per hour without reserved terms'),
-      creditLineUsd: z.string().describe('Maximum that reserved orders can hold beyond the balance'),
-      creditUsedUsd: z.string().describe('Credit in use; payments repay it first'),
-      earningsUsd: z.string().describe('Unpaid supplier earnings'),
+      creditLineUsd: usdAmount.describe('Maximum that reserved orders can hold beyond the balance'),
+      creditUsedUsd: usdAmount.describe('Credit in use; payments repay it first'),
+      earningsUsd: usdAmount.describe('Unpaid supplier earnings'),
     }),
   }),
   getStatement: endpoint({
@@ -152,7 +151,7 @@ export const billingEndpoints = {
     errors: [400, 401, 403, 500],
     response: z.object({
       invoices: z.array(
-        z.object({ number: z.string(), month, status: z.enum(['open', 'final']), chargesUsd: z.string() }),
+        z.object({ number: z.string(), month, status: z.enum(['open', 'final']), chargesUsd: usdAmount }),
       ),
     }),
   }),
@@ -187,9 +186,9 @@ export const billingEndpoints = {
     errors: [401, 403, 500],
     response: z.object({
       credits: z.int().describe('Cents, rounded down'),
-      balance_usd: z.string(),
-      hourly_spend_usd: z.string(),
-      empty_at: z.string().nullable(),
+      balance_usd: usdAmount,
+      hourly_spend_usd: usdAmount,
+      empty_at: timestamp.nullable(),
     }),
   }),
   getPurchaseHistory: endpoint({

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
-import { message, positiveUsdText, textIdParams } from './shared.ts'
+import { message, positiveUsd, textIdParams, timestamp, usdAmount } from './shared.ts'
 
 const nameText = z.string().trim().min(1).max(limits.nameChars)
 
@@ -30,16 +30,16 @@ const budgetRecord = z
     name: z.string(),
     scope: budgetScope,
     scopeValue: z.string().nullable().describe('Public ID of the key, or the label; null for the account'),
-    monthlyUsd: z.string(),
+    monthlyUsd: usdAmount,
     alertsPercent: z.array(z.number()),
     action: budgetAction,
     month: z.string(),
-    spentUsd: z.string().describe('This month so far, including costs that are not charged yet'),
+    spentUsd: usdAmount.describe('This month so far, including costs that are not charged yet'),
     spentPercent: z.number().describe('Rounded down'),
-    exceededAt: z.string().nullable().describe('When it reached 100% this month'),
+    exceededAt: timestamp.nullable().describe('When it reached 100% this month'),
     blocks: z.boolean().describe('Whether it rejects orders right now'),
-    createdAt: z.string(),
-    updatedAt: z.string().nullable(),
+    createdAt: timestamp,
+    updatedAt: timestamp.nullable(),
   })
   .meta({ id: 'Budget' })
 
@@ -68,7 +68,7 @@ export const budgetEndpoints = {
         name: nameText,
         scope: budgetScope.default('account'),
         scopeValue: z.string().min(1).max(limits.labelChars).optional().describe('Required for `key` and `label`'),
-        monthlyUsd: positiveUsdText,
+        monthlyUsd: positiveUsd,
         alertsPercent: alertsPercent.optional(),
         action: budgetAction.default('alert'),
       })
@@ -87,7 +87,7 @@ export const budgetEndpoints = {
     body: z
       .strictObject({
         name: nameText.optional(),
-        monthlyUsd: positiveUsdText.optional(),
+        monthlyUsd: positiveUsd.optional(),
         alertsPercent: alertsPercent.optional(),
         action: budgetAction.optional(),
       })

@@ -1,30 +1,30 @@
 /** Commitments of reserved terms, and quotes for orders (v2). */
 import { z } from 'zod'
 import { region } from './region.ts'
-import { gpuType, networkType } from './shared.ts'
+import { gpuType, networkType, timestamp, usdAmount } from './shared.ts'
 
 const earlyEndRates = z
   .array(
     z.object({
       completedDays: z.number().describe('After this many full days of the term; 0: from the order'),
-      costPerHourUsd: z.string(),
+      costPerHourUsd: usdAmount,
     }),
   )
   .describe('Price of the time used if the rental ends early: the price of the longest term completed by then')
 
 export const commitment = z
   .object({
-    totalUsd: z.string().describe('Price of the whole term: held when the order is placed, and the maximum cost'),
-    chargedUsd: z.string(),
-    heldUsd: z.string().describe('Remaining hold'),
-    endsAt: z.string(),
+    totalUsd: usdAmount.describe('Price of the whole term: held when the order is placed, and the maximum cost'),
+    chargedUsd: usdAmount,
+    heldUsd: usdAmount.describe('Remaining hold'),
+    endsAt: timestamp,
     earlyEndRates,
-    earlyEndChargeUsd: z.string().describe('Additional charge for ending early'),
+    earlyEndChargeUsd: usdAmount.describe('Additional charge for ending early'),
     endNow: z
       .object({
-        costUsd: z.string().describe('Total cost if the rental ends now'),
-        extraUsd: z.string().describe('Part of it for ending early'),
-        returnedUsd: z.string().describe('Released from the hold'),
+        costUsd: usdAmount.describe('Total cost if the rental ends now'),
+        extraUsd: usdAmount.describe('Part of it for ending early'),
+        returnedUsd: usdAmount.describe('Released from the hold'),
       })
       .nullable()
       .describe('null once the term is over'),
@@ -54,14 +54,14 @@ export const rentalQuoteQuery = z.strictObject({
 
 export const rentalQuote = z
   .object({
-    costPerHourUsd: z.string(),
-    originalCostPerHourUsd: z.string().describe('On-demand price'),
+    costPerHourUsd: usdAmount,
+    originalCostPerHourUsd: usdAmount.describe('On-demand price'),
     termPeriodDays: z.number().nullable(),
     discountPercentage: z.number(),
-    totalUsd: z.string().nullable().describe('For the whole term; null: on demand'),
-    holdUsd: z.string().describe('Held when the order is placed'),
+    totalUsd: usdAmount.nullable().describe('For the whole term; null: on demand'),
+    holdUsd: usdAmount.describe('Held when the order is placed'),
     diskGb: z.number().nullable().describe('Size of the root disk of a virtual machine; null: no machine is offered'),
-    stoppedCostPerHourUsd: z.string().nullable().describe('Price while it is stopped; null: it cannot be stopped'),
+    stoppedCostPerHourUsd: usdAmount.nullable().describe('Price while it is stopped; null: it cannot be stopped'),
     earlyEndRates,
   })
   .meta({ id: 'RentalQuote' })

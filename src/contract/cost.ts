@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
-import { pageQuery } from './shared.ts'
+import { pageQuery, usdAmount } from './shared.ts'
 
 const day = z.iso.date()
 const billing = { family: 'v2', tag: 'Usage and billing', access: ['billing:read'] } as const
@@ -27,7 +27,7 @@ const costGroup = z
     id: z.string().describe('ID of the group; `rest` is everything beyond the largest groups'),
     name: z.string().describe('Name for people'),
     kind: costService.nullable().describe('null: the group has several kinds'),
-    costUsd: z.string().describe('Charges less refunds'),
+    costUsd: usdAmount.describe('Charges less refunds'),
   })
   .meta({ id: 'CostGroup' })
 
@@ -41,8 +41,8 @@ export const statementDay = z
     volumeId: z.number().nullable(),
     model: z.string().nullable(),
     postings: z.number().describe('Ledger postings in this line'),
-    amountUsd: z.string().describe('Positive: the balance increased'),
-    balanceAfterUsd: z.string(),
+    amountUsd: usdAmount.describe('Positive: the balance increased'),
+    balanceAfterUsd: usdAmount,
   })
   .meta({ id: 'StatementDay' })
 export type StatementDay = z.output<typeof statementDay>
@@ -72,20 +72,18 @@ export const costEndpoints = {
       from: day,
       to: day,
       groupBy: costGrouping,
-      totalUsd: z.string(),
+      totalUsd: usdAmount,
       groups: z.array(costGroup).describe('Largest first'),
       days: z
-        .array(
-          z.object({ day, costUsd: z.string(), costsUsd: z.array(z.string()).describe('In the order of `groups`') }),
-        )
+        .array(z.object({ day, costUsd: usdAmount, costsUsd: z.array(usdAmount).describe('In the order of `groups`') }))
         .describe('Every day from `from` to `to`'),
       month: z.object({
         month: z.string(),
-        spentUsd: z.string().describe('This month so far, including costs that are not charged yet'),
-        unbilledUsd: z.string().describe('Part of it that is not charged yet'),
-        hourlySpendUsd: z.string().describe('Machines and storage, now'),
-        modelsPerHourUsd: z.string().describe('Inference, average of the last seven days'),
-        forecastUsd: z.string().describe('At the end of the month'),
+        spentUsd: usdAmount.describe('This month so far, including costs that are not charged yet'),
+        unbilledUsd: usdAmount.describe('Part of it that is not charged yet'),
+        hourlySpendUsd: usdAmount.describe('Machines and storage, now'),
+        modelsPerHourUsd: usdAmount.describe('Inference, average of the last seven days'),
+        forecastUsd: usdAmount.describe('At the end of the month'),
       }),
     }),
   }),
@@ -103,8 +101,8 @@ export const costEndpoints = {
     response: z.object({
       from: day,
       to: day,
-      openingBalanceUsd: z.string().describe('At the start of `from`'),
-      closingBalanceUsd: z.string().describe('At the end of `to`'),
+      openingBalanceUsd: usdAmount.describe('At the start of `from`'),
+      closingBalanceUsd: usdAmount.describe('At the end of `to`'),
       lines: z.array(statementDay),
       nextCursor: z.string().nullable(),
     }),

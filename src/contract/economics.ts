@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
 import { modelKind } from './model.ts'
-import { textIdParams } from './shared.ts'
+import { textIdParams, usdAmount } from './shared.ts'
 
 const day = z.iso.date()
 const dayRange = {
@@ -15,7 +15,7 @@ const usageFields = {
   inputUnits: z.number().describe('Tokens; characters for speech. Cached ones included'),
   cachedUnits: z.number(),
   outputUnits: z.number().describe('Tokens; pixels × steps for images'),
-  gpuCostUsd: z.string().describe('Charges for the replicas, less refunds'),
+  gpuCostUsd: usdAmount.describe('Charges for the replicas, less refunds'),
   paidSeconds: z.number().describe('Charged time of all replicas'),
   busySeconds: z.number().describe('Time of all replicas with at least one request'),
   utilisationPercent: z.number().nullable().describe('Busy part of the paid time; null: nothing was paid'),
@@ -30,9 +30,9 @@ const usageFields = {
 }
 
 const unitPrices = z.object({
-  inputUsdPerMillion: z.string(),
-  cachedUsdPerMillion: z.string(),
-  outputUsdPerMillion: z.string(),
+  inputUsdPerMillion: usdAmount,
+  cachedUsdPerMillion: usdAmount,
+  outputUsdPerMillion: usdAmount,
 })
 
 const priceAdvice = z
@@ -43,7 +43,7 @@ const priceAdvice = z
     neededRequests: z.number().describe('Requests that are still missing for advice'),
     neededBusySeconds: z.number().describe('Busy time that is still missing for advice'),
     utilisationPercent: z.number().nullable().describe('Utilisation that the advised prices are for'),
-    blendedUsdPerMillion: z.string().nullable().describe('Price per million units, input and output, that covers cost'),
+    blendedUsdPerMillion: usdAmount.nullable().describe('Price per million units, input and output, that covers cost'),
     prices: unitPrices
       .nullable()
       .describe('Current prices multiplied so that they cover cost; null: the model is free'),
@@ -59,18 +59,18 @@ const modelEconomics = z
     model: z.string(),
     kind: modelKind.nullable().describe('null: the model was deleted'),
     deploymentId: z.string().nullable().describe('null: the deployment was deleted'),
-    revenueUsd: z.string().describe('Charges for requests, less refunds; those on other servers included'),
-    marginUsd: z.string().describe('Revenue less the cost of GPUs'),
+    revenueUsd: usdAmount.describe('Charges for requests, less refunds; those on other servers included'),
+    marginUsd: usdAmount.describe('Revenue less the cost of GPUs'),
     marginPercent: z.number().nullable().describe('Of revenue; null: there is none'),
     ...usageFields,
-    gpuCostUsd: z
-      .string()
-      .describe('What other clouds bill for their machines, and the charges for all other replicas, less refunds'),
+    gpuCostUsd: usdAmount.describe(
+      'What other clouds bill for their machines, and the charges for all other replicas, less refunds',
+    ),
     gpuCostBasis: z
       .enum(['rental_price', 'vendor_price', 'mixed'])
       .describe('Which of the two `gpuCostUsd` consists of; `mixed`: both'),
-    vendorCostUsd: z.string().describe('Part of the GPU cost that other clouds bill'),
-    supplierUsd: z.string().describe('Part of the GPU cost that suppliers earned; what is left is the platform fee'),
+    vendorCostUsd: usdAmount.describe('Part of the GPU cost that other clouds bill'),
+    supplierUsd: usdAmount.describe('Part of the GPU cost that suppliers earned; what is left is the platform fee'),
     prices: unitPrices.nullable().describe('Current prices of the units above'),
     advice: priceAdvice.nullable().describe('null: the model was deleted'),
   })
@@ -113,9 +113,9 @@ export const economicsEndpoints = {
     response: z.object({
       from: day,
       to: day,
-      revenueUsd: z.string(),
-      gpuCostUsd: z.string(),
-      marginUsd: z.string(),
+      revenueUsd: usdAmount,
+      gpuCostUsd: usdAmount,
+      marginUsd: usdAmount,
       models: z.array(modelEconomics).describe('Highest GPU cost first'),
     }),
   }),

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { eventTypes, type EventType } from './event-type.ts'
-import { message, pageQuery, textIdParams } from './shared.ts'
+import { message, pageQuery, textIdParams, timestamp } from './shared.ts'
 
 const eventType = z.enum(Object.keys(eventTypes) as [EventType, ...EventType[]])
 
@@ -30,8 +30,8 @@ const webhookRecord = z
     eventTypes: z.array(eventType).nullable().describe('null: all types'),
     enabled: z.boolean(),
     disabledReason: z.string().nullable(),
-    createdAt: z.string(),
-    updatedAt: z.string().nullable(),
+    createdAt: timestamp,
+    updatedAt: timestamp.nullable(),
   })
   .meta({ id: 'Webhook' })
 
@@ -44,11 +44,11 @@ export const deliveryRecord = z
     eventType,
     state: z.enum(['pending', 'delivered', 'failed']),
     attempts: z.number(),
-    nextAttemptAt: z.string().nullable(),
+    nextAttemptAt: timestamp.nullable(),
     lastStatus: z.number().nullable(),
     lastError: z.string().nullable(),
-    lastAttemptAt: z.string().nullable(),
-    createdAt: z.string(),
+    lastAttemptAt: timestamp.nullable(),
+    createdAt: timestamp,
   })
   .meta({ id: 'WebhookDelivery' })
 

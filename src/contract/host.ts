@@ -18,6 +18,7 @@ import {
   reasonText,
   searchText,
   textIdParams,
+  timestamp,
 } from './shared.ts'
 
 const MAX_JOIN_TOKEN_USES = 1_000
@@ -34,8 +35,8 @@ export const suppliedHost = z
       '`cleaning_pending`: bare metal that could not be cleaned yet after its last tenant; it cannot be rented',
     ),
     stateReason: z.string().nullable().describe('Why it is quarantined or not admitted yet'),
-    joinedAt: z.string(),
-    seenAt: z.string().nullable().describe('Last report; null: never'),
+    joinedAt: timestamp,
+    seenAt: timestamp.nullable().describe('Last report; null: never'),
     agentVersion: z.string().nullable().describe('Agent version; null: no agent, or not connected recently'),
     isSilent: z.boolean().describe('Offline: no report for too long; its workloads may still be running'),
     offering: hostOffer.shape.offering,
@@ -52,7 +53,7 @@ export const suppliedHost = z
       .describe('Why it is off sale although it is online, such as `tenants_not_isolated`; null: no fault'),
     tenants: z.number().describe('Customer machines it currently runs'),
     metrics: z
-      .object({ at: z.string(), ...hostMetrics.omit({ type: true }).shape })
+      .object({ at: timestamp, ...hostMetrics.omit({ type: true }).shape })
       .nullable()
       .describe('Latest measurements; null: none yet'),
   })
@@ -71,8 +72,8 @@ const operatedHost = suppliedHost
 const joinToken = z
   .object({
     id: z.string(),
-    createdAt: z.string(),
-    expiresAt: z.string(),
+    createdAt: timestamp,
+    expiresAt: timestamp,
     usesLeft: z.number(),
     supplierId: z.string().nullable().describe('Supplier of the machines that join with it; null: the operator'),
   })
@@ -158,7 +159,7 @@ const baseImage = z
     sha256: z.string(),
     loginUser: z.string(),
     isDefault: z.boolean(),
-    createdAt: z.string(),
+    createdAt: timestamp,
   })
   .meta({ id: 'BaseImage' })
 

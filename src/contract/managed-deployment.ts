@@ -8,14 +8,14 @@ import { catalogModelId } from './catalog.ts'
 import { endpoint } from './endpoint.ts'
 import { modelKind } from './model.ts'
 import { recipe } from './recipe.ts'
-import { message, nonNegativeUsdText, priceUsdText, textIdParams } from './shared.ts'
+import { complete, message, nonNegativeUsd, priceUsd, textIdParams, timestamp, usdAmount } from './shared.ts'
 
 const gpus = z.strictObject({
   model: z.string().min(1).max(100).optional().describe('GPU model, or a part of its name'),
   minMemoryGb: z.number().min(0).max(10_000).optional().describe('Memory that each GPU needs'),
   count: z.int().min(1).max(64).default(1).describe('GPUs per replica'),
   region: z.string().min(1).max(100).optional(),
-  maxUsdPerGpuHour: priceUsdText.optional().describe('Price cap'),
+  maxUsdPerGpuHour: priceUsd.in.optional().describe('Price cap'),
 })
 
 /** What runs. */
@@ -75,7 +75,7 @@ const settingFields = {
     .max(3_600)
     .default(120)
     .describe('How long a replica may finish its requests before it ends'),
-  hourlyBudgetUsd: nonNegativeUsdText
+  hourlyBudgetUsd: nonNegativeUsd.in
     .nullable()
     .default(null)
     .describe('Most that all replicas together may cost per hour'),
@@ -115,17 +115,16 @@ const replicaRecord = z
     rentalStatus: z.string(),
     node: z.string().nullable(),
     gpuModel: z.string().nullable(),
-    costPerHourUsd: z.string(),
+    costPerHourUsd: usdAmount,
     inFlight: z.int().describe('Requests in progress, of all servers'),
-    createdAt: z.string(),
-    startedAt: z.string().nullable().describe('When its machine ran'),
-    readyAt: z
-      .string()
+    createdAt: timestamp,
+    startedAt: timestamp.nullable().describe('When its machine ran'),
+    readyAt: timestamp
       .nullable()
       .describe(
         'When it first answered; charged from here on, or earlier once the free start time of the day is used up',
       ),
-    endedAt: z.string().nullable(),
+    endedAt: timestamp.nullable(),
     coldStart: z
       .object({
         claimSeconds: z.number().nullable().describe('From the order until its machine was asked for'),
@@ -162,12 +161,12 @@ const managedDeployment = z
     scalingReason: z.string(),
     readyReplicas: z.int(),
     outstandingRequests: z.number().describe('Waiting and running, of all servers'),
-    costPerHourUsd: z.string().describe('Of all replicas that run now'),
-    spec: deploymentSpec,
-    settings: deploymentSettings,
+    costPerHourUsd: usdAmount.describe('Of all replicas that run now'),
+    spec: complete(deploymentSpec),
+    settings: complete(deploymentSettings),
     replicas: z.array(replicaRecord).describe('Newest first; ended ones are kept for a day'),
-    createdAt: z.string(),
-    updatedAt: z.string(),
+    createdAt: timestamp,
+    updatedAt: timestamp,
   })
   .meta({ id: 'ManagedDeployment' })
 
@@ -247,7 +246,7 @@ export const managedDeploymentEndpoints = {
       })
       .meta({ id: 'QuoteManagedDeployment' }),
     response: z.object({
-      costPerHourUsd: z.string().describe('Of one replica, on the cheapest machine that fits'),
+      costPerHourUsd: usdAmount.describe('Of one replica, on the cheapest machine that fits'),
       gpuModel: z.string(),
       region: z.string(),
       node: z.string(),
@@ -273,7 +272,7 @@ export const managedDeploymentEndpoints = {
         scaling: scaling.optional(),
         queueSeconds: z.int().min(1).max(3_600).optional(),
         drainSeconds: z.int().min(0).max(3_600).optional(),
-        hourlyBudgetUsd: nonNegativeUsdText.nullable().optional(),
+        hourlyBudgetUsd: nonNegativeUsd.in.nullable().optional(),
         sharedWith: sharedWith.optional(),
       })
       .meta({ id: 'ChangeManagedDeployment' }),

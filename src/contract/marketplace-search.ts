@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { providerId } from './provider-data.ts'
-import { simulation, stoppedDiskPrice } from './shared.ts'
+import { simulation, stoppedDiskPrice, usdAmount } from './shared.ts'
 import { marketplaceSorts } from './choices.ts'
 
 const browse = { family: 'v2', tag: 'Marketplace', method: 'GET', access: 'public', errors: [400, 500] } as const
@@ -14,8 +14,7 @@ const gpuModel = named.extend({
   gpusFree: z.number(),
   gpusTotal: z.number(),
   regions: z.number(),
-  fromPricePerGpuHourUsd: z
-    .string()
+  fromPricePerGpuHourUsd: usdAmount
     .nullable()
     .describe('Lowest price of a free GPU, or of any if none is free; null: no price'),
 })
@@ -63,7 +62,7 @@ export const marketplaceSearchEndpoints = {
           ramGb: z.number(),
           storageGb: z.number(),
           hasPersistentStorage: z.boolean(),
-          pricePerGpuHourUsd: z.string(),
+          pricePerGpuHourUsd: usdAmount,
           gpuDriver: z.string().nullable(),
           cudaVersion: z.string().nullable(),
           uptimePercent: z

@@ -5,7 +5,7 @@ import { endpoint } from './endpoint.ts'
 import { changeFields, detailFields, rentalStatus, stateFields } from './rental.ts'
 import { idOrNameParams } from './rental-session.ts'
 import { metadata, ofOtherKinds, orderFields, workloadPorts } from './workload.ts'
-import { labelText, nonNegativeUsdText, timeText } from './shared.ts'
+import { labelText, nonNegativeUsd, time, timestamp, usdAmount } from './shared.ts'
 
 const price = z.object({ amount: z.number(), period: z.string(), agent: z.string() })
 
@@ -84,9 +84,9 @@ export type InstanceStatus = z.infer<typeof instanceStatus>
 const marketplaceInstance = z
   .object({
     id: z.string(),
-    created: z.string(),
-    start: z.string().nullable(),
-    end: z.string().nullable(),
+    created: timestamp,
+    start: timestamp.nullable(),
+    end: timestamp.nullable(),
     sshCommand: z.string(),
     status_message: z.string().optional().describe('Progress while it starts'),
     portMappings: z.array(z.object({ domain: z.string(), protocol: z.string(), port: z.number() })),
@@ -109,9 +109,9 @@ const instanceDetail = z
     status: rentalStatus,
     ...stateFields,
     instanceStatus: instanceStatus.describe('State as the marketplace names it'),
-    createdAt: z.string(),
-    startedAt: z.string().nullable(),
-    terminatedAt: z.string().nullable(),
+    createdAt: timestamp,
+    startedAt: timestamp.nullable(),
+    terminatedAt: timestamp.nullable(),
     machine: z.object({
       clusterName: z.string(),
       nodeName: z.string(),
@@ -133,7 +133,7 @@ const instanceDetail = z
       .object({ name: z.string(), tag: z.string().nullable() })
       .nullable()
       .describe('null: default of the supplier'),
-    pricePerHourUsd: z.string().describe('For the whole instance'),
+    pricePerHourUsd: usdAmount.describe('For the whole instance'),
     sshCommand: z.string().describe('Empty while login is not possible'),
     userMetadata: z.record(z.string(), z.unknown()).describe('As given in the order'),
     ...detailFields,
@@ -221,9 +221,9 @@ export const marketplaceEndpoints = {
         metadata: metadata.optional().describe('Same as `userMetadata`'),
         ports: workloadPorts.optional().describe('Ports to expose in addition to those of `image`'),
         label: labelText.optional(),
-        auto_terminate_at: timeText.optional(),
-        spending_limit_usd: nonNegativeUsdText.optional(),
-        max_cost_per_hour_usd: nonNegativeUsdText
+        auto_terminate_at: time.optional(),
+        spending_limit_usd: nonNegativeUsd.optional(),
+        max_cost_per_hour_usd: nonNegativeUsd
           .optional()
           .describe('Rejects the order if the instance would cost more per hour (USD)'),
         ...orderFields,
@@ -252,8 +252,8 @@ export const marketplaceEndpoints = {
       instance_history: z.array(
         z.object({
           instance_name: z.string(),
-          started_at: z.string().nullable(),
-          terminated_at: z.string().nullable(),
+          started_at: timestamp.nullable(),
+          terminated_at: timestamp.nullable(),
           price,
           hardware,
           gpu_count: z.number(),
@@ -296,7 +296,7 @@ export const marketplaceEndpoints = {
         userMetadata: metadata.optional(),
         metadata: metadata.optional().describe('Same as `userMetadata`'),
         label: labelText.optional(),
-        maxCostPerHourUsd: nonNegativeUsdText
+        maxCostPerHourUsd: nonNegativeUsd
           .optional()
           .describe('Rejects the order if the instance would cost more per hour (USD)'),
         ...orderFields,

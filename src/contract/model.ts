@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
-import { message, reasonText, textIdParams } from './shared.ts'
+import { message, reasonText, textIdParams, timestamp, usdAmount, usdIn } from './shared.ts'
 
 /** Entries with the same `file` are joined in order, so a file can come in parts. */
 const modelFile = z
@@ -47,16 +47,16 @@ const modelName = z
   .regex(/^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$/, 'Must be letters, digits and . _ : / @ + -, at most 200')
 
 /** The cap keeps the most expensive possible request within a 64-bit ledger. */
-const perMillionUsdText = z
-  .string()
-  .regex(/^(\d{1,4}(\.\d{1,9})?|10000(\.0{1,9})?)$/, 'Must be a price in USD up to 10000, such as "0.25"')
+const perMillionUsd = usdIn(
+  z.string().regex(/^(\d{1,4}(\.\d{1,9})?|10000(\.0{1,9})?)$/, 'Must be a price in USD up to 10000, such as "0.25"'),
+)
 
 const prices = {
-  inputUsdPerMillion: perMillionUsdText.describe('Prompt tokens'),
-  cachedUsdPerMillion: perMillionUsdText.describe('Prompt tokens the engine had cached'),
-  outputUsdPerMillion: perMillionUsdText.describe('Output tokens'),
-  pixelStepUsdPerMillion: perMillionUsdText.describe('Pixels times steps: USD per megapixel per step'),
-  characterUsdPerMillion: perMillionUsdText.describe('Spoken characters'),
+  inputUsdPerMillion: perMillionUsd.describe('Prompt tokens'),
+  cachedUsdPerMillion: perMillionUsd.describe('Prompt tokens the engine had cached'),
+  outputUsdPerMillion: perMillionUsd.describe('Output tokens'),
+  pixelStepUsdPerMillion: perMillionUsd.describe('Pixels times steps: USD per megapixel per step'),
+  characterUsdPerMillion: perMillionUsd.describe('Spoken characters'),
 }
 export type ModelPriceName = keyof typeof prices
 export const modelPriceNames = Object.keys(prices) as readonly ModelPriceName[]
@@ -103,7 +103,7 @@ const deploymentRecord = z
     totalMs: z.number(),
     readsMetrics: z.boolean(),
     drained: z.boolean(),
-    createdAt: z.string(),
+    createdAt: timestamp,
     health: deploymentHealth.nullable().describe('As seen by the responding server; null: not used by it'),
   })
   .meta({ id: 'Deployment' })
@@ -116,15 +116,15 @@ const operatedModel = z
     files: z.array(modelFile).nullable().describe('null: included in Berth'),
     contextTokens: z.number().nullable(),
     maxOutputTokens: z.number().nullable(),
-    inputUsdPerMillion: z.string(),
-    cachedUsdPerMillion: z.string(),
-    outputUsdPerMillion: z.string(),
-    pixelStepUsdPerMillion: z.string(),
-    characterUsdPerMillion: z.string(),
+    inputUsdPerMillion: usdAmount,
+    cachedUsdPerMillion: usdAmount,
+    outputUsdPerMillion: usdAmount,
+    pixelStepUsdPerMillion: usdAmount,
+    characterUsdPerMillion: usdAmount,
     supportsTools: z.boolean(),
     supportsImageInput: z.boolean(),
     enabled: z.boolean(),
-    createdAt: z.string(),
+    createdAt: timestamp,
     local: localModelState.nullable().describe('On the responding server; null: it does not run this model'),
     deployments: z.array(deploymentRecord),
   })

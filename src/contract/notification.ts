@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { notificationKinds, type NotificationKind } from './notification-kind.ts'
-import { message, pageQuery } from './shared.ts'
+import { message, pageQuery, timestamp } from './shared.ts'
 
 const kindNames = Object.keys(notificationKinds) as [NotificationKind, ...NotificationKind[]]
 const kind = z.enum(kindNames)
@@ -11,7 +11,7 @@ const kind = z.enum(kindNames)
 const notificationRecord = z
   .object({
     id: z.string(),
-    at: z.string(),
+    at: timestamp,
     kind,
     severity: z.enum(['info', 'warning', 'critical']),
     title: z.string(),
@@ -140,7 +140,7 @@ export const notificationEndpoints = {
       sent24h: z.number(),
       failed24h: z.number(),
       lastError: z.string().nullable(),
-      lastErrorAt: z.string().nullable(),
+      lastErrorAt: timestamp.nullable(),
     }),
   }),
 }

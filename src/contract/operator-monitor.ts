@@ -2,12 +2,12 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
-import { pageQuery } from './shared.ts'
+import { pageQuery, timestamp, usdAmount } from './shared.ts'
 
 const auditRecord = z
   .object({
     id: z.string(),
-    at: z.string(),
+    at: timestamp,
     actor: z.string(),
     action: z.string(),
     accountId: z.string().nullable(),
@@ -23,7 +23,7 @@ const trafficFields = {
   failed: z.number().describe('Failed or interrupted by the engine; excludes requests canceled by the client'),
   inputTokens: z.number().describe('Tokens only; image and speech requests have none'),
   outputTokens: z.number(),
-  costUsd: z.string(),
+  costUsd: usdAmount,
 }
 
 const quantiles = z
@@ -64,12 +64,12 @@ export const operatorMonitorEndpoints = {
       hosts: z.object({ total: z.number(), offline: z.number(), quarantined: z.number() }),
       pendingDeliveries: z.number().describe('Webhook deliveries that wait or are retried'),
       money: z.object({
-        balancesUsd: z.string().describe('Of all accounts, holds included'),
-        heldUsd: z.string(),
-        unpaidEarningsUsd: z.string().describe('Owed to suppliers'),
-        chargedTodayUsd: z.string().describe('Charges less refunds of the current UTC day'),
-        chargedThisMonthUsd: z.string().describe('Charges less refunds of the current UTC month'),
-        paidInTodayUsd: z.string().describe('Payments of the current UTC day'),
+        balancesUsd: usdAmount.describe('Of all accounts, holds included'),
+        heldUsd: usdAmount,
+        unpaidEarningsUsd: usdAmount.describe('Owed to suppliers'),
+        chargedTodayUsd: usdAmount.describe('Charges less refunds of the current UTC day'),
+        chargedThisMonthUsd: usdAmount.describe('Charges less refunds of the current UTC month'),
+        paidInTodayUsd: usdAmount.describe('Payments of the current UTC day'),
       }),
     }),
   }),
@@ -91,10 +91,10 @@ export const operatorMonitorEndpoints = {
         .describe('Including the current minute'),
     }),
     response: z.object({
-      from: z.string(),
-      to: z.string(),
+      from: timestamp,
+      to: timestamp,
       minutes: z
-        .array(z.object({ at: z.string(), ...trafficFields }).meta({ id: 'TrafficMinute' }))
+        .array(z.object({ at: timestamp, ...trafficFields }).meta({ id: 'TrafficMinute' }))
         .describe('Every minute, oldest first, including minutes without requests'),
       models: z
         .array(
@@ -115,7 +115,7 @@ export const operatorMonitorEndpoints = {
       ok: z.boolean(),
       checks: z.array(z.object({ name: z.string(), rows: z.number(), findings: z.number() })),
       findings: z.array(finding).describe('At most 100'),
-      houseUsd: z.record(z.string(), z.string()),
+      houseUsd: z.record(z.string(), usdAmount),
     }),
   }),
   resealSecrets: endpoint({

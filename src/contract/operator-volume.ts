@@ -1,12 +1,12 @@
 /** Storage volumes of all accounts, as an operator sees them. */
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
-import { pageQuery } from './shared.ts'
+import { pageQuery, timestamp } from './shared.ts'
 
 /** For operators only: an engine's messages may contain hosts and paths. */
 export const lastErrorFields = {
   lastError: z.string().nullable().describe('Error of the last call to the engine; null: it succeeded'),
-  lastErrorAt: z.string().nullable(),
+  lastErrorAt: timestamp.nullable(),
 }
 
 export const volumeState = z.enum(['creating', 'active', 'suspended', 'unknown', 'deleting', 'deleted', 'failed'])
@@ -38,7 +38,7 @@ export const operatorVolumeEndpoints = {
             sizeGb: z.number(),
             state: volumeState,
             stateReason: z.string().nullable(),
-            stateSince: z.string(),
+            stateSince: timestamp,
             externalId: z.string().nullable(),
             attempts: z.number(),
             ...lastErrorFields,

@@ -9,16 +9,18 @@ import { rentalState, rentalType } from './rental.ts'
 import {
   gpuType,
   networkType,
-  nonNegativeUsdText,
+  nonNegativeUsd,
   pageQuery,
-  positiveUsdText,
-  priceUsdText,
+  positiveUsd,
+  priceUsd,
   reasonText,
   searchText,
-  storagePriceUsdText,
+  storagePriceUsd,
   textIdParams,
-  usdText,
-  unbilledText,
+  timestamp,
+  unbilledUsd,
+  usdAmount,
+  signedUsd,
 } from './shared.ts'
 import { suppliedMachine } from './supply.ts'
 import { machineStatuses } from './choices.ts'
@@ -41,13 +43,13 @@ export const operatedAccount = accountRecord
   .extend({
     platformFeePercentage: z.number().nullable(),
     quota: z.record(z.string(), z.number()),
-    balanceUsd: z.string().describe('availableUsd + heldUsd, after `unbilledUsd`'),
-    unbilledUsd: unbilledText,
-    availableUsd: z.string(),
-    heldUsd: z.string().describe('On hold for running machines, volumes, inference and reserved terms'),
-    creditLineUsd: z.string().describe('Maximum that reserved orders can hold beyond the balance'),
-    creditUsedUsd: z.string().describe('Credit in use'),
-    earningsUsd: z.string(),
+    balanceUsd: usdAmount.describe('availableUsd + heldUsd, after `unbilledUsd`'),
+    unbilledUsd: unbilledUsd,
+    availableUsd: usdAmount,
+    heldUsd: usdAmount.describe('On hold for running machines, volumes, inference and reserved terms'),
+    creditLineUsd: usdAmount.describe('Maximum that reserved orders can hold beyond the balance'),
+    creditUsedUsd: usdAmount.describe('Credit in use'),
+    earningsUsd: usdAmount,
   })
   .meta({ id: 'OperatedAccount' })
 
@@ -58,13 +60,13 @@ const gpuPrice = z
     gpuType,
     networkType,
     gpuCount: z.int().min(1).max(64).describe('GPUs per machine'),
-    perGpuHourUsd: priceUsdText,
+    perGpuHourUsd: priceUsd,
     enabled: z.boolean(),
   })
   .meta({ id: 'GpuPrice' })
 
 const storagePrice = z
-  .strictObject({ region: storageRegion, perGbHourUsd: storagePriceUsdText, enabled: z.boolean() })
+  .strictObject({ region: storageRegion, perGbHourUsd: storagePriceUsd, enabled: z.boolean() })
   .meta({ id: 'StoragePrice' })
 
 const priceBook = z.object({
@@ -82,7 +84,7 @@ const priceBook = z.object({
 const moneyReply = z.object({
   postingKey: z.string(),
   replayed: z.boolean(),
-  availableUsd: z.string(),
+  availableUsd: usdAmount,
 })
 
 const operatedMachine = suppliedMachine.extend({
@@ -95,7 +97,7 @@ export const machineStatus = z.enum(machineStatuses)
 
 const operator = { family: 'v2', tag: 'Operator', access: ['operator'] } as const
 const accountPath = '/v2/operator/accounts/{id}'
-const amountAndReason = { amountUsd: positiveUsdText, reason: reasonText }
+const amountAndReason = { amountUsd: positiveUsd, reason: reasonText }
 
 export const operatorEndpoints = {
   listAccounts: endpoint({
@@ -159,7 +161,7 @@ export const operatorEndpoints = {
         quota: quota.optional(),
         platformFeePercentage: z.number().min(0).max(100).nullable().optional(),
         suspended: z.boolean().optional(),
-        creditLineUsd: nonNegativeUsdText
+        creditLineUsd: nonNegativeUsd
           .optional()
           .describe('Credit that reserved orders can hold beyond the balance; payments repay it first. 0: none'),
         reason: reasonText,
@@ -187,7 +189,7 @@ export const operatorEndpoints = {
     summary: 'Adjust a balance up or down, never below zero',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
-    body: z.strictObject({ amountUsd: usdText, reason: reasonText }).meta({ id: 'AdjustAccount' }),
+    body: z.strictObject({ amountUsd: signedUsd, reason: reasonText }).meta({ id: 'AdjustAccount' }),
     response: moneyReply,
     idempotent: true,
   }),
@@ -210,7 +212,7 @@ export const operatorEndpoints = {
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z.strictObject(amountAndReason).meta({ id: 'PayOutSupplier' }),
-    response: moneyReply.omit({ availableUsd: true }).extend({ unpaidUsd: z.string() }),
+    response: moneyReply.omit({ availableUsd: true }).extend({ unpaidUsd: usdAmount }),
     idempotent: true,
   }),
   getPriceBook: endpoint({
@@ -279,7 +281,7 @@ export const operatorEndpoints = {
         supplierId: z.string().max(50).nullable().optional(),
         listed: z.boolean().optional(),
         draining: z.boolean().optional(),
-        pricePerGpuHourUsd: priceUsdText
+        pricePerGpuHourUsd: priceUsd
           .optional()
           .describe("Price per GPU-hour of the operator's own marketplace machines; running rentals keep their price"),
         gpusSick: z.array(z.int().min(0).max(63)).max(64).optional(),
@@ -313,8 +315,8 @@ export const operatorEndpoints = {
           gpuCount: z.number(),
           status: rentalState,
           statusReason: z.string().nullable(),
-          statusSince: z.string(),
-          stuckSince: z.string().nullable(),
+          statusSince: timestamp,
+          stuckSince: timestamp.nullable(),
           externalId: z.string().nullable(),
           attempts: z.number(),
           ...lastErrorFields,

@@ -1,5 +1,6 @@
 /** The placement report: where an order would go, and why. */
 import { z } from 'zod'
+import { usdAmount } from './shared.ts'
 
 export const placementReason = z.enum([
   'other_offering',
@@ -60,7 +61,7 @@ export const placement = z
           order: placementOrder.describe(
             '`first`: tried first. Otherwise what the first one is better in; `same`: in nothing',
           ),
-          costPerGpuHourUsd: z.string().nullable().describe('What it costs us; null: our own machine'),
+          costPerGpuHourUsd: usdAmount.nullable().describe('What it costs us; null: our own machine'),
           preference: z.int().describe("The operator's, of its provider account"),
           history: offerHistory.nullable().describe('Of its offer in the last hour; null: not known'),
         }),

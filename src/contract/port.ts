@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { idOrNameParams } from './rental-session.ts'
-import { message, timeText } from './shared.ts'
+import { message, time, timestamp } from './shared.ts'
 import { portAccess, portProtocol } from './workload.ts'
 
 /** On the host of a port: exchanges the code in its query for a cookie. */
@@ -42,8 +42,8 @@ const portToken = z
     id: z.string(),
     name: z.string(),
     last4: z.string(),
-    createdAt: z.string(),
-    expiresAt: z.string().nullable(),
+    createdAt: timestamp,
+    expiresAt: timestamp.nullable(),
   })
   .meta({ id: 'PortToken' })
 
@@ -73,7 +73,7 @@ export const portEndpoints = {
       .meta({ id: 'OpenPort' }),
     response: z.object({
       url: z.string(),
-      expiresAt: z.string().nullable().describe('When the link stops working; null: the port is public'),
+      expiresAt: timestamp.nullable().describe('When the link stops working; null: the port is public'),
     }),
   }),
   listPortTokens: endpoint({
@@ -97,7 +97,7 @@ export const portEndpoints = {
     body: z
       .strictObject({
         name: z.string().trim().min(1).max(limits.nameChars),
-        expiresAt: timeText.optional().describe('Default: valid until revoked, or until the rental ends'),
+        expiresAt: time.optional().describe('Default: valid until revoked, or until the rental ends'),
       })
       .meta({ id: 'CreatePortToken' }),
     response: portToken.extend({ token: z.string().describe('`bpt_…`, shown once') }).meta({ id: 'NewPortToken' }),

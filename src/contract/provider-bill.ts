@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
-import { providerName, usdText } from './shared.ts'
+import { providerName, signedUsd, timestamp } from './shared.ts'
 
 const operator = { family: 'v2', tag: 'Operator', access: ['operator'] } as const
 const nameParams = z.object({ name: providerName })
@@ -20,17 +20,17 @@ const period = {
   to: day.optional().describe('Last UTC day of the bill. Default: the end of its machines'),
 }
 const comparison = {
-  billedUsd: usdText,
-  recordedUsd: usdText.describe('Within the period of the bill'),
+  billedUsd: signedUsd,
+  recordedUsd: signedUsd.describe('Within the period of the bill'),
   differences: z
     .array(
       z.object({
         machine: z.string().describe('The id of the machine or volume at the cloud'),
         rentalId: z.int().nullable(),
         volumeId: z.int().nullable(),
-        billedUsd: usdText.nullable().describe('null: not on the bill'),
-        recordedUsd: usdText.nullable().describe('null: not known here'),
-        differenceUsd: usdText.describe('Billed less recorded'),
+        billedUsd: signedUsd.nullable().describe('null: not on the bill'),
+        recordedUsd: signedUsd.nullable().describe('null: not known here'),
+        differenceUsd: signedUsd.describe('Billed less recorded'),
       }),
     )
     .describe(`The largest first, at most ${limits.billDifferences}`),
@@ -44,9 +44,9 @@ const billRecord = z
     from: z.string().nullable(),
     to: z.string().nullable(),
     lines: z.int().describe('Machines and volumes on the bill'),
-    billedUsd: usdText,
+    billedUsd: signedUsd,
     importedBy: z.string().describe('The API key'),
-    importedAt: z.string(),
+    importedAt: timestamp,
   })
   .meta({ id: 'ProviderBill' })
 

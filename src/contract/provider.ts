@@ -3,7 +3,16 @@ import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { virtualMachineRegion, bareMetalRegion } from './region.ts'
-import { gpuType, networkType, nonNegativeUsdText, priceUsdText, providerName, usdText } from './shared.ts'
+import {
+  gpuType,
+  networkType,
+  nonNegativeUsd,
+  priceUsd,
+  providerName,
+  timestamp,
+  usdAmount,
+  signedUsd,
+} from './shared.ts'
 
 const providerChecks = ['reachable', 'rights', 'limits', 'prices'] as const
 
@@ -28,17 +37,17 @@ const providerOffer = z.object({
   networkType,
   machineType: z.enum(['virtual-machine', 'bare-metal']),
   available: z.number().nullable().describe('null: the cloud gives no number'),
-  costPerHourUsd: z.string().describe('What the cloud charges for the whole machine'),
+  costPerHourUsd: usdAmount.describe('What the cloud charges for the whole machine'),
   unsold: z.enum(unsoldReasons).nullable().describe('Why it is not on sale; null: it is'),
 })
 export type ProviderOffer = z.output<typeof providerOffer>
 
 /** What is on sale here of an offer, by the last report that had it. */
 const offerSale = z.object({
-  pricePerHourUsd: z.string().nullable().describe('Selling price of the whole machine; null: it has none'),
+  pricePerHourUsd: usdAmount.nullable().describe('Selling price of the whole machine; null: it has none'),
   free: z.int().describe('Machines that can be ordered now'),
   rented: z.int(),
-  seenAt: z.string().describe('When the cloud last listed it'),
+  seenAt: timestamp.describe('When the cloud last listed it'),
 })
 
 const providerResource = z.object({
@@ -65,10 +74,10 @@ const rules = {
     .max(1000)
     .nullable()
     .describe('Selling price: cost plus this; null: only the price book sets prices'),
-  floorPerGpuHourUsd: priceUsdText.nullable().describe('The selling price by markup is at least this'),
-  fixedPerGpuHourUsd: priceUsdText.nullable().describe('Selling price instead of cost and markup'),
+  floorPerGpuHourUsd: priceUsd.nullable().describe('The selling price by markup is at least this'),
+  fixedPerGpuHourUsd: priceUsd.nullable().describe('Selling price instead of cost and markup'),
   sellsBelowCost: z.boolean().describe('Whether machines may be sold for less than they cost'),
-  monthlyCapUsd: nonNegativeUsdText
+  monthlyCapUsd: nonNegativeUsd
     .nullable()
     .describe('No new orders once the costs of a calendar month (UTC) reach this'),
   preference: z.int().min(-100).max(100).describe('Placement prefers a higher one before the price'),
@@ -84,18 +93,17 @@ const providerRecord = z
       '`stale`: does not answer. `broken`: rejects the credentials. `suspended`: by an operator',
     ),
     stateReason: z.string().nullable(),
-    stateSince: z.string(),
-    answeredAt: z.string().nullable().describe('When it last listed its offers'),
-    pausedUntil: z
-      .string()
+    stateSince: timestamp,
+    answeredAt: timestamp.nullable().describe('When it last listed its offers'),
+    pausedUntil: timestamp
       .nullable()
       .describe(
         'The circuit breaker of this server is open until then, because the cloud failed repeatedly; null: it is closed',
       ),
     ...rules,
-    costThisMonthUsd: z.string(),
+    costThisMonthUsd: usdAmount,
     rentals: z.int().describe('Rentals that are not ended'),
-    createdAt: z.string(),
+    createdAt: timestamp,
   })
   .meta({ id: 'Provider' })
 
@@ -115,9 +123,9 @@ const credentials = z
 
 const marginRow = z.object({
   subject: z.string().describe('The account, rental or day'),
-  revenueUsd: usdText.describe('Charges less refunds'),
-  costUsd: usdText,
-  marginUsd: usdText,
+  revenueUsd: signedUsd.describe('Charges less refunds'),
+  costUsd: signedUsd,
+  marginUsd: signedUsd,
 })
 
 const nameParams = z.object({ name: providerName })

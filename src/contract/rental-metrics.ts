@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { gpuMetrics } from './agent.ts'
 import { endpoint } from './endpoint.ts'
 import { idOrNameParams } from './rental-session.ts'
-import { timeText } from './shared.ts'
+import { time, timestamp } from './shared.ts'
 
 /** In the order in which values are stored: add new ones at the end, with a new version of the format. */
 export const machineMetricNames = [
@@ -32,13 +32,13 @@ export const SPARKLINE_MINUTES = 60
 
 const gpuMeasurement = gpuMetrics
   .omit({ index: true })
-  .extend({ machineId: z.string(), gpuIndex: z.number(), at: z.string() })
+  .extend({ machineId: z.string(), gpuIndex: z.number(), at: timestamp })
   .meta({ id: 'GpuMeasurement' })
 
 const machineMeasurement = z
   .object({
     machineId: z.string(),
-    at: z.string(),
+    at: timestamp,
     cpuPercent: z.number().nullable().describe('Of the CPUs that the rental has'),
     memoryUsedMib: z.number().nullable(),
     memoryTotalMib: z.number().nullable(),
@@ -63,8 +63,8 @@ const metricSeries = z
 
 const metricHistory = z
   .object({
-    from: z.string().describe('Time of the first value'),
-    to: z.string(),
+    from: timestamp.describe('Time of the first value'),
+    to: timestamp,
     stepSeconds: z.number(),
     series: z.array(metricSeries),
   })
@@ -83,8 +83,8 @@ export const rentalMetricsEndpoints = {
     errors: [400, 401, 403, 404, 500],
     params: idOrNameParams,
     query: z.strictObject({
-      from: timeText.optional().describe('Start of the history'),
-      to: timeText.optional().describe('End of the history; default: now'),
+      from: time.optional().describe('Start of the history'),
+      to: time.optional().describe('End of the history; default: now'),
       step: z.coerce
         .number()
         .int()
@@ -116,7 +116,7 @@ export const rentalMetricsEndpoints = {
         .describe('IDs or names, separated by commas. Unknown ones are left out of the answer'),
     }),
     response: z.object({
-      from: z.string().describe('Time of the first value'),
+      from: timestamp.describe('Time of the first value'),
       stepSeconds: z.number(),
       rentals: z.array(
         z.object({

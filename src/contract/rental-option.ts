@@ -4,12 +4,20 @@ import { rentalQuote, rentalQuoteQuery } from './commitment.ts'
 import { endpoint } from './endpoint.ts'
 import { region } from './region.ts'
 import { nodeResources, rentalType } from './rental.ts'
-import { ethernetVariant, gpuFormFactor, gpuType, networkType, simulation, stoppedDiskPrice } from './shared.ts'
+import {
+  ethernetVariant,
+  gpuFormFactor,
+  gpuType,
+  networkType,
+  simulation,
+  stoppedDiskPrice,
+  usdNumber,
+} from './shared.ts'
 
 const rentalOption = z
   .object({
     enabled: z.boolean(),
-    costPerHour: z.number(),
+    costPerHour: usdNumber,
     region,
     gpuType,
     gpuCount: z.number(),

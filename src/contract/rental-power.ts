@@ -4,6 +4,7 @@ import { endpoint } from './endpoint.ts'
 import { cpuOnlyFields } from './cpu-only.ts'
 import { rentalStatus, stateFields } from './rental.ts'
 import { idOrNameParams } from './rental-session.ts'
+import { stoppedCost, timestamp, usdAmount } from './shared.ts'
 
 /** A start chooses one of these if the host has too few free GPUs. */
 const ifNoGpu = z.enum(['fail', 'wait', 'cpuOnly', 'move'])
@@ -16,13 +17,10 @@ const rentalPower = z
     status: rentalStatus,
     ...stateFields,
     ...cpuOnlyFields,
-    startRequestedAt: z.string().nullable().describe('Set while it waits for free GPUs on its host'),
+    startRequestedAt: timestamp.nullable().describe('Set while it waits for free GPUs on its host'),
     movesTo: z.string().nullable().describe('Set while it starts on another machine, where its disk is copied first'),
-    costPerHourUsd: z.string().describe('Price while it runs with its GPUs'),
-    stoppedCostPerHourUsd: z
-      .string()
-      .nullable()
-      .describe('Price of its disk while it is stopped; null: it cannot be stopped'),
+    costPerHourUsd: usdAmount.describe('Price while it runs with its GPUs'),
+    stoppedCostPerHourUsd: stoppedCost,
   })
   .meta({ id: 'RentalPower' })
 

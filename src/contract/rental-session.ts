@@ -1,7 +1,7 @@
 /** Logs of rentals. Terminals are WebSockets, not operations. */
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
-import { timeText } from './shared.ts'
+import { time } from './shared.ts'
 
 /** Includes marketplace instances, which are identified by name. */
 export const idOrNameParams = z.object({ id: z.string().min(1).max(100).describe('ID or name') })
@@ -31,8 +31,8 @@ export const rentalSessionEndpoints = {
         .max(MAX_LOG_LINES)
         .default(LOG_LINES)
         .describe('Number of latest lines to start with'),
-      since: timeText.optional().describe('Only lines from this time on'),
-      until: timeText.optional().describe('Only lines before this time'),
+      since: time.optional().describe('Only lines from this time on'),
+      until: time.optional().describe('Only lines before this time'),
       search: z
         .string()
         .min(1)

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
 import { idOrNameParams } from './rental-session.ts'
-import { positiveId, volumeLabel } from './shared.ts'
+import { positiveId, usdAmount, volumeLabel } from './shared.ts'
 import { volumeSizeGb } from './volume.ts'
 import { mountPath } from './mount-path.ts'
 
@@ -82,7 +82,7 @@ export const rentalVolumeEndpoints = {
       storageVolumeId: z.int().positive(),
       sizeInGb: z.int().describe('Its size until it has grown'),
       growingToGb: z.int(),
-      costPerHourUsd: z.string().describe('Its price once it has grown'),
+      costPerHourUsd: usdAmount.describe('Its price once it has grown'),
     }),
   }),
   cloneVolume: endpoint({

@@ -19,20 +19,25 @@ import {
 import { bareMetalRegion, region, virtualMachineRegion } from './region.ts'
 import {
   beforeQuery,
+  complete,
   ethernetVariant,
   gpuFormFactor,
   gpuType,
   labelText,
-  MAX_SAFE,
   message,
   networkType,
-  nonNegativeUsdText,
+  nonNegativeUsd,
   numericIdParams,
   orderableTermType,
   positiveId,
+  positiveUsdNumber,
   providerName,
   simulation,
-  timeText,
+  stoppedCost,
+  time,
+  timestamp,
+  usdAmount,
+  usdNumber,
   volumeLabel,
 } from './shared.ts'
 import { rentalStates, rentalTypes } from './choices.ts'
@@ -43,10 +48,8 @@ export type RentalStatus = z.infer<typeof rentalStatus>
 
 export const rentalState = z.enum(rentalStates)
 export type RentalState = z.infer<typeof rentalState>
-
 const rentalAction = z.enum(['stop', 'start', 'reboot', 'terminate'])
 export type RentalAction = z.infer<typeof rentalAction>
-const priceOrNull = z.string().nullable()
 
 /** In every answer about a rental that has room for it. */
 export const stateFields = {
@@ -59,13 +62,13 @@ export type RentalType = z.infer<typeof rentalType>
 
 const recordFields = {
   id: z.int32(),
-  createdAt: z.string(),
-  updatedAt: z.string().nullable(),
-  deletedAt: z.string().nullable(),
+  createdAt: timestamp,
+  updatedAt: timestamp.nullable(),
+  deletedAt: timestamp.nullable(),
   userId: z.string().max(50),
   orgId: z.any().nullable(),
-  startedAt: z.string().nullable(),
-  terminatedAt: z.string().nullable(),
+  startedAt: timestamp.nullable(),
+  terminatedAt: timestamp.nullable(),
   externalId: z.string(),
   rentalId: z.any(),
   providerData,
@@ -80,12 +83,11 @@ const recordFields = {
 }
 
 const rentalRecord = z.strictObject({ ...recordFields, meta: z.any().optional() }).meta({ id: 'Rental' })
-export type RentalRecord = z.output<typeof rentalRecord>
 
 const attachedStorage = z
   .object({
     id: positiveId,
-    cost_per_hour: z.number().positive(),
+    cost_per_hour: positiveUsdNumber,
     size_in_gb: positiveId,
     label: z.string(),
     vip: z.string(),
@@ -103,7 +105,7 @@ const rentalMeta = z
   })
   .meta({ id: 'RentalMeta' })
 
-const termFields = { effectiveAt: z.string(), costPerHour: z.number() }
+const termFields = { effectiveAt: timestamp, costPerHour: usdNumber }
 const unbound = {
   reservedUntil: z.null(),
   reservationEndsAt: z.null(),
@@ -118,11 +120,11 @@ export const term = z
     z.object({
       ...termFields,
       termType: z.literal('reserved'),
-      reservedUntil: z.string().nullable(),
-      reservationEndsAt: z.string().nullable(),
+      reservedUntil: timestamp.nullable(),
+      reservationEndsAt: timestamp.nullable(),
       termPeriodDays: z.number(),
       discountPercentage: z.number(),
-      originalCostPerHour: z.number(),
+      originalCostPerHour: usdNumber,
     }),
     z.object({ ...termFields, termType: z.literal('private-cloud'), ...unbound }),
   ])
@@ -153,7 +155,7 @@ const activeFields = {
     picture: z.string().nullable(),
   }),
   supportsFeature: z.object({ attachedStorage: z.boolean() }),
-  status: rentalStatus.default('Unknown'),
+  status: complete(rentalStatus.default('Unknown')),
   ...stateFields,
 }
 
@@ -171,17 +173,17 @@ export const detailFields = {
     .string()
     .nullable()
     .describe('Why it is Failed, Stopped, Terminating or Terminated; stable, for programs'),
-  statusSince: z.string(),
-  stuckSince: z.string().nullable().describe('Set while the rental is stuck in its state'),
-  terminateRequestedAt: z.string().nullable(),
-  autoTerminateAt: z.string().nullable(),
-  startRequestedAt: z.string().nullable().describe('Set while a stopped rental waits for free GPUs on its host'),
-  stoppedCostPerHourUsd: priceOrNull.describe('Price of its disk while it is stopped; null: it cannot be stopped'),
-  spendingLimitUsd: z.string().nullable(),
-  stopAt: z.string().nullable().describe('When it is stopped automatically; its disk is kept'),
+  statusSince: timestamp,
+  stuckSince: timestamp.nullable().describe('Set while the rental is stuck in its state'),
+  terminateRequestedAt: timestamp.nullable(),
+  autoTerminateAt: timestamp.nullable(),
+  startRequestedAt: timestamp.nullable().describe('Set while a stopped rental waits for free GPUs on its host'),
+  stoppedCostPerHourUsd: stoppedCost,
+  spendingLimitUsd: usdAmount.nullable(),
+  stopAt: timestamp.nullable().describe('When it is stopped automatically; its disk is kept'),
   idle: idleRule.nullable().describe('What happens when the machine is not used'),
   workload: orderedWorkload.describe('Options of the order'),
-  costSoFarUsd: z.string(),
+  costSoFarUsd: usdAmount,
   statusMessage: z
     .string()
     .nullable()
@@ -205,11 +207,9 @@ const rentalDetail = z
 
 /** Optional fields of both creates, beyond the interface. */
 const guards = {
-  autoTerminateAt: timeText.optional().describe('Terminates the rental at this time (ISO 8601)'),
-  spendingLimitUsd: nonNegativeUsdText
-    .optional()
-    .describe('Terminates the rental when its cost reaches this amount (USD)'),
-  maxCostPerHourUsd: nonNegativeUsdText
+  autoTerminateAt: time.optional().describe('Terminates the rental at this time (ISO 8601)'),
+  spendingLimitUsd: nonNegativeUsd.optional().describe('Terminates the rental when its cost reaches this amount (USD)'),
+  maxCostPerHourUsd: nonNegativeUsd
     .optional()
     .describe('Rejects the order if the rental would cost more per hour (USD)'),
   providerAccount: providerName
@@ -220,9 +220,9 @@ const guards = {
 /** The fields of a living rental that can be changed, of every kind. */
 export const changeFields = {
   label: labelText.nullable().optional(),
-  autoTerminateAt: timeText.nullable().optional(),
-  spendingLimitUsd: nonNegativeUsdText.nullable().optional(),
-  stopAt: timeText.nullable().optional(),
+  autoTerminateAt: time.nullable().optional(),
+  spendingLimitUsd: nonNegativeUsd.nullable().optional(),
+  stopAt: time.nullable().optional(),
   idle: idleRule.nullable().optional(),
 }
 
@@ -280,7 +280,7 @@ export const createVirtualMachineRentalBody = z
   .meta({ id: 'CreateVirtualMachineRental' })
 
 const terminateBody = z.object({
-  rentalId: z.int().min(-MAX_SAFE).max(MAX_SAFE),
+  rentalId: z.int(),
   reason: z.string().max(limits.reasonChars).optional(),
 })
 const terminateReply = z.object({ message: z.string(), rentalId: z.int() })

@@ -1,7 +1,7 @@
 /** The log of an account's inference requests. Bodies are stored only if the account opts in. */
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
-import { pageQuery, textIdParams, timeText } from './shared.ts'
+import { pageQuery, textIdParams, time, timestamp, usdAmount } from './shared.ts'
 import { requestOutcomes } from './choices.ts'
 
 export const requestOutcome = z.enum(requestOutcomes)
@@ -9,7 +9,7 @@ export const requestOutcome = z.enum(requestOutcomes)
 const loggedRequest = z
   .object({
     requestId: z.string().describe('As in the `X-Inference-Request-Id` header'),
-    at: z.string(),
+    at: timestamp,
     keyId: z.string(),
     operation: z.string(),
     model: z.string(),
@@ -22,7 +22,7 @@ const loggedRequest = z
     inputUnits: z.number().describe('Prompt tokens, or characters to speak'),
     cachedUnits: z.number().describe('Input tokens the engine had cached'),
     outputUnits: z.number().describe('Output tokens, or pixels times steps'),
-    costUsd: z.string(),
+    costUsd: usdAmount,
     firstByteMs: z.number().nullable().describe('null: no byte was sent'),
     totalMs: z.number(),
     traceId: z.string().describe('From the `traceparent` header, or generated'),
@@ -43,7 +43,7 @@ export const requestLogEndpoints = {
       model: z.string().max(200).optional(),
       keyId: z.string().max(100).optional(),
       outcome: requestOutcome.optional(),
-      since: timeText.optional(),
+      since: time.optional(),
     }),
     response: z.object({ requests: z.array(loggedRequest), nextCursor: z.string().nullable() }),
   }),

@@ -2,20 +2,20 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
-import { message, textIdParams } from './shared.ts'
+import { message, textIdParams, timestamp } from './shared.ts'
 import { secretName } from './workload.ts'
 
 const secretRecord = z
   .object({
     name: z.string(),
-    createdAt: z.string(),
-    updatedAt: z.string(),
+    createdAt: timestamp,
+    updatedAt: timestamp,
     rentals: z.array(z.int32()).describe('Rentals that refer to it; at most 100'),
   })
   .meta({ id: 'Secret' })
 
 const registryCredentialRecord = z
-  .object({ id: z.string(), name: z.string(), server: z.string(), username: z.string(), createdAt: z.string() })
+  .object({ id: z.string(), name: z.string(), server: z.string(), username: z.string(), createdAt: timestamp })
   .meta({ id: 'RegistryCredential' })
 
 const nameText = z.string().trim().min(1).max(limits.nameChars)

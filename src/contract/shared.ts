@@ -1,6 +1,8 @@
 /** Shapes that several nouns use. */
 import { z } from 'zod'
+import { formatInstant, instantOf, type Instant } from '../base/instant.ts'
 import { limits, MAX_INT32 } from '../base/limits.ts'
+import { formatUsd, usd, usdToNumber, type NanoUsd } from '../base/money.ts'
 import { gpuTypes, networkTypes } from './choices.ts'
 
 export const MAX_SAFE = Number.MAX_SAFE_INTEGER
@@ -26,6 +28,41 @@ export const timeText = z.iso
   .datetime({ offset: true })
   .refine((text) => Date.parse(text) <= Date.parse(LAST_TIME), `Must be no later than ${LAST_TIME}`)
 
+/**
+ * Code has values, `NanoUsd` and `Instant`; the wire has texts and a few numbers. Validation decodes requests, and the
+ * writer of an operation (`wire.ts`) encodes its answer. In both directions the OpenAPI description shows the wire.
+ */
+function codec<Wire extends z.ZodType, Value>(
+  wire: Wire,
+  decode: (wire: z.output<Wire>) => Value,
+  encode: (value: Value) => z.output<Wire>,
+): z.ZodCodec<Wire, z.ZodType<Value, Value>> {
+  const { $schema: _, ...schema } = z.toJSONSchema(wire)
+  const value = z.any().meta(schema) as unknown as z.ZodType<Value, Value>
+  return z.codec<Wire, z.ZodType<Value, Value>>(wire, value, { decode, encode })
+}
+export const usdIn = (text: z.ZodString) => codec<z.ZodString, NanoUsd>(text, usd, formatUsd)
+const decodeTime = (text: string): Instant => instantOf(Date.parse(text))
+
+/** In answers, USD with nine decimals. */
+export const usdAmount = usdIn(z.string())
+/** In answers of the given interface, USD as a JSON number. */
+export const usdNumber = usdNumberIn(z.number())
+export const positiveUsdNumber = usdNumberIn(z.number().positive())
+/** In answers, UTC with milliseconds. */
+export const timestamp = codec<z.ZodString, Instant>(z.string(), decodeTime, formatInstant)
+/** In requests. */
+export const time = codec<typeof timeText, Instant>(timeText, decodeTime, formatInstant)
+
+function usdNumberIn(number: z.ZodNumber) {
+  return codec<z.ZodNumber, NanoUsd>(number, (amount) => usd(amount.toFixed(9)), usdToNumber)
+}
+
+/** In answers, what has a default is there. */
+export function complete<T extends z.ZodType>(schema: T): z.ZodType<z.output<T>, z.output<T>> {
+  return schema as unknown as z.ZodType<z.output<T>, z.output<T>>
+}
+
 /** Of the operator's account at another cloud. */
 export const providerName = z
   .string()
@@ -41,23 +78,27 @@ export const volumeLabel = z
 
 export const positiveId = z.int().positive().max(MAX_SAFE)
 
-/** USD as a decimal text with at most nine decimals. */
-export const usdText = z.string().regex(/^-?\d{1,9}(\.\d{1,9})?$/, 'Must be an amount in USD such as "12.50"')
-export const positiveUsdText = z
-  .string()
-  .regex(/^(?!0+(\.0+)?$)\d{1,9}(\.\d{1,9})?$/, 'Must be an amount in USD above zero, such as "12.50"')
-export const nonNegativeUsdText = z.string().regex(/^\d{1,9}(\.\d{1,9})?$/, 'Must be an amount in USD such as "12.50"')
+/** In requests, USD as a decimal text with at most nine decimals. */
+export const signedUsd = usdIn(z.string().regex(/^-?\d{1,9}(\.\d{1,9})?$/, 'Must be an amount in USD such as "12.50"'))
+export const positiveUsd = usdIn(
+  z.string().regex(/^(?!0+(\.0+)?$)\d{1,9}(\.\d{1,9})?$/, 'Must be an amount in USD above zero, such as "12.50"'),
+)
+export const nonNegativeUsd = usdIn(
+  z.string().regex(/^\d{1,9}(\.\d{1,9})?$/, 'Must be an amount in USD such as "12.50"'),
+)
 
 /** A price per hour. The cap keeps the largest order that a quota allows within a 64-bit ledger. */
-export const priceUsdText = z
-  .string()
-  .regex(/^(\d{1,3}(\.\d{1,9})?|1000(\.0{1,9})?)$/, 'Must be a price in USD up to 1000, such as "2.49"')
-export const storagePriceUsdText = z
-  .string()
-  .regex(
-    /^(?!0(\.0+)?$)(0(\.\d{1,9})?|1(\.0{1,9})?)$/,
-    'Must be a price in USD above zero and up to 1, such as "0.0001"',
-  )
+export const priceUsd = usdIn(
+  z.string().regex(/^(\d{1,3}(\.\d{1,9})?|1000(\.0{1,9})?)$/, 'Must be a price in USD up to 1000, such as "2.49"'),
+)
+export const storagePriceUsd = usdIn(
+  z
+    .string()
+    .regex(
+      /^(?!0(\.0+)?$)(0(\.\d{1,9})?|1(\.0{1,9})?)$/,
+      'Must be a price in USD above zero and up to 1, such as "0.0001"',
+    ),
+)
 
 export const reasonText = z
   .string()
@@ -99,13 +140,16 @@ export const numericIdParams = z.object({ id: z.coerce.number().int().positive()
 export const textIdParams = z.object({ id: z.string().min(1).max(100) })
 
 /** For offers: the customer sees before the order what a stopped rental will cost. */
-export const stoppedDiskPrice = z
-  .string()
+export const stoppedDiskPrice = usdAmount
   .nullable()
   .describe(
     "Price of a stopped rental's disk, USD per GB and month of 730 hours, at most the price of the running rental; null: it cannot be stopped",
   )
 
-export const unbilledText = z
-  .string()
-  .describe('Cost of running machines and volumes since their last charge, a few minutes ago; not in the statement yet')
+export const stoppedCost = usdAmount
+  .nullable()
+  .describe('Price of its disk while it is stopped; null: it cannot be stopped')
+
+export const unbilledUsd = usdAmount.describe(
+  'Cost of running machines and volumes since their last charge, a few minutes ago; not in the statement yet',
+)

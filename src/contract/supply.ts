@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { suppliedHost } from './host.ts'
-import { pageQuery, priceUsdText, searchText, textIdParams, timeText } from './shared.ts'
+import { pageQuery, priceUsd, searchText, textIdParams, time, timestamp, usdAmount } from './shared.ts'
 import { offerings } from './choices.ts'
 
 export const suppliedMachine = z
@@ -20,8 +20,8 @@ export const suppliedMachine = z
     gpusSick: z.array(z.number()),
     /** Those of `gpusSick` that an operator withdrew; the engine reported the others. */
     gpusWithdrawn: z.array(z.number()),
-    pricePerGpuHourUsd: z.string().nullable(),
-    seenAt: z.string(),
+    pricePerGpuHourUsd: usdAmount.nullable(),
+    seenAt: timestamp,
   })
   .meta({ id: 'SuppliedMachine' })
 
@@ -39,7 +39,7 @@ export const supplyEndpoints = {
     query: pageQuery.extend({
       q: searchText.describe('Part of the ID'),
       left: z.stringbool().optional().describe('Also machines that have left'),
-      joinedAfter: timeText.optional().describe('Only hosts that joined at this time or later'),
+      joinedAfter: time.optional().describe('Only hosts that joined at this time or later'),
     }),
     response: z.object({
       supplied: z.array(
@@ -76,7 +76,7 @@ export const supplyEndpoints = {
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z
-      .strictObject({ pricePerGpuHourUsd: priceUsdText.optional(), listed: z.boolean().optional() })
+      .strictObject({ pricePerGpuHourUsd: priceUsd.optional(), listed: z.boolean().optional() })
       .meta({ id: 'ChangeSuppliedMachine' }),
     response: suppliedMachine,
   }),
@@ -92,21 +92,21 @@ export const supplyEndpoints = {
       days: z.coerce.number().int().min(1).max(limits.earningsDays).default(30).describe('Including today'),
     }),
     response: z.object({
-      unpaidUsd: z.string(),
-      paidOutUsd: z.string(),
+      unpaidUsd: usdAmount,
+      paidOutUsd: usdAmount,
       platformFeePercentage: z.number(),
-      machines: z.array(z.object({ id: z.string(), earnedUsd: z.string() })).describe('In total'),
+      machines: z.array(z.object({ id: z.string(), earnedUsd: usdAmount })).describe('In total'),
       from: z.string().describe('First day (UTC)'),
       to: z.string().describe('Today'),
-      earnedUsd: z.string().describe('In this period'),
+      earnedUsd: usdAmount.describe('In this period'),
       byDay: z
-        .array(z.object({ day: z.string(), earnedUsd: z.string(), gpuHoursSold: z.number() }))
+        .array(z.object({ day: z.string(), earnedUsd: usdAmount, gpuHoursSold: z.number() }))
         .describe('Every day, oldest first'),
       byMachine: z
         .array(
           z.object({
             id: z.string(),
-            earnedUsd: z.string(),
+            earnedUsd: usdAmount,
             gpuHoursSold: z.number(),
             gpuHours: z
               .number()

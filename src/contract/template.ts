@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { idOrNameParams } from './rental-session.ts'
-import { message, textIdParams } from './shared.ts'
+import { message, textIdParams, timestamp } from './shared.ts'
 import { environmentName, programFields, workloadPorts } from './workload.ts'
 
 const templateImage = z.strictObject({
@@ -44,8 +44,8 @@ const templateRecord = z
     version: z.int(),
     owner: z.enum(['account', 'operator', 'other']),
     visibility: z.enum(['private', 'link', 'public']),
-    createdAt: z.string(),
-    updatedAt: z.string(),
+    createdAt: timestamp,
+    updatedAt: timestamp,
     secrets: z
       .array(z.string())
       .describe(
@@ -72,7 +72,7 @@ export const templateEndpoints = {
     response: z.object({
       operation: creates,
       body: z.record(z.string(), z.unknown()),
-      template: templateBody,
+      template: templateBody as unknown as z.ZodType<z.input<typeof templateBody>, z.input<typeof templateBody>>,
     }),
   }),
   listTemplates: endpoint({

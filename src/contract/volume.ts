@@ -4,7 +4,18 @@ import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { providerId } from './provider-data.ts'
 import { storageRegion } from './region.ts'
-import { beforeQuery, MAX_SAFE, message, positiveId, rentalKind, storagePriceUsdText, volumeLabel } from './shared.ts'
+import {
+  beforeQuery,
+  complete,
+  MAX_SAFE,
+  message,
+  positiveId,
+  rentalKind,
+  storagePriceUsd,
+  timestamp,
+  usdNumber,
+  volumeLabel,
+} from './shared.ts'
 
 const volumeStatus = z.enum(['active', 'inactive', 'unknown'])
 export type VolumeStatus = z.infer<typeof volumeStatus>
@@ -32,21 +43,21 @@ const volumeSupport = z
 const volumeRecord = z
   .object({
     id: z.int32(),
-    createdAt: z.string(),
-    updatedAt: z.string().nullable(),
-    deletedAt: z.string().nullable(),
+    createdAt: timestamp,
+    updatedAt: timestamp.nullable(),
+    deletedAt: timestamp.nullable(),
     userId: z.string().max(50),
     orgId: z.any().nullable(),
-    startedAt: z.string().nullable(),
-    terminatedAt: z.string().nullable(),
+    startedAt: timestamp.nullable(),
+    terminatedAt: timestamp.nullable(),
     externalId: z.string(),
     sizeGb: z.int32(),
     label: z.string(),
-    costPerHour: z.number(),
+    costPerHour: usdNumber,
     region: storageRegion,
     storageVolumeId: z.any(),
     meta: z.object({ termination_reason: z.string().optional() }),
-    status: volumeStatus.default('unknown'),
+    status: complete(volumeStatus.default('unknown')),
     attachedRentals: z.array(z.int().positive()),
     sizeInGb: positiveId,
     vip: z.string(),
@@ -81,7 +92,7 @@ const storageOption = z
   .object({
     region: storageRegion,
     enabled: z.boolean().describe('Whether a volume can be created in this region'),
-    costPerGbHourUsd: storagePriceUsdText,
+    costPerGbHourUsd: storagePriceUsd,
     minSizeInGb: z.int().positive(),
     maxSizeInGb: z.int().positive(),
     availableGb: z.int().min(0).nullable().describe('Largest volume that fits right now; null: no known limit'),
@@ -124,7 +135,7 @@ export const volumeEndpoints = {
     response: z.object({
       storageVolumeId: z.int().positive(),
       region: storageRegion,
-      status: volumeStatus.default('unknown'),
+      status: complete(volumeStatus.default('unknown')),
       label: z.string(),
       sizeInGb: z.int(),
       attachedRentals: z.array(z.int().positive()),

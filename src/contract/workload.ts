@@ -5,7 +5,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { hasNoDots, mountPath } from './mount-path.ts'
-import { nonNegativeUsdText, positiveId, timeText } from './shared.ts'
+import { nonNegativeUsd, positiveId, time } from './shared.ts'
 import { weights } from './weights.ts'
 
 function utf8Bytes(text: string): number {
@@ -178,9 +178,9 @@ export const orderFields = {
     .describe('Storage volumes, mounted before the program starts'),
   registryCredentialId: z.string().max(100).optional().describe('Registry login for a private image'),
   idle: idleRule.optional().describe('What happens when the machine is not used'),
-  stopAt: timeText.optional().describe('Stops the rental at this time (ISO 8601); its disk is kept'),
-  terminateAt: timeText.optional().describe('Terminates the rental at this time (ISO 8601)'),
-  maxCostUsd: nonNegativeUsdText.optional().describe('Terminates the rental when its cost reaches this amount (USD)'),
+  stopAt: time.optional().describe('Stops the rental at this time (ISO 8601); its disk is kept'),
+  terminateAt: time.optional().describe('Terminates the rental at this time (ISO 8601)'),
+  maxCostUsd: nonNegativeUsd.optional().describe('Terminates the rental when its cost reaches this amount (USD)'),
 }
 /** For a field that only other kinds of machines have. An order with it is rejected, not placed without it. */
 export const OTHER_KINDS = 'Only for other kinds of machines: rejects the order'

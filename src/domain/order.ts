@@ -58,9 +58,9 @@ export interface OrderFields extends OrderOptions {
   readonly gpuCount: number
   readonly image?: OrderImage | null | undefined
   readonly label?: string | undefined
-  readonly autoTerminateAt?: string | undefined
-  readonly spendingLimitUsd?: string | undefined
-  readonly maxCostPerHourUsd?: string | undefined
+  readonly autoTerminateAt?: Instant | undefined
+  readonly spendingLimitUsd?: NanoUsd | undefined
+  readonly maxCostPerHourUsd?: NanoUsd | undefined
   readonly monitoringEnabled?: boolean | undefined
   readonly providerAccount?: string | undefined
   /** An SSH key for this rental alone. */

@@ -4,7 +4,7 @@
  * moves the money once.
  */
 import { money } from '../../../src/view/money.ts'
-import { positiveUsdText } from '../../../src/contract/shared.ts'
+import { positiveUsd } from '../../../src/contract/shared.ts'
 import { CallDialog } from '../../form/dialog.tsx'
 import { faultOf, optionalNumber } from '../../form/read.ts'
 import type { Form } from '../../form/use-form.ts'
@@ -40,7 +40,7 @@ export function AccountMoneyDialog({ account, move, rentalId, onClose }: Account
       title={`${title}: ${account.name}`}
       action={action}
       initial={{ move, amountUsd: '', kind: 'purchase', direction: 'up', rentalId: String(rentalId ?? ''), reason: '' }}
-      check={({ amountUsd }) => ({ amountUsd: faultOf(positiveUsdText, amountUsd.trim()) })}
+      check={({ amountUsd }) => ({ amountUsd: faultOf(positiveUsd, amountUsd.trim()) })}
       body={bodyOf}
       done={(_, transfer) => doneSentence(account, transfer)}
       onClose={onClose}
@@ -56,7 +56,7 @@ export function AccountMoneyDialog({ account, move, rentalId, onClose }: Account
           />
           <ReasonField {...form.text('reason')} hint="Recorded in the ledger and the audit log." />
           <p aria-live="polite" className="min-h-16 rounded-md bg-sunken px-3 py-2 text-sm">
-            {faultOf(positiveUsdText, form.values.amountUsd.trim()) === undefined &&
+            {faultOf(positiveUsd, form.values.amountUsd.trim()) === undefined &&
             (move !== 'refund' || form.values.rentalId !== '')
               ? transferSentence(account, form.values)
               : 'Enter an amount to preview the ledger entry.'}

@@ -5,7 +5,7 @@
 import { installCommand } from '../../../src/base/install-command.ts'
 import { hostName } from '../../../src/contract/agent.ts'
 import { virtualMachineRegion } from '../../../src/contract/region.ts'
-import { priceUsdText } from '../../../src/contract/shared.ts'
+import { priceUsd } from '../../../src/contract/shared.ts'
 import { faultOf } from '../../form/read.ts'
 
 export interface JoinValues {
@@ -61,7 +61,7 @@ export function faultsOf(values: JoinValues): JoinFaults {
         ? 'Virtual machines need H100, H200 or B200 GPUs.'
         : undefined,
     gpuCount: isSimulated && (gpus < 1 || gpus > MAX_GPUS) ? `Enter a number from 1 to ${MAX_GPUS}.` : undefined,
-    price: needsPrice ? faultOf(priceUsdText, values.price) : undefined,
+    price: needsPrice ? faultOf(priceUsd, values.price) : undefined,
     region: faultOfRegion(values),
     name:
       values.name === '' || hostName.safeParse(values.name).success

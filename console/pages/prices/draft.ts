@@ -4,7 +4,7 @@
  */
 import type { CallInput, Reply } from '../../../src/client/client.ts'
 import { parseUsd } from '../../../src/base/money.ts'
-import { priceUsdText, storagePriceUsdText } from '../../../src/contract/shared.ts'
+import { priceUsd, storagePriceUsd } from '../../../src/contract/shared.ts'
 import { gpusLabel, networkLabels } from '../../../src/view/gpu.ts'
 import { editableUsd, exactMoney } from '../../../src/view/money.ts'
 import { rentalKindLabels } from '../../../src/view/rental.ts'
@@ -48,11 +48,11 @@ export function draftOf(row: { enabled: boolean }, usd: string, draft: PriceDraf
 }
 
 export function faultOfGpuPrice(text: string): string | undefined {
-  return priceUsdText.safeParse(text).success ? undefined : 'Enter a price from 0 to 1000, such as 2.49.'
+  return priceUsd.safeParse(text).success ? undefined : 'Enter a price from 0 to 1000, such as 2.49.'
 }
 
 export function faultOfStoragePrice(text: string): string | undefined {
-  return storagePriceUsdText.safeParse(text).success ? undefined : 'Enter a price above 0 and up to 1, such as 0.0001.'
+  return storagePriceUsd.safeParse(text).success ? undefined : 'Enter a price above 0 and up to 1, such as 0.0001.'
 }
 
 export function faultOfDiscount(text: string): string | undefined {

@@ -1,9 +1,9 @@
 /** The order form's values, the request made of them, and where a placed order leads. */
 import { useNavigate } from '@tanstack/react-router'
 import { formatUsd } from '../../../src/base/money.ts'
-import type { CallInput } from '../../../src/client/client.ts'
+import type { CallInput, Reply } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
-import type { RentalRecord, RentalType } from '../../../src/contract/rental.ts'
+import type { RentalType } from '../../../src/contract/rental.ts'
 import type { TermQuote } from '../../../src/domain/term.ts'
 import { refresh, useAction } from '../../api/query.ts'
 import { optionalText } from '../../form/read.ts'
@@ -118,7 +118,7 @@ export function useRent(kind: RentalType): Renting {
   const changed = ['listAnyRentals', 'listRentalOptions', 'getCustomerBalance', 'listVolumes'] as const
   const machine = useAction('createVirtualMachineRental', ['listVirtualMachineRentals', ...changed])
   const metal = useAction('createBareMetalRental', ['listBareMetalRentals', ...changed])
-  const onSuccess = ({ id, label, name }: RentalRecord): void => {
+  const onSuccess = ({ id, label, name }: Reply<'createBareMetalRental'>): void => {
     toast(`${label ?? name ?? 'The rental'} is starting`)
     void navigate({ to: '/rentals/$id', params: { id: String(id) } })
   }

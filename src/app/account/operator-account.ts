@@ -1,6 +1,6 @@
 /** Accounts, as an operator manages them. Each change is audited with actor and reason in the same transaction. */
 import { formatInstantOrNull } from '../../base/instant.ts'
-import { formatUsd, usd, type NanoUsd } from '../../base/money.ts'
+import { formatUsd, type NanoUsd } from '../../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import { scopes, type Scope } from '../../contract/endpoint.ts'
 import { withoutRepeats } from '../../domain/api-key.ts'
@@ -104,8 +104,8 @@ export interface ChangeAccountInput {
   readonly quota?: QuotaChange | undefined
   readonly platformFeePercentage?: number | null | undefined
   readonly suspended?: boolean | undefined
-  /** USD. Zero removes the line. */
-  readonly creditLineUsd?: string | undefined
+  /** Zero removes the line. */
+  readonly creditLine?: NanoUsd | undefined
   readonly reason: string
 }
 
@@ -114,9 +114,8 @@ export async function changeAccount(
   actor: Actor,
   input: ChangeAccountInput,
 ): Promise<Result<AccountWithStanding>> {
-  const { accountId, quota, suspended } = input
+  const { accountId, quota, suspended, creditLine } = input
   const fee = input.platformFeePercentage
-  const creditLine = input.creditLineUsd === undefined ? undefined : usd(input.creditLineUsd)
   if (quota === undefined && fee === undefined && suspended === undefined && creditLine === undefined) {
     return fail('nothing_to_change')
   }

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { addMs, formatInstant, HOUR_MS } from '../../base/instant.ts'
+import { addMs, HOUR_MS } from '../../base/instant.ts'
 import { nanoUsdOf, sumUsd, usd, type NanoUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import { mockFleet } from '../../drivers/mock/fleet.ts'
@@ -47,7 +47,7 @@ async function orderOf(machine: number, gpuCount = 1, more: Partial<InstanceOrde
   return { clusterName: found?.cluster_name ?? '', nodeName, gpuCount, image: null, ...more }
 }
 
-const once = (key?: string) => ({ key, operation: 'createInstance', request: {} })
+const once = (key?: string) => ({ key, operation: 'createInstance' as const, request: {} })
 const respond = ({ name }: { name: string }) => name
 const inBatch = (actor: Actor, order: InstanceOrder, key?: string) => batches.place(actor, once(key), order, respond)
 
@@ -126,8 +126,8 @@ test('writes the same rows as an order alone', async () => {
   const options = {
     label: 'training',
     image: { name: 'ubuntu', tag: '24.04', port: 8_080 },
-    autoTerminateAt: formatInstant(addMs(ledger.clock.now(), HOUR_MS)),
-    spendingLimitUsd: '7.5',
+    autoTerminateAt: addMs(ledger.clock.now(), HOUR_MS),
+    spendingLimitUsd: usd('7.5'),
     env: { MODE: 'fast' },
   }
   const together = await customer(usd('100'))
@@ -173,7 +173,7 @@ test('leaves alone what it cannot place, without a trace of it, and places the r
   await transact(ledger.database, (tx) => changeMachine(tx, 'node-9', { status: 'node_draining' }))
   const rich = await customers(5, usd('100'))
   const [crowded, drained, early, dear, lucky] = rich as [Actor, Actor, Actor, Actor, Actor]
-  const past = formatInstant(addMs(ledger.clock.now(), -1))
+  const past = addMs(ledger.clock.now(), -1)
   const before = await countRows()
   const outcomes = await Promise.all([
     inBatch(poor, await orderOf(4), 'a'),
@@ -183,7 +183,7 @@ test('leaves alone what it cannot place, without a trace of it, and places the r
     inBatch(crowded, await orderOf(8, 2), 'e'),
     inBatch(drained, await orderOf(9), 'f'),
     inBatch(early, await orderOf(10, 1, { autoTerminateAt: past }), 'g'),
-    inBatch(dear, await orderOf(11, 1, { maxCostPerHourUsd: '1.99' }), 'h'),
+    inBatch(dear, await orderOf(11, 1, { maxCostPerHourUsd: usd('1.99') }), 'h'),
     inBatch(lucky, await orderOf(12)),
   ])
   expect(outcomes.map((placed) => placed?.ok)).toEqual([...Array.from({ length: 8 }, () => undefined), true])
@@ -257,13 +257,13 @@ async function transactionsOf(actor: Actor): Promise<unknown[]> {
 test('refuses what the machine rules out with the reason of an order alone, unless its key may have a response', async () => {
   await transact(ledger.database, (tx) => changeMachine(tx, 'node-33', { gpusWithdrawn: [0, 1, 2, 3, 4, 5, 6] }))
   const actor = await customer(usd('100'))
-  const past = formatInstant(addMs(ledger.clock.now(), -1))
+  const past = addMs(ledger.clock.now(), -1)
   const impossible = [
     await orderOf(33, 2),
     { ...(await orderOf(34)), clusterName: 'elsewhere' },
     await orderOf(35, 1, { userData: '#!/bin/sh' }),
     await orderOf(36, 1, { autoTerminateAt: past }),
-    await orderOf(37, 1, { maxCostPerHourUsd: '1.99' }),
+    await orderOf(37, 1, { maxCostPerHourUsd: usd('1.99') }),
   ]
   for (const order of impossible) {
     const alone = await transact(ledger.database, (tx) => createInstance(ledger.app, tx, actor, order))

@@ -16,7 +16,7 @@ import { endIdempotencies, startIdempotencies } from '../../store/platform/idemp
 import { readOrderedMachines, type OrderedMachine } from '../../store/machine/machine.ts'
 import { isBadBatch, placeOrders, type BatchedOrder, type PlacedOrder } from '../../store/rental/order-batch.ts'
 import type { Actor, App, Once, OrderQueue } from '../app.ts'
-import { hashRequest } from '../idempotency.ts'
+import { hashRequest, sealResponse } from '../idempotency.ts'
 import { checkOrder } from './check-order.ts'
 import { readNode, siteOf } from './marketplace.ts'
 import { needsSshKey, recordOrder } from './place-order.ts'
@@ -184,7 +184,7 @@ export class OrderBatches implements OrderQueue {
         const rental = written.get(waiting)
         const { key } = waiting.once
         if (key === undefined) return []
-        const response = rental && this.#app.vault.seal(JSON.stringify(waiting.respond(rental)))
+        const response = rental && sealResponse(this.#app, waiting.once, waiting.respond(rental))
         return [{ accountId: actor.accountId, key, responseSealed: response }]
       }),
     )

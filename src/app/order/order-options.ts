@@ -1,5 +1,5 @@
 /** Reads the options of an order: which of them its kind of machine has, and whether what they refer to exists. */
-import { parseInstant, type Instant } from '../../base/instant.ts'
+import type { Instant } from '../../base/instant.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import type { IdleRule, OrderOptions } from '../../contract/workload.ts'
 import type { RentalKind } from '../../domain/rental.ts'
@@ -61,8 +61,7 @@ export function readOwnOptions(
   const workload = workloadOf(options, templateId)
   const udp = workload.ports.find(({ protocol }) => protocol === 'udp')
   if (udp !== undefined) return failField(['ports'], 'udp_not_supported', { port: udp.port })
-  const stopAt = options.stopAt === undefined ? null : parseInstant(options.stopAt)
-  if (stopAt === undefined) return failField(['stopAt'], 'bad_time')
+  const stopAt = options.stopAt ?? null
   if (stopAt !== null && stopAt <= now) return failField(['stopAt'], 'time_in_past')
   const secretNames = secretNamesOf(workload)
   return ok({ workload, stopAt, idle: options.idle ?? null, secretNames, metadata: options.metadata ?? null })

@@ -48,8 +48,6 @@ export function readPlainOrder(
   { order: fields, templateId, minVramGb }: ExpandedOrder<OrderFields>,
   now: Instant,
 ): Result<OrderDraft> {
-  const guards = readGuards(fields)
-  if (!guards.ok) return guards
   const options = readOwnOptions(kind, fields, templateId, now)
   if (!options.ok) return options
   const volumes = { mounts: [], place: undefined }
@@ -57,7 +55,7 @@ export function readPlainOrder(
     kind,
     fields,
     options: options.value,
-    guards: guards.value,
+    guards: readGuards(fields),
     volumes,
     minVramGb,
     isReplica: false,

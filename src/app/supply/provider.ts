@@ -1,7 +1,7 @@
 /** Accounts at other clouds: adding, changing, rotating and removing them, their prices, and what they cost. */
 import { randomId } from '../../base/id.ts'
 import { toDate } from '../../base/instant.ts'
-import { maxUsd, shareOf, usd, zeroUsd, type NanoUsd } from '../../base/money.ts'
+import { maxUsd, shareOf, zeroUsd, type NanoUsd } from '../../base/money.ts'
 import { checkOutboundUrl } from '../../base/net/outbound.ts'
 import { fail, failField, ok, type Result } from '../../contract/result.ts'
 import { writeAudit } from '../../store/platform/audit.ts'
@@ -191,9 +191,4 @@ export async function applyPriceRules(tx: Tx): Promise<void> {
     tx,
     offers.map(({ asked }) => asked),
   )
-}
-
-/** A price of the wire, or null. */
-export function usdOrNull(text: string | null): NanoUsd | null {
-  return text === null ? null : usd(text)
 }

@@ -52,6 +52,7 @@ interface Definition {
   readonly format?: string
   readonly innerType?: z.core.$ZodType
   readonly element?: z.core.$ZodType
+  readonly in?: z.core.$ZodType
   readonly out?: z.core.$ZodType
   readonly shape?: Readonly<Record<string, z.core.$ZodType>>
   readonly entries?: Readonly<Record<string, string>>
@@ -87,7 +88,7 @@ function factsOf(schema: z.core.$ZodType | undefined): Facts {
 }
 
 function innerFacts(definition: Definition): Facts {
-  const { type, innerType, element, out, entries, format } = definition
+  const { type, innerType, element, in: sent, out, entries, format } = definition
   switch (type) {
     case 'optional':
       return without(factsOf(innerType), 'required')
@@ -100,7 +101,8 @@ function innerFacts(definition: Definition): Facts {
       return item.kind === undefined || item.list ? {} : { ...item, list: true }
     }
     case 'pipe':
-      return factsOf(out)
+      // The value of a codec has no text form; what is sent has.
+      return factsOf(definitionOf(out as z.core.$ZodType).type === 'any' ? sent : out)
     case 'enum':
       return { kind: 'text', required: true, choices: Object.values(entries ?? {}) }
     case 'string':

@@ -7,7 +7,7 @@ import type { CallInput, Reply } from '../../client/client.ts'
 import { issueText } from '../../contract/issue-text.ts'
 import { operatorEndpoints } from '../../contract/operator.ts'
 import { storageRegion } from '../../contract/region.ts'
-import { priceUsdText, storagePriceUsdText } from '../../contract/shared.ts'
+import { priceUsd, storagePriceUsd } from '../../contract/shared.ts'
 import {
   isMatch,
   groupBy,
@@ -85,7 +85,7 @@ function termKey({ accountId, termPeriodDays }: Pick<Term, 'accountId' | 'termPe
 function applyGpu(rows: Map<string, GpuPrice>, text: string): void {
   const { which, value } = splitChange('--gpu', text, 'h100=2.49')
   const filter = readFilter([which])
-  const desired = desiredOf('--gpu', text, value, priceUsdText.safeParse(value).success, 'up to 1000, such as 2.49')
+  const desired = desiredOf('--gpu', text, value, priceUsd.safeParse(value).success, 'up to 1000, such as 2.49')
   const matching = [...rows].filter(([, row]) => isMatch(row, filter))
   for (const [key, row] of matching) {
     rows.set(key, {
@@ -104,7 +104,7 @@ function applyGpu(rows: Map<string, GpuPrice>, text: string): void {
 
 function applyStorage(rows: Map<string, StoragePrice>, text: string): void {
   const { which, value } = splitChange('--storage', text, 'us-central-1=0.0001')
-  const isPrice = storagePriceUsdText.safeParse(value).success
+  const isPrice = storagePriceUsd.safeParse(value).success
   const desired = desiredOf('--storage', text, value, isPrice, 'above zero and up to 1, such as 0.0001')
   const place = storageRegion.safeParse(which)
   if (!place.success && which !== 'all') {
@@ -184,7 +184,7 @@ function checked(value: unknown, from: string): Body {
   const { body } = operatorEndpoints.changePriceBook
   if (body === undefined) throw new Error('the contract has no body for a change of the price book')
   const parsed = body.safeParse(value, { error: issueText })
-  if (parsed.success) return parsed.data
+  if (parsed.success) return value as Body
   const lines = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'The file'}: ${message}`)
   throw new CliError(
     exitCodes.usage,

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { InvalidArgumentError } from 'commander'
 import { hostName } from '../../contract/agent.ts'
 import { virtualMachineRegion } from '../../contract/region.ts'
-import { priceUsdText } from '../../contract/shared.ts'
+import { priceUsd } from '../../contract/shared.ts'
 import { parseSimulated, type SimulatedGpus } from '../../agent/gpu-source.ts'
 import type { AgentTerms } from '../../agent/identity.ts'
 import { CliError, exitCodes } from '../kit/shell.ts'
@@ -116,7 +116,7 @@ function parseName(text: string): string {
 }
 
 function parsePrice(text: string): string {
-  if (priceUsdText.safeParse(text).success) return text
+  if (priceUsd.safeParse(text).success) return text
   throw new InvalidArgumentError('Must be a price in USD up to 1000, such as 1.20.')
 }
 

@@ -51,7 +51,7 @@ const relax: Override = ({ zodSchema, jsonSchema }) => {
   // Keys of a JSON object are strings.
   delete jsonSchema.propertyNames
   // "Any value or null" is any value.
-  if (jsonSchema.anyOf?.some(isUnconstrained) === true) delete jsonSchema.anyOf
+  if (zodSchema instanceof z.ZodNullable && isUnconstrained(zodSchema.unwrap())) delete jsonSchema.anyOf
   // The format replaces zod's page-long pattern.
   if (jsonSchema.format !== undefined) delete jsonSchema.pattern
   if (zodSchema instanceof z.ZodNumber && zodSchema.format === 'int32') jsonSchema.format = 'int32'
@@ -59,8 +59,8 @@ const relax: Override = ({ zodSchema, jsonSchema }) => {
   if (zodSchema instanceof z.ZodPipe && zodSchema.def.out instanceof z.ZodBoolean) jsonSchema.type = 'boolean'
 }
 
-function isUnconstrained(schema: object): boolean {
-  return Object.keys(schema).length === 0
+function isUnconstrained(schema: z.core.$ZodType): boolean {
+  return schema instanceof z.ZodUnknown || schema instanceof z.ZodAny
 }
 
 function pointToComponents(schema: JsonObject): JsonObject {

@@ -79,7 +79,6 @@ export const rentalReasons = {
   ),
   no_ssh_key: invalid('The account has no SSH key, so nobody could log in.', 'Add an SSH key first.'),
   time_in_past: invalid('The time must be in the future.'),
-  bad_time: invalid('Not a valid time.', 'Use ISO 8601, such as 2026-11-01T12:00:00Z.'),
   empty_time_range: invalid('The start must be before the end, and in the past.'),
   discount_not_granted: invalid(({ fault }: { readonly fault: DiscountFault }) => describeDiscountFault(fault)),
   term_period_missing: invalid('`termPeriodDays` is required for a reserved rental.'),

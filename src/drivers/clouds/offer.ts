@@ -110,7 +110,7 @@ export function reportOffer(vendor: CloudVendor, account: CloudAccount, offer: C
     gpuCount: offer.gpus,
     machineType: offer.kind,
     available: offer.available,
-    costPerHourUsd: formatUsd(offer.costPerHour),
+    costPerHourUsd: offer.costPerHour,
     unsold: sellable.kind === 'sold' ? null : sellable.reason,
   }
 }

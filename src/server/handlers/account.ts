@@ -1,7 +1,6 @@
 /** Account and members over HTTP. */
 import { addMember, changeAccountSettings, changeMember, getMe, removeMember } from '../../app/account/account.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { formatInstant } from '../../base/instant.ts'
 import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
@@ -65,7 +64,7 @@ export function accountOnWire(account: Account): ResponseOf<Api['getMe']>['accou
   return {
     id: account.id,
     name: account.name,
-    createdAt: formatInstant(account.created_at),
+    createdAt: account.created_at,
     suspended: account.suspended_at !== null,
     supplier: account.platform_fee_bp !== null,
     keepsBodies: account.keeps_bodies,
@@ -74,5 +73,5 @@ export function accountOnWire(account: Account): ResponseOf<Api['getMe']>['accou
 
 function memberOnWire(member: Member): ResponseOf<Api['addMember']> {
   const { id, email, name, picture, role } = member
-  return { id, email, name, picture, role, createdAt: formatInstant(member.created_at) }
+  return { id, email, name, picture, role, createdAt: member.created_at }
 }

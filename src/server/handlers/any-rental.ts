@@ -1,7 +1,6 @@
 /** Rentals of every kind over HTTP, in one shape. */
-import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { MAX_INT32 } from '../../base/limits.ts'
-import { formatUsd, nanoUsdOf, zeroUsd, type NanoUsd } from '../../base/money.ts'
+import { nanoUsdOf, zeroUsd, type NanoUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import type { AnyRental } from '../../contract/any-rental.ts'
 import type { Simulation } from '../../contract/shared.ts'
@@ -85,9 +84,9 @@ async function readSummaries(app: App, rentals: readonly Rental[]): Promise<Summ
       ...cpuOnlyFields(app, rental, term),
       statusReason: rental.status_reason,
       statusMessage: statusMessage(rental, messages.get(rentalTag(app, rental)), []),
-      pricePerHourUsd: formatUsd(term.costPerHour),
-      currentCostPerHourUsd: formatUsd(costs.get(rental.id)?.perHour ?? zeroUsd),
-      costSoFarUsd: formatUsd(costs.get(rental.id)?.soFar ?? zeroUsd),
+      pricePerHourUsd: term.costPerHour,
+      currentCostPerHourUsd: costs.get(rental.id)?.perHour ?? zeroUsd,
+      costSoFarUsd: costs.get(rental.id)?.soFar ?? zeroUsd,
       portMappings: portMappings(rental, publicPorts.get(rental.id)),
     }
     return { onWire, term }
@@ -114,9 +113,9 @@ function placeFields(rental: Rental, simulated: Simulation | null) {
     image: spec.image,
     ssh: rental.status === 'Running' && ssh !== undefined ? { user: ssh.user, host: ssh.host, port: ssh.port } : null,
     simulated,
-    createdAt: formatInstant(rental.created_at),
-    startedAt: formatInstantOrNull(rental.started_at),
-    terminatedAt: formatInstantOrNull(rental.terminated_at),
+    createdAt: rental.created_at,
+    startedAt: rental.started_at,
+    terminatedAt: rental.terminated_at,
   }
 }
 

@@ -1,8 +1,6 @@
 /** API keys over HTTP. */
 import { createApiKey, revokeApiKey } from '../../app/account/api-key.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { formatInstant, formatInstantOrNull, parseInstant } from '../../base/instant.ts'
-import { formatUsd, parseUsd, type NanoUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
@@ -22,10 +20,10 @@ export const apiKeyHandlers = {
         name: body.name,
         memberId: body.memberId,
         scopes: body.scopes,
-        expiresAt: body.expiresAt === undefined ? null : (parseInstant(body.expiresAt) ?? null),
+        expiresAt: body.expiresAt ?? null,
         allowedModels: body.allowedModels ?? null,
-        monthlyLimit: usdOrNull(body.monthlyLimitUsd),
-        totalLimit: usdOrNull(body.totalLimitUsd),
+        monthlyLimit: body.monthlyLimitUsd ?? null,
+        totalLimit: body.totalLimitUsd ?? null,
         requestsPerMinute: body.requestsPerMinute ?? null,
         tokensPerMinute: body.tokensPerMinute ?? null,
       })
@@ -46,22 +44,13 @@ function apiKeyOnWire(key: ApiKey): ResponseOf<Api['revokeApiKey']> {
     last4: key.last4,
     scopes: key.scopes,
     allowedModels: key.allowed_models,
-    monthlyLimitUsd: usdTextOrNull(key.monthly_limit_nano),
-    totalLimitUsd: usdTextOrNull(key.total_limit_nano),
+    monthlyLimitUsd: key.monthly_limit_nano,
+    totalLimitUsd: key.total_limit_nano,
     requestsPerMinute: key.requests_per_min,
     tokensPerMinute: key.tokens_per_min,
-    createdAt: formatInstant(key.created_at),
-    expiresAt: formatInstantOrNull(key.expires_at),
-    lastUsedAt: formatInstantOrNull(key.last_used_at),
-    revokedAt: formatInstantOrNull(key.revoked_at),
+    createdAt: key.created_at,
+    expiresAt: key.expires_at,
+    lastUsedAt: key.last_used_at,
+    revokedAt: key.revoked_at,
   }
-}
-
-/** The contract has validated the text. */
-function usdOrNull(text: string | undefined): NanoUsd | null {
-  return text === undefined ? null : (parseUsd(text) ?? null)
-}
-
-function usdTextOrNull(amount: NanoUsd | null): string | null {
-  return amount === null ? null : formatUsd(amount)
 }

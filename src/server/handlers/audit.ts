@@ -1,5 +1,4 @@
 /** The audit log over HTTP, for operators. */
-import { formatInstant } from '../../base/instant.ts'
 import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
@@ -35,7 +34,7 @@ export const auditHandlers = {
 function auditOnWire(record: AuditRecord): Omit<ResponseOf<Api['listAudit']>['records'][number], 'accountName'> {
   return {
     id: record.id.toString(),
-    at: formatInstant(record.at),
+    at: record.at,
     actor: record.actor,
     action: record.action,
     accountId: record.account_id,

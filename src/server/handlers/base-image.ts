@@ -1,5 +1,4 @@
 /** Images of virtual machines over HTTP, for operators. */
-import { formatInstant } from '../../base/instant.ts'
 import { ok } from '../../contract/result.ts'
 import { addBaseImage, MAX_BASE_IMAGES, removeBaseImage } from '../../app/supply/base-image.ts'
 import { createOnce } from '../../app/idempotency.ts'
@@ -32,6 +31,6 @@ function imageRecord(image: BaseImage) {
     sha256: image.sha256,
     loginUser: image.login_user,
     isDefault: image.is_default,
-    createdAt: formatInstant(image.created_at),
+    createdAt: image.created_at,
   }
 }

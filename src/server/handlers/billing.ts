@@ -1,6 +1,6 @@
-/** Costs, usage and balance over HTTP. Amounts become strings only here. */
-import { formatInstantOrNull, formatInstantWithOffset } from '../../base/instant.ts'
-import { centsRoundedDown, formatUsd, nanoUsdToNumber } from '../../base/money.ts'
+/** Costs, usage and balance over HTTP. */
+import { formatInstantWithOffset } from '../../base/instant.ts'
+import { centsRoundedDown, nanoUsdToNumber } from '../../base/money.ts'
 import { ok, type Result } from '../../contract/result.ts'
 import { readBalance, readCostsOfRequests, readPurchases, readUsage } from '../../app/money/billing.ts'
 import { verifyLedger } from '../../app/money/ledger-verify.ts'
@@ -23,40 +23,38 @@ export const billingHandlers = {
       from,
       to,
       by: query.by,
-      totalUsd: formatUsd(total),
+      totalUsd: total,
       rows: groups.map(({ group, cost, requests }) => ({
         group,
-        costUsd: formatUsd(cost),
+        costUsd: cost,
         requests,
         rental: names.get(Number(group)) ?? null,
       })),
-      ...(days === undefined
-        ? {}
-        : { days: days.map(({ day, group, cost }) => ({ day, group, costUsd: formatUsd(cost) })) }),
+      ...(days === undefined ? {} : { days: days.map(({ day, group, cost }) => ({ day, group, costUsd: cost })) }),
     }))
   },
 
   getCustomerBalance: async (app, { actor }) =>
     mapOk(await readBalance(app, actor), (value) => ({
-      balanceUsd: formatUsd(value.balance),
-      unbilledUsd: formatUsd(value.unbilled),
-      availableUsd: formatUsd(value.available),
-      heldUsd: formatUsd(value.held),
-      hourlySpendUsd: formatUsd(value.hourlySpend),
-      volumeSpendUsd: formatUsd(value.volumeSpend),
-      emptyAt: formatInstantOrNull(value.emptyAt),
-      runway: { fundsUsd: formatUsd(value.runway.funds), hourlySpendUsd: formatUsd(value.runway.hourlySpend) },
-      creditLineUsd: formatUsd(value.creditLine),
-      creditUsedUsd: formatUsd(value.creditUsed),
-      earningsUsd: formatUsd(value.earnings),
+      balanceUsd: value.balance,
+      unbilledUsd: value.unbilled,
+      availableUsd: value.available,
+      heldUsd: value.held,
+      hourlySpendUsd: value.hourlySpend,
+      volumeSpendUsd: value.volumeSpend,
+      emptyAt: value.emptyAt,
+      runway: { fundsUsd: value.runway.funds, hourlySpendUsd: value.runway.hourlySpend },
+      creditLineUsd: value.creditLine,
+      creditUsedUsd: value.creditUsed,
+      earningsUsd: value.earnings,
     })),
 
   getCurrentBalance: async (app, { actor }) =>
     mapOk(await readBalance(app, actor), (value) => ({
       credits: centsRoundedDown(value.balance),
-      balance_usd: formatUsd(value.balance),
-      hourly_spend_usd: formatUsd(value.hourlySpend),
-      empty_at: formatInstantOrNull(value.emptyAt),
+      balance_usd: value.balance,
+      hourly_spend_usd: value.hourlySpend,
+      empty_at: value.emptyAt,
     })),
 
   getPurchaseHistory: async (app, { actor }) =>
@@ -72,7 +70,7 @@ export const billingHandlers = {
   verifyLedger: async (app) =>
     mapOk(await verifyLedger(app), ({ house, ...verdict }) => ({
       ...verdict,
-      houseUsd: Object.fromEntries([...house].map(([kind, amount]) => [kind, formatUsd(amount)])),
+      houseUsd: Object.fromEntries(house),
     })),
 } satisfies Partial<Handlers>
 

@@ -8,8 +8,7 @@ import {
   type BudgetWithSpend,
 } from '../../app/money/budget.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { formatInstant, formatInstantOrNull, type Instant } from '../../base/instant.ts'
-import { formatUsd, usd } from '../../base/money.ts'
+import { formatInstant, type Instant } from '../../base/instant.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { ok } from '../../contract/result.ts'
@@ -27,19 +26,18 @@ export const budgetHandlers = {
     let budget: BudgetWithSpend['budget'] | undefined
     const once = { key: idempotencyKey, operation, request: { body } }
     const answer = await createOnce(app, actor, once, async (tx) => {
-      const { monthlyUsd, alertsPercent: alerts, ...rest } = body
-      const made = await createBudget(tx, actor, { ...rest, amount: usd(monthlyUsd), alerts })
-      if (!made.ok) return made
-      ;({ budget } = made.value)
-      return ok(budgetOnWire(made.value, app.clock.now()))
+      const { monthlyUsd: amount, alertsPercent: alerts, ...scope } = body
+      const created = await createBudget(tx, actor, { ...scope, amount, alerts })
+      if (!created.ok) return created
+      ;({ budget } = created.value)
+      return ok(budgetOnWire(created.value, app.clock.now()))
     })
     if (answer.ok && budget !== undefined) await enforceBudget(app, budget)
     return answer
   },
 
   changeBudget: async (app, { actor, params, body }) => {
-    const { name, monthlyUsd, alertsPercent: alerts, action } = body
-    const amount = monthlyUsd === undefined ? undefined : usd(monthlyUsd)
+    const { name, monthlyUsd: amount, alertsPercent: alerts, action } = body
     const changed = await transact(app.database, (tx) =>
       changeBudget(tx, actor, params.id, { name, amount, alerts, action }),
     )
@@ -60,15 +58,15 @@ function budgetOnWire({ budget, spent }: BudgetWithSpend, now: Instant): Respons
     name: budget.name,
     scope: budget.scope,
     scopeValue: budget.scope === 'account' ? null : budget.scopeValue,
-    monthlyUsd: formatUsd(budget.amount),
+    monthlyUsd: budget.amount,
     alertsPercent: [...budget.alerts],
     action: budget.action,
     month: formatInstant(now).slice(0, 7),
-    spentUsd: formatUsd(spent),
+    spentUsd: spent,
     spentPercent: percentSpent(spent, budget.amount),
-    exceededAt: formatInstantOrNull(marksFor(budget.marks, now).exceededAt),
+    exceededAt: marksFor(budget.marks, now).exceededAt,
     blocks: isBlocking(budget, now),
-    createdAt: formatInstant(budget.createdAt),
-    updatedAt: formatInstantOrNull(budget.updatedAt),
+    createdAt: budget.createdAt,
+    updatedAt: budget.updatedAt,
   }
 }

@@ -1,8 +1,7 @@
-/** Costs and the statement by day over HTTP. Amounts become strings only here. */
+/** Costs and the statement by day over HTTP. */
 import { z } from 'zod'
 import { exportStatement, readCosts, readDailyStatement, type DailyLine } from '../../app/money/cost.ts'
 import { MAX_INT32 } from '../../base/limits.ts'
-import { formatUsd } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
 import { statementDay } from '../../contract/cost.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
@@ -21,16 +20,16 @@ export const costHandlers = {
       from,
       to,
       groupBy: query.groupBy,
-      totalUsd: formatUsd(total),
-      groups: groups.map(({ id, name, service, cost }) => ({ id, name, kind: service, costUsd: formatUsd(cost) })),
-      days: days.map(({ day, cost, costs }) => ({ day, costUsd: formatUsd(cost), costsUsd: costs.map(formatUsd) })),
+      totalUsd: total,
+      groups: groups.map(({ id, name, service, cost }) => ({ id, name, kind: service, costUsd: cost })),
+      days: days.map(({ day, cost, costs }) => ({ day, costUsd: cost, costsUsd: [...costs] })),
       month: {
         month: month.month,
-        spentUsd: formatUsd(month.spent),
-        unbilledUsd: formatUsd(month.unbilled),
-        hourlySpendUsd: formatUsd(month.hourlySpend),
-        modelsPerHourUsd: formatUsd(month.modelsPerHour),
-        forecastUsd: formatUsd(month.atMonthEnd),
+        spentUsd: month.spent,
+        unbilledUsd: month.unbilled,
+        hourlySpendUsd: month.hourlySpend,
+        modelsPerHourUsd: month.modelsPerHour,
+        forecastUsd: month.atMonthEnd,
       },
     })
   },
@@ -52,8 +51,8 @@ export const costHandlers = {
     return ok({
       from,
       to,
-      openingBalanceUsd: formatUsd(opening),
-      closingBalanceUsd: formatUsd(closing),
+      openingBalanceUsd: opening,
+      closingBalanceUsd: closing,
       lines: rows.map(lineOnWire),
       nextCursor,
     })
@@ -67,7 +66,7 @@ export const costHandlers = {
 
 function lineOnWire(line: DailyLine): ResponseOf<Api['getDailyStatement']>['lines'][number] {
   const { day, kind, description, service, rentalId, volumeId, model, postings } = line
-  const [amountUsd, balanceAfterUsd] = [formatUsd(line.amount), formatUsd(line.balanceAfter)]
+  const { amount: amountUsd, balanceAfter: balanceAfterUsd } = line
   return { day, kind, description, service, rentalId, volumeId, model, postings, amountUsd, balanceAfterUsd }
 }
 

@@ -6,7 +6,6 @@ import {
   type ModelEconomics,
 } from '../../app/serving/economics.ts'
 import { SECOND_MS } from '../../base/instant.ts'
-import { formatUsd } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { ok } from '../../contract/result.ts'
@@ -40,9 +39,9 @@ export const economicsHandlers = {
     return ok({
       from,
       to,
-      revenueUsd: formatUsd(revenue),
-      gpuCostUsd: formatUsd(gpuCost),
-      marginUsd: formatUsd(margin),
+      revenueUsd: revenue,
+      gpuCostUsd: gpuCost,
+      marginUsd: margin,
       models: models.map(modelOnWire),
     })
   },
@@ -56,7 +55,7 @@ function usageOnWire({ usage, targetOutstanding }: DeploymentUsage) {
     inputUnits: Number(inputUnits),
     cachedUnits: Number(cachedUnits),
     outputUnits: Number(outputUnits),
-    gpuCostUsd: formatUsd(gpuCost),
+    gpuCostUsd: gpuCost,
     paidSeconds: Number(paidMs) / SECOND_MS,
     busySeconds: Number(busyMs) / SECOND_MS,
     utilisationPercent: percentOfBp(utilisationBp(usage)),
@@ -75,13 +74,13 @@ function modelOnWire(one: ModelEconomics): Model {
     model: one.model,
     kind: one.kind,
     deploymentId: one.deploymentId,
-    revenueUsd: formatUsd(one.revenue),
-    marginUsd: formatUsd(one.margin),
+    revenueUsd: one.revenue,
+    marginUsd: one.margin,
     marginPercent: percentageOf(one.margin, one.revenue),
     ...usageOnWire(one),
     gpuCostBasis: one.costBasis,
-    vendorCostUsd: formatUsd(one.vendorCost),
-    supplierUsd: formatUsd(one.supplier),
+    vendorCostUsd: one.vendorCost,
+    supplierUsd: one.supplier,
     prices: one.prices === null ? null : pricesOnWire(one.prices),
     advice: one.advice === null ? null : adviceOnWire(one.advice),
   }
@@ -89,9 +88,9 @@ function modelOnWire(one: ModelEconomics): Model {
 
 function pricesOnWire({ input, cached, output }: UnitPrices) {
   return {
-    inputUsdPerMillion: formatUsd(input),
-    cachedUsdPerMillion: formatUsd(cached),
-    outputUsdPerMillion: formatUsd(output),
+    inputUsdPerMillion: input,
+    cachedUsdPerMillion: cached,
+    outputUsdPerMillion: output,
   }
 }
 
@@ -113,7 +112,7 @@ function adviceOnWire(advice: PriceAdvice): NonNullable<Model['advice']> {
     neededRequests: 0,
     neededBusySeconds: 0,
     utilisationPercent: percentOfBp(advice.utilisationBp),
-    blendedUsdPerMillion: formatUsd(advice.blended),
+    blendedUsdPerMillion: advice.blended,
     prices: advice.prices === null ? null : pricesOnWire(advice.prices),
     breakEvenUtilisationPercent: percentOfBp(advice.breakEvenBp),
   }

@@ -180,7 +180,7 @@ describe('webhooks', () => {
     await house.emit(actor)
     const off = await get('changeWebhook', { id, body: { enabled: false, description: null } })
     expect(off).toMatchObject({ enabled: false, disabledReason: null, description: null })
-    expect(off.updatedAt).toBeTypeOf('string')
+    expect(off.updatedAt).toBeTypeOf('number')
     expect(await house.delivery(id)).toMatchObject({ state: 'failed', last_error: expect.stringContaining('disabled') })
     await house.emit(actor)
     expect(await house.deliveries(id)).toHaveLength(1)

@@ -1,5 +1,5 @@
 /** Hosts over HTTP, for their owners and for operators. */
-import { formatInstant, formatInstantOrNull, type Instant } from '../../base/instant.ts'
+import type { Instant } from '../../base/instant.ts'
 import { ok } from '../../contract/result.ts'
 import type { App } from '../../app/app.ts'
 import { addMetalHost, changeHost, changeSuppliedHost, supplierOf } from '../../app/supply/host.ts'
@@ -86,8 +86,8 @@ export function suppliedHost(host: HostRecord, now: Instant) {
     driver: host.driver,
     state: host.awaits_cleaning ? ('cleaning_pending' as const) : host.state,
     stateReason: host.state_reason,
-    joinedAt: formatInstant(host.created_at),
-    seenAt: formatInstantOrNull(host.seen_at),
+    joinedAt: host.created_at,
+    seenAt: host.seen_at,
     agentVersion: host.agent_version,
     isSilent: isSilent(host.seen_at, now),
     offering: offer.offering,
@@ -104,7 +104,7 @@ export function suppliedHost(host: HostRecord, now: Instant) {
       metrics === null || measuredAt === null
         ? null
         : {
-            at: formatInstant(measuredAt),
+            at: measuredAt,
             gpus: metrics.gpus,
             cpuPercent: metrics.cpuPercent,
             memoryUsedGb: metrics.memoryUsedGb,

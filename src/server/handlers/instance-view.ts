@@ -1,6 +1,4 @@
 /** A marketplace instance as v2 shows it, and the fields of instances and machines that v1 and v2 share. */
-import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
-import { formatUsd } from '../../base/money.ts'
 import type { App } from '../../app/app.ts'
 import { instanceStatus, wireStatus } from '../../domain/rental.ts'
 import type { Term } from '../../domain/term.ts'
@@ -20,9 +18,9 @@ export function instanceDetail(app: App, rental: Rental, machine: Machine, term:
     status: wireStatus(rental.status),
     ...stateFields(app, rental, term),
     instanceStatus: instanceStatus(rental.status, rental.create_asked_at),
-    createdAt: formatInstant(rental.created_at),
-    startedAt: formatInstantOrNull(rental.started_at),
-    terminatedAt: formatInstantOrNull(rental.terminated_at),
+    createdAt: rental.created_at,
+    startedAt: rental.started_at,
+    terminatedAt: rental.terminated_at,
     machine: {
       clusterName,
       nodeName: machine.id,
@@ -34,7 +32,7 @@ export function instanceDetail(app: App, rental: Rental, machine: Machine, term:
     gpuCount: rental.gpu_count,
     resources: shareOf(rental).resources,
     image,
-    pricePerHourUsd: formatUsd(term.costPerHour),
+    pricePerHourUsd: term.costPerHour,
     sshCommand: sshCommand(rental),
     userMetadata: rental.user_metadata,
     ...detailFields(app, rental, term, facts),

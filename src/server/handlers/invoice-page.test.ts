@@ -1,11 +1,13 @@
 import { describe, expect, test } from 'vitest'
+import { instantOf } from '../../base/instant.ts'
+import { usd } from '../../base/money.ts'
 import { renderInvoice, type InvoiceRecord } from './invoice-page.ts'
 
-const line = (description: string, amountUsd: string, more: Partial<InvoiceRecord['lines'][number]> = {}) => ({
+const line = (description: string, amount: string, more: Partial<InvoiceRecord['lines'][number]> = {}) => ({
   description,
   quantity: '1 request',
   unitPriceUsd: null,
-  amountUsd,
+  amountUsd: usd(amount),
   ...more,
 })
 
@@ -14,22 +16,22 @@ const invoice: InvoiceRecord = {
   month: '2026-11',
   status: 'final',
   account: { id: 'acc_4YtQ0b2mL9xV7cZk9fK2mQ7x', name: 'Northwind & Söhne' },
-  issuedAt: '2026-12-01T00:00:00.000Z',
-  openingBalanceUsd: '1204.118200000',
+  issuedAt: instantOf(Date.UTC(2026, 11, 1)),
+  openingBalanceUsd: usd('1204.118200000'),
   lines: [
     line('Virtual machine brave-teal-otter (rental 12), 8 × H100, us-1', '7473.006666660', {
       quantity: '312.4167 hours',
-      unitPriceUsd: '23.920000000',
+      unitPriceUsd: usd('23.920000000'),
     }),
     line('Inference, llama-70b', '0.010000000'),
   ],
-  chargesUsd: '7473.016666660',
+  chargesUsd: usd('7473.016666660'),
   payments: [
     line('Payment: wire', '12000.000000000', { quantity: '2026-11-02' }),
     line('Adjustment – credited twice', '-25.000000000', { quantity: '2026-11-20' }),
   ],
-  paymentsUsd: '11975.000000000',
-  closingBalanceUsd: '5706.101533340',
+  paymentsUsd: usd('11975.000000000'),
+  closingBalanceUsd: usd('5706.101533340'),
 }
 
 /** Visible text, without tags. */
@@ -74,17 +76,21 @@ describe('a final invoice', () => {
 })
 
 test('a unit price keeps all its decimals', () => {
-  const cheap = line('Storage volume “x” (volume 1), 1 GB, us-1', '0.970000000', { unitPriceUsd: '0.000097000' })
-  const amounts = { openingBalanceUsd: '1.000000000', chargesUsd: '0.970000000', closingBalanceUsd: '0.030000000' }
+  const cheap = line('Storage volume “x” (volume 1), 1 GB, us-1', '0.970000000', { unitPriceUsd: usd('0.000097000') })
+  const amounts = {
+    openingBalanceUsd: usd('1.000000000'),
+    chargesUsd: usd('0.970000000'),
+    closingBalanceUsd: usd('0.030000000'),
+  }
   const text = textOf(
-    renderInvoice({ ...invoice, ...amounts, lines: [cheap], payments: [], paymentsUsd: '0.000000000' }),
+    renderInvoice({ ...invoice, ...amounts, lines: [cheap], payments: [], paymentsUsd: usd('0.000000000') }),
   )
   expect(text).toContain('$0.000097 $0.97 ')
   expect(text).toContain('There were no payments in this period.')
 })
 
 test('an open month is marked', () => {
-  const text = textOf(renderInvoice({ ...invoice, status: 'open', lines: [], chargesUsd: '0.000000000' }))
+  const text = textOf(renderInvoice({ ...invoice, status: 'open', lines: [], chargesUsd: usd('0.000000000') }))
   expect(text).toContain('Open')
   expect(text).toContain('As of 1 December 2026')
   expect(text).toContain('Balance so far')
@@ -98,7 +104,6 @@ test('escapes customer text everywhere', () => {
     ...invoice,
     number: evil,
     month: evil,
-    issuedAt: evil,
     account: { id: evil, name: evil },
     lines: [line(`${evil}, ${evil}`, '1.000000000', { quantity: evil })],
     payments: [line(evil, '1.000000000', { quantity: evil })],

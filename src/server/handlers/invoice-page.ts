@@ -4,7 +4,7 @@
  */
 import type { z } from 'zod'
 import { formatDay, parseInstant, startOfNextMonth, addMs, type Instant } from '../../base/instant.ts'
-import { formatUsdExactly, formatUsdForPeople, usd } from '../../base/money.ts'
+import { formatUsdExactly, formatUsdForPeople, nanoUsdOf, type NanoUsd } from '../../base/money.ts'
 import type { invoiceRecord } from '../../contract/billing.ts'
 
 export type InvoiceRecord = z.output<typeof invoiceRecord>
@@ -30,12 +30,12 @@ export function renderInvoice(invoice: InvoiceRecord): string {
   <div class="to"><dt>Billed to</dt><dd><strong>${escapeHtml(invoice.account.name)}</strong><br><span class="quiet">${escapeHtml(invoice.account.id)}</span></dd></div>
   <div><dt>Invoice number</dt><dd>${escapeHtml(invoice.number)}</dd></div>
   <div><dt>Period</dt><dd>${escapeHtml(period(invoice.month))}</dd></div>
-  <div><dt>${open ? 'As of' : 'Issued'}</dt><dd>${escapeHtml(day(parseInstant(invoice.issuedAt)))}</dd></div>
+  <div><dt>${open ? 'As of' : 'Issued'}</dt><dd>${escapeHtml(day(invoice.issuedAt))}</dd></div>
 </dl>
 <section class="sum">
   <div><span>Opening balance</span><b>${money(invoice.openingBalanceUsd)}</b></div>
   <div><span>Payments and credits</span><b>${money(invoice.paymentsUsd)}</b></div>
-  <div><span>Charges</span><b>${money(negated(invoice.chargesUsd))}</b></div>
+  <div><span>Charges</span><b>${money(nanoUsdOf(-invoice.chargesUsd))}</b></div>
   <div class="closing"><span>${open ? 'Balance so far' : 'Closing balance'}</span><b>${money(invoice.closingBalanceUsd)}</b></div>
 </section>
 <h2>Charges</h2>
@@ -59,7 +59,7 @@ function chargeTable(invoice: InvoiceRecord): string {
   const row = (
     line: Line,
   ) => `<tr><td>${description(line.description)}</td><td class="n">${escapeHtml(line.quantity)}</td>
-<td class="n">${line.unitPriceUsd === null ? '<span class="quiet">–</span>' : formatUsdExactly(usd(line.unitPriceUsd))}</td><td class="n">${money(line.amountUsd)}</td></tr>`
+<td class="n">${line.unitPriceUsd === null ? '<span class="quiet">–</span>' : formatUsdExactly(line.unitPriceUsd)}</td><td class="n">${money(line.amountUsd)}</td></tr>`
   return `<table>
 <thead><tr><th>Description</th><th class="n">Quantity</th><th class="n">Unit price</th><th class="n">Amount</th></tr></thead>
 <tbody>
@@ -90,14 +90,9 @@ function description(text: string): string {
 }
 
 /** The tooltip has the digits that rounding drops. */
-function money(text: string): string {
-  const amount = usd(text)
+function money(amount: NanoUsd): string {
   const [shown, exact] = [formatUsdForPeople(amount), formatUsdExactly(amount)]
   return shown === exact ? escapeHtml(shown) : `<span title="${escapeHtml(exact)}">${escapeHtml(shown)}</span>`
-}
-
-function negated(text: string): string {
-  return text.startsWith('-') ? text.slice(1) : `-${text}`
 }
 
 const months = 'January February March April May June July August September October November December'.split(' ')

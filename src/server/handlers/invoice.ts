@@ -1,6 +1,4 @@
 /** Invoices over HTTP. */
-import { formatInstant } from '../../base/instant.ts'
-import { formatUsd } from '../../base/money.ts'
 import { listInvoices, readInvoice, type Invoice, type InvoiceLine } from '../../app/money/invoice.ts'
 import type { Handlers } from '../http/handler.ts'
 import { renderInvoice, type InvoiceRecord } from './invoice-page.ts'
@@ -9,7 +7,7 @@ import { mapOk } from './billing.ts'
 export const invoiceHandlers = {
   listInvoices: async (app, { actor }) =>
     mapOk(await listInvoices(app, actor), (invoices) => ({
-      invoices: invoices.map(({ charges, ...invoice }) => ({ ...invoice, chargesUsd: formatUsd(charges) })),
+      invoices: invoices.map(({ charges, ...invoice }) => ({ ...invoice, chargesUsd: charges })),
     })),
 
   getInvoice: async (app, { actor, params }) => mapOk(await readInvoice(app, actor, params), invoiceRecordOf),
@@ -24,13 +22,13 @@ function invoiceRecordOf(invoice: Invoice): InvoiceRecord {
     month: invoice.month,
     status: invoice.status,
     account: invoice.account,
-    issuedAt: formatInstant(invoice.issuedAt),
-    openingBalanceUsd: formatUsd(invoice.opening),
+    issuedAt: invoice.issuedAt,
+    openingBalanceUsd: invoice.opening,
     lines: invoice.lines.map(invoiceLineOf),
-    chargesUsd: formatUsd(invoice.charges),
+    chargesUsd: invoice.charges,
     payments: invoice.payments.map(invoiceLineOf),
-    paymentsUsd: formatUsd(invoice.paid),
-    closingBalanceUsd: formatUsd(invoice.closing),
+    paymentsUsd: invoice.paid,
+    closingBalanceUsd: invoice.closing,
   }
 }
 
@@ -38,7 +36,7 @@ function invoiceLineOf({ description, quantity, unitPrice, amount }: InvoiceLine
   return {
     description,
     quantity,
-    unitPriceUsd: unitPrice === null ? null : formatUsd(unitPrice),
-    amountUsd: formatUsd(amount),
+    unitPriceUsd: unitPrice,
+    amountUsd: amount,
   }
 }

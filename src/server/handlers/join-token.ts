@@ -1,6 +1,5 @@
 /** Joining with a host over HTTP. */
 import { installCommand } from '../../base/install-command.ts'
-import { formatInstant } from '../../base/instant.ts'
 import { ok } from '../../contract/result.ts'
 import { createJoinToken, joinHost, revokeJoinToken } from '../../app/supply/host.ts'
 import { createOnce } from '../../app/idempotency.ts'
@@ -46,8 +45,8 @@ export const joinTokenHandlers = {
 function tokenRecord(token: JoinToken) {
   return {
     id: token.id,
-    createdAt: formatInstant(token.created_at),
-    expiresAt: formatInstant(token.expires_at),
+    createdAt: token.created_at,
+    expiresAt: token.expires_at,
     usesLeft: token.uses_left,
     supplierId: token.supplier_id,
   }

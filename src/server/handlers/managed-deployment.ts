@@ -14,8 +14,8 @@ import { catalogOf, resolveSpec } from '../../app/serving/catalog.ts'
 import { named } from '../../app/serving/model.ts'
 import { explainReplica } from '../../app/serving/replica.ts'
 import { quoteReplica } from '../../app/serving/replica-quote.ts'
-import { addMs, DAY_MS, formatInstant, formatInstantOrNull } from '../../base/instant.ts'
-import { formatUsd, nanoUsdOf } from '../../base/money.ts'
+import { addMs, DAY_MS } from '../../base/instant.ts'
+import { nanoUsdOf } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { settingsOf, type DeploymentSpec } from '../../contract/managed-deployment.ts'
@@ -68,7 +68,7 @@ export const managedDeploymentHandlers = {
     if (!quoted.ok) return quoted
     const { machine, costPerHour, kvTokens } = quoted.value
     return ok({
-      costPerHourUsd: formatUsd(costPerHour),
+      costPerHourUsd: costPerHour,
       gpuModel: machine.gpu_model,
       region: machine.region,
       node: machine.id,
@@ -172,12 +172,12 @@ function deploymentOnWire(
     scalingReason: deployment.scaling_why,
     readyReplicas: count('ready'),
     outstandingRequests: Math.round(outstanding * 100) / 100,
-    costPerHourUsd: formatUsd(nanoUsdOf(living.reduce((sum, { cost_per_hour }) => sum + cost_per_hour, 0n))),
+    costPerHourUsd: nanoUsdOf(living.reduce((sum, { cost_per_hour }) => sum + cost_per_hour, 0n)),
     spec: deployment.spec,
     settings: deployment.settings,
     replicas: replicas.map((one) => replicaOnWire(one, loads)),
-    createdAt: formatInstant(deployment.created_at),
-    updatedAt: formatInstant(deployment.updated_at),
+    createdAt: deployment.created_at,
+    updatedAt: deployment.updated_at,
   }
 }
 
@@ -202,12 +202,12 @@ function replicaOnWire(one: Replica, loads: readonly ModelLoad[]): Wire['replica
     rentalStatus: one.status,
     node: one.node,
     gpuModel: one.gpu_model,
-    costPerHourUsd: formatUsd(one.cost_per_hour),
+    costPerHourUsd: one.cost_per_hour,
     inFlight: loads.reduce((sum, { replicas }) => sum + (replicas[one.id]?.inFlight ?? 0), 0),
-    createdAt: formatInstant(one.created_at),
-    startedAt: formatInstantOrNull(one.started_at),
-    readyAt: formatInstantOrNull(one.ready_at),
-    endedAt: formatInstantOrNull(one.ended_at),
+    createdAt: one.created_at,
+    startedAt: one.started_at,
+    readyAt: one.ready_at,
+    endedAt: one.ended_at,
     coldStart: coldStartOf({
       createdAt: one.created_at,
       askedAt: one.create_asked_at,

@@ -1,6 +1,6 @@
 /** Revenue and cost of rentals at other clouds over HTTP, for operators. */
 import { addMs, DAY_MS, formatDay } from '../../base/instant.ts'
-import { formatUsd, nanoUsdOf } from '../../base/money.ts'
+import { nanoUsdOf } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import { listMargins } from '../../store/provider/purchase.ts'
 import type { Handlers } from '../http/handler.ts'
@@ -19,9 +19,9 @@ export const marginHandlers = {
     return ok({
       margins: margins.map(({ subject, revenue, cost }) => ({
         subject,
-        revenueUsd: formatUsd(revenue),
-        costUsd: formatUsd(cost),
-        marginUsd: formatUsd(nanoUsdOf(revenue - cost)),
+        revenueUsd: revenue,
+        costUsd: cost,
+        marginUsd: nanoUsdOf(revenue - cost),
       })),
     })
   },

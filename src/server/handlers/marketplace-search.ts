@@ -1,6 +1,6 @@
 /** Browsing the marketplace over HTTP. */
 import { limits } from '../../base/limits.ts'
-import { formatUsd, zeroUsd } from '../../base/money.ts'
+import { zeroUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import { offerOfUnit } from '../../domain/unit.ts'
 import { canStop } from '../../drivers/driver.ts'
@@ -35,7 +35,7 @@ export const marketplaceSearchHandlers = {
         ramGb: hardware.ramGb,
         storageGb: hardware.storageGb,
         hasPersistentStorage: machine.has_persistent_storage,
-        pricePerGpuHourUsd: formatUsd(machine.price_nano_per_gpu_hour ?? zeroUsd),
+        pricePerGpuHourUsd: machine.price_nano_per_gpu_hour ?? zeroUsd,
         gpuDriver: hardware.gpuDriver ?? null,
         cudaVersion: hardware.cudaVersion ?? null,
         uptimePercent: machine.uptime_percent,
@@ -44,7 +44,7 @@ export const marketplaceSearchHandlers = {
         simulated: machine.simulation,
         stoppedDiskUsdPerGbMonth:
           offerOfUnit(machine.id) === undefined && canStop(app.drivers.get(machine.driver), 'container')
-            ? formatUsd(app.stoppedDiskPerGbMonth)
+            ? app.stoppedDiskPerGbMonth
             : null,
       })),
     })
@@ -61,7 +61,7 @@ export const marketplaceSearchHandlers = {
         gpusFree: model.gpus_free,
         gpusTotal: model.gpus_total,
         regions: model.regions,
-        fromPricePerGpuHourUsd: model.from_price === null ? null : formatUsd(model.from_price),
+        fromPricePerGpuHourUsd: model.from_price,
       })),
     })
   },

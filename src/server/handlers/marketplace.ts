@@ -1,5 +1,4 @@
 /** The marketplace over HTTP. */
-import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { limits, MAX_INT32 } from '../../base/limits.ts'
 import { floorDivide, nanoUsdOf, type NanoUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
@@ -8,7 +7,6 @@ import type { ResponseOf } from '../../contract/endpoint.ts'
 import type { ListedHardware } from '../../contract/marketplace.ts'
 import type { App } from '../../app/app.ts'
 import { changeInstance, findInstance, terminateInstance } from '../../app/order/marketplace.ts'
-import { readGuardChange } from '../../app/order/guard.ts'
 import { rentalTag } from '../../app/rental/rental.ts'
 import { instanceStatus } from '../../domain/rental.ts'
 import { transact } from '../../store/platform/database.ts'
@@ -52,8 +50,8 @@ export const marketplaceHandlers = {
     return ok({
       instance_history: page.rows.map((rental) => ({
         instance_name: rental.name,
-        started_at: formatInstantOrNull(rental.started_at),
-        terminated_at: formatInstantOrNull(rental.terminated_at),
+        started_at: rental.started_at,
+        terminated_at: rental.terminated_at,
         price: priceOf(perGpu(terms.get(rental.id)?.costPerHour ?? nanoUsdOf(0n), rental.gpu_count)),
         hardware: hardwareOf(rental, machines.get(rental.spec.nodes[0]?.machineId ?? '')),
         gpu_count: rental.gpu_count,
@@ -73,9 +71,8 @@ export const marketplaceHandlers = {
   },
 
   changeInstance: async (app, { actor, params, body }) => {
-    const guards = readGuardChange(body)
-    if (!guards.ok) return guards
-    const change = { label: body.label, ...guards.value }
+    const { spendingLimitUsd: spendingLimit, ...others } = body
+    const change = { ...others, spendingLimit }
     const changed = await transact(app.database, (tx) => changeInstance(app, tx, actor, params.id, change))
     return changed.ok ? ok(await readDetail(app, changed.value)) : changed
   },
@@ -151,9 +148,9 @@ async function listInstances(app: App, accountId: string, query: PageQuery) {
 function instanceRecord(rental: Rental, machine: Machine, price: NanoUsd) {
   return {
     id: rental.name,
-    created: formatInstant(rental.created_at),
-    start: formatInstantOrNull(rental.started_at),
-    end: formatInstantOrNull(rental.terminated_at),
+    created: rental.created_at,
+    start: rental.started_at,
+    end: rental.terminated_at,
     sshCommand: sshCommand(rental),
     userMetadata: { ...(rental.label === null ? {} : { label: rental.label }), ...rental.user_metadata },
     instance: {

@@ -4,8 +4,7 @@ import { createOnce } from '../../app/idempotency.ts'
 import { changeDeployment, createDeployment, deleteDeployment } from '../../app/serving/model-deployment.ts'
 import { changeModel, createModel, deleteModel, type PricesInput } from '../../app/serving/model.ts'
 import { checkUpstreamUrl } from '../../app/serving/model-url.ts'
-import { formatInstant } from '../../base/instant.ts'
-import { formatUsd, usd } from '../../base/money.ts'
+import type { NanoUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
@@ -60,12 +59,8 @@ export const modelHandlers = {
   },
 } satisfies Partial<Handlers>
 
-function pricesOf(body: { readonly [name in ModelPriceName]?: string | undefined }): PricesInput {
-  const named = modelPriceNames.flatMap((name) => {
-    const text = body[name]
-    return text === undefined ? [] : [[name, usd(text)] as const]
-  })
-  return Object.fromEntries(named)
+function pricesOf(body: { readonly [name in ModelPriceName]?: NanoUsd | undefined }): PricesInput {
+  return Object.fromEntries(modelPriceNames.flatMap((name) => (body[name] === undefined ? [] : [[name, body[name]]])))
 }
 
 function modelOnWire(app: App, model: ModelWithDeployments): ResponseOf<Api['changeModel']> {
@@ -76,15 +71,15 @@ function modelOnWire(app: App, model: ModelWithDeployments): ResponseOf<Api['cha
     files: model.files,
     contextTokens: model.context_tokens,
     maxOutputTokens: model.max_output_tokens,
-    inputUsdPerMillion: formatUsd(model.input_nano),
-    cachedUsdPerMillion: formatUsd(model.cached_nano),
-    outputUsdPerMillion: formatUsd(model.output_nano),
-    pixelStepUsdPerMillion: formatUsd(model.pixel_step_nano),
-    characterUsdPerMillion: formatUsd(model.character_nano),
+    inputUsdPerMillion: model.input_nano,
+    cachedUsdPerMillion: model.cached_nano,
+    outputUsdPerMillion: model.output_nano,
+    pixelStepUsdPerMillion: model.pixel_step_nano,
+    characterUsdPerMillion: model.character_nano,
     supportsTools: model.supports_tools,
     supportsImageInput: model.supports_image_input,
     enabled: model.enabled,
-    createdAt: formatInstant(model.created_at),
+    createdAt: model.created_at,
     local: app.modelStatus?.localState(model.name) ?? null,
     deployments: model.deployments.map((deployment) => deploymentOnWire(app, deployment)),
   }
@@ -106,7 +101,7 @@ function deploymentOnWire(app: App, deployment: Deployment): ResponseOf<Api['cha
     totalMs: deployment.total_ms,
     readsMetrics: deployment.reads_metrics,
     drained: deployment.drained_at !== null,
-    createdAt: formatInstant(deployment.created_at),
+    createdAt: deployment.created_at,
     health: app.modelStatus?.deploymentHealth(deployment.id) ?? null,
   }
 }

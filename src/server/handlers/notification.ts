@@ -9,7 +9,7 @@ import {
   type Choices,
 } from '../../app/account/notification.ts'
 import { sendConfirmation } from '../../app/account/mail-confirmation.ts'
-import { addMs, DAY_MS, formatInstant, formatInstantOrNull } from '../../base/instant.ts'
+import { addMs, DAY_MS } from '../../base/instant.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { ok, type Result } from '../../contract/result.ts'
@@ -68,7 +68,7 @@ export const notificationHandlers = {
       sent24h: counts.sent,
       failed24h: counts.failed,
       lastError: counts.lastError,
-      lastErrorAt: formatInstantOrNull(counts.lastErrorAt),
+      lastErrorAt: counts.lastErrorAt,
     })
   },
 } satisfies Partial<Handlers>
@@ -88,7 +88,7 @@ function notificationOnWire(
   const subject = { kind: row.subject_kind, id: row.subject_id }
   return {
     id: row.id.toString(),
-    at: formatInstant(row.at),
+    at: row.at,
     kind: row.kind,
     ...describeNotice({ kind: row.kind, subject, data: row.data }),
     subject,

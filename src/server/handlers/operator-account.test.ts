@@ -7,7 +7,6 @@ import {
   type IdentityTest,
   type TestAccount,
 } from '../../../test/harness/identity.ts'
-import type { Result } from '../../contract/result.ts'
 import { api } from '../../contract/api.ts'
 import { writeAudit } from '../../store/platform/audit.ts'
 import { transact } from '../../store/platform/database.ts'
@@ -15,6 +14,8 @@ import { encodeCursor } from '../http/cursor.ts'
 import { auditHandlers } from './audit.ts'
 import { operatorAccountHandlers } from './operator-account.ts'
 import { operatorMoneyHandlers } from './operator-money.ts'
+import { valueOf } from '../../../test/harness/value.ts'
+import { usd } from '../../base/money.ts'
 
 const handlers = { ...operatorAccountHandlers, ...operatorMoneyHandlers, ...auditHandlers }
 
@@ -35,11 +36,6 @@ const rest = {
   idempotencyKey: undefined,
 }
 
-function valueOf<T>(result: Result<T>, schema: { parse(value: unknown): unknown }): T {
-  if (!result.ok) throw new Error(result.message)
-  expect(schema.parse(result.value)).toEqual(result.value)
-  return result.value
-}
 const request = <Op extends string>(operation: Op) => ({ ...rest, operation, actor: operator.actor })
 const page = (limit: number, cursor?: string) => ({ limit, ...(cursor === undefined ? {} : { cursor }) })
 const badCursors = ['nonsense!', encodeCursor('acc_none')]
@@ -74,7 +70,7 @@ describe('accounts', () => {
     const create = () =>
       handlers.createAccount(fixture.app, { ...request('createAccount'), body, idempotencyKey: 'open' })
     const { account, key } = valueOf(await create(), api.createAccount.response)
-    expect(account).toMatchObject({ supplier: true, platformFeePercentage: 12.5, availableUsd: '0.000000000' })
+    expect(account).toMatchObject({ supplier: true, platformFeePercentage: 12.5, availableUsd: 0n })
     expect(await create()).toEqual({ ok: true, value: { account, key } })
     const params = { id: account.id }
     const got = await handlers.getAccount(fixture.app, { ...request('getAccount'), params })
@@ -96,38 +92,38 @@ describe('money', () => {
     const { accountId } = await openTestAccount(fixture)
     const params = { id: accountId }
     const reason = 'because of a test'
-    const credit = (amountUsd: string, idempotencyKey?: string) =>
+    const credit = (amount: string, idempotencyKey?: string) =>
       handlers.creditAccount(fixture.app, {
         ...request('creditAccount'),
         params,
-        body: { amountUsd, reason, kind: 'purchase' },
+        body: { amountUsd: usd(amount), reason, kind: 'purchase' },
         idempotencyKey,
       })
     const first = valueOf(await credit('10', 'pay'), api.creditAccount.response)
-    expect(first).toMatchObject({ replayed: false, availableUsd: '10.000000000' })
+    expect(first).toMatchObject({ replayed: false, availableUsd: usd('10') })
     expect(await credit('10', 'pay')).toEqual({ ok: true, value: { ...first, replayed: true } })
     expect(await credit('11', 'pay')).toMatchObject({ reason: 'idempotency_key_reused' })
     // Without a key, each request is separate.
-    expect(await credit('10')).toMatchObject({ value: { replayed: false, availableUsd: '20.000000000' } })
+    expect(await credit('10')).toMatchObject({ value: { replayed: false, availableUsd: usd('20') } })
     // The stored response is deleted after a day; the posting stays.
     await fixture.database.db.deleteFrom('idempotency').where('key', '=', 'pay').execute()
-    expect(await credit('10', 'pay')).toMatchObject({ value: { replayed: true, availableUsd: '20.000000000' } })
+    expect(await credit('10', 'pay')).toMatchObject({ value: { replayed: true, availableUsd: usd('20') } })
     const adjusted = await handlers.adjustAccount(fixture.app, {
       ...request('adjustAccount'),
       params,
-      body: { amountUsd: '-20.5', reason },
+      body: { amountUsd: usd('-20.5'), reason },
     })
     expect(adjusted).toMatchObject({ kind: 'insufficient_balance' })
     const refunded = await handlers.refundCharge(fixture.app, {
       ...request('refundCharge'),
       params,
-      body: { amountUsd: '1', reason, rentalId: 1 },
+      body: { amountUsd: usd('1'), reason, rentalId: 1 },
     })
     expect(refunded).toMatchObject({ kind: 'not_found' })
     const paidOut = await handlers.payOutSupplier(fixture.app, {
       ...request('payOutSupplier'),
       params,
-      body: { amountUsd: '1', reason },
+      body: { amountUsd: usd('1'), reason },
     })
     expect(paidOut).toMatchObject({ kind: 'insufficient_balance' })
   })

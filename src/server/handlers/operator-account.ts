@@ -2,7 +2,6 @@
 import { createOnce } from '../../app/idempotency.ts'
 import { changeAccount, createAccount, getAccount, restoreOwner } from '../../app/account/operator-account.ts'
 import type { App } from '../../app/app.ts'
-import { formatUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
@@ -57,7 +56,9 @@ export const operatorAccountHandlers = {
   },
 
   changeAccount: async (app, { actor, params, body }) => {
-    const changed = await transact(app.database, (tx) => changeAccount(tx, actor, { accountId: params.id, ...body }))
+    const { creditLineUsd: creditLine, ...others } = body
+    const input = { accountId: params.id, ...others, creditLine }
+    const changed = await transact(app.database, (tx) => changeAccount(tx, actor, input))
     return changed.ok ? ok(operatedAccountOnWire(app, changed.value)) : changed
   },
 
@@ -77,12 +78,12 @@ function operatedAccountOnWire(app: App, account: AccountWithStanding): Response
     ...accountOnWire(account),
     platformFeePercentage: account.platform_fee_bp === null ? null : account.platform_fee_bp / 100,
     quota: quotaOf(account.quota),
-    balanceUsd: formatUsd(balance.balance),
-    unbilledUsd: formatUsd(balance.unbilled),
-    availableUsd: formatUsd(balance.available),
-    heldUsd: formatUsd(balance.held),
-    creditLineUsd: formatUsd(balance.creditLine),
-    creditUsedUsd: formatUsd(balance.creditUsed),
-    earningsUsd: formatUsd(balance.earnings),
+    balanceUsd: balance.balance,
+    unbilledUsd: balance.unbilled,
+    availableUsd: balance.available,
+    heldUsd: balance.held,
+    creditLineUsd: balance.creditLine,
+    creditUsedUsd: balance.creditUsed,
+    earningsUsd: balance.earnings,
   }
 }

@@ -1,5 +1,4 @@
 /** Machines on sale over HTTP, for operators. */
-import { usd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import { changeFleetMachine } from '../../app/supply/supply.ts'
 import { transact } from '../../store/platform/database.ts'
@@ -33,9 +32,10 @@ export const operatorFleetHandlers = {
   },
 
   changeMachine: async (app, { actor, params, body }) => {
-    const { pricePerGpuHourUsd, ...rest } = body
-    const price = pricePerGpuHourUsd === undefined ? undefined : usd(pricePerGpuHourUsd)
-    const changed = await transact(app.database, (tx) => changeFleetMachine(tx, actor, params.id, { ...rest, price }))
+    const { pricePerGpuHourUsd: price, ...settings } = body
+    const changed = await transact(app.database, (tx) =>
+      changeFleetMachine(tx, actor, params.id, { ...settings, price }),
+    )
     if (!changed.ok) return changed
     return ok(fleetMachine(changed.value, await readAccountNames(app.database.db, [changed.value.supplier_id])))
   },

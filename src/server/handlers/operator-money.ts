@@ -8,9 +8,9 @@ import {
   type Moved,
 } from '../../app/money/operator-money.ts'
 import type { Actor, App } from '../../app/app.ts'
-import { formatUsd, usd } from '../../base/money.ts'
+import type { NanoUsd } from '../../base/money.ts'
 import { ok, type Result } from '../../contract/result.ts'
-import type { Api } from '../../contract/api.ts'
+import type { Api, OperationId } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import type { Handlers } from '../http/handler.ts'
@@ -38,9 +38,9 @@ export const operatorMoneyHandlers = {
 } satisfies Partial<Handlers>
 
 interface MoneyRequest {
-  readonly operation: string
+  readonly operation: OperationId
   readonly params: { readonly id: string }
-  readonly body: { readonly amountUsd: string; readonly reason: string }
+  readonly body: { readonly amountUsd: NanoUsd; readonly reason: string }
   readonly idempotencyKey: string | undefined
 }
 
@@ -55,7 +55,7 @@ async function moveOnce<Reply extends { postingKey: string; replayed: boolean }>
   work: (tx: Tx, input: MoneyInput) => Promise<Result<Moved>>,
 ): Promise<Result<Reply>> {
   let fresh: Reply | undefined
-  const input = { accountId: params.id, amount: usd(body.amountUsd), reason: body.reason, idempotencyKey }
+  const input = { accountId: params.id, amount: body.amountUsd, reason: body.reason, idempotencyKey }
   const reply = await createOnce(
     app,
     actor,
@@ -71,9 +71,9 @@ async function moveOnce<Reply extends { postingKey: string; replayed: boolean }>
 }
 
 function availableOnWire({ postingKey, replayed, balances }: Moved): ResponseOf<Api['creditAccount']> {
-  return { postingKey, replayed, availableUsd: formatUsd(balances.available) }
+  return { postingKey, replayed, availableUsd: balances.available }
 }
 
 function unpaidOnWire({ postingKey, replayed, balances }: Moved): ResponseOf<Api['payOutSupplier']> {
-  return { postingKey, replayed, unpaidUsd: formatUsd(balances.earnings) }
+  return { postingKey, replayed, unpaidUsd: balances.earnings }
 }

@@ -1,5 +1,5 @@
 /** The rentals of all accounts over HTTP, for operators. */
-import { formatInstant, formatInstantOrNull, type Instant } from '../../base/instant.ts'
+import type { Instant } from '../../base/instant.ts'
 import { MAX_INT32 } from '../../base/limits.ts'
 import { ok } from '../../contract/result.ts'
 import { readAccountNames } from '../../store/account/account.ts'
@@ -36,8 +36,8 @@ export const operatorRentalHandlers = {
         gpuCount: rental.gpu_count,
         status: rental.status,
         statusReason: rental.status_reason,
-        statusSince: formatInstant(rental.status_since),
-        stuckSince: formatInstantOrNull(rental.stuck_at),
+        statusSince: rental.status_since,
+        stuckSince: rental.stuck_at,
         externalId: rental.external_id,
         attempts: rental.attempts,
         ...lastErrorOf(rental),
@@ -48,5 +48,5 @@ export const operatorRentalHandlers = {
 } satisfies Partial<Handlers>
 
 export function lastErrorOf(row: { last_error: string | null; last_error_at: Instant | null }) {
-  return { lastError: row.last_error, lastErrorAt: formatInstantOrNull(row.last_error_at) }
+  return { lastError: row.last_error, lastErrorAt: row.last_error_at }
 }

@@ -1,5 +1,4 @@
 /** The state of the whole installation in one response, for operators. */
-import { formatUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import { readCounts, type Count } from '../../store/platform/gauge.ts'
 import { readMoneySummary } from '../../store/ledger/operator-summary.ts'
@@ -29,12 +28,12 @@ export const operatorSummaryHandlers = {
       hosts: { total: of('host'), offline: of('host', 'silent'), quarantined: of('host', 'quarantined') },
       pendingDeliveries: of('pending delivery'),
       money: {
-        balancesUsd: formatUsd(money.balances),
-        heldUsd: formatUsd(money.held),
-        unpaidEarningsUsd: formatUsd(money.earnings),
-        chargedTodayUsd: formatUsd(money.chargedToday),
-        chargedThisMonthUsd: formatUsd(money.chargedThisMonth),
-        paidInTodayUsd: formatUsd(money.paidInToday),
+        balancesUsd: money.balances,
+        heldUsd: money.held,
+        unpaidEarningsUsd: money.earnings,
+        chargedTodayUsd: money.chargedToday,
+        chargedThisMonthUsd: money.chargedThisMonth,
+        paidInTodayUsd: money.paidInToday,
       },
     })
   },

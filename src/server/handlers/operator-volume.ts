@@ -1,5 +1,4 @@
 /** The volumes of all accounts over HTTP, for operators. */
-import { formatInstant } from '../../base/instant.ts'
 import { MAX_INT32 } from '../../base/limits.ts'
 import { ok } from '../../contract/result.ts'
 import { readAccountNames } from '../../store/account/account.ts'
@@ -39,7 +38,7 @@ export const operatorVolumeHandlers = {
         sizeGb: volume.size_gb,
         state: volume.state,
         stateReason: volume.state_reason,
-        stateSince: formatInstant(volume.state_since),
+        stateSince: volume.state_since,
         externalId: volume.external_id,
         attempts: volume.attempts,
         ...lastErrorOf(volume),

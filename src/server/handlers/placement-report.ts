@@ -3,7 +3,6 @@ import { ok } from '../../contract/result.ts'
 import { explainPlacement } from '../../app/order/placement-report.ts'
 import type { OfferHistory } from '../../domain/offer-history.ts'
 import { whyLater, type PlacementMachine } from '../../domain/placement.ts'
-import { formatUsd } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import type { Handlers } from '../http/handler.ts'
@@ -35,7 +34,7 @@ function candidateOnWire(machine: PlacementMachine, first: PlacementMachine | un
     gpusFree,
     gpusTotal,
     order: first === undefined ? 'first' : whyLater(first, machine),
-    costPerGpuHourUsd: cost === null ? null : formatUsd(cost),
+    costPerGpuHourUsd: cost,
     preference,
     history: history === null ? null : historyOnWire(history),
   }

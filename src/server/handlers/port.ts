@@ -1,5 +1,4 @@
 /** HTTP ports of rentals over HTTP. */
-import { formatInstant, formatInstantOrNull, parseInstant } from '../../base/instant.ts'
 import { PORT_OPEN_PATH } from '../../contract/port.ts'
 import { fail, ok } from '../../contract/result.ts'
 import { createOnce } from '../../app/idempotency.ts'
@@ -18,7 +17,7 @@ export const portHandlers = {
     if (port.access === 'public') return ok({ url: origin + body.path, expiresAt: null })
     const { code, expiresAt } = await transact(app.database, (tx) => createPortCode(tx, actor, found.value))
     const query = new URLSearchParams({ code, ...(body.path === '/' ? {} : { path: body.path }) })
-    return ok({ url: `${origin}${PORT_OPEN_PATH}?${query.toString()}`, expiresAt: formatInstant(expiresAt) })
+    return ok({ url: `${origin}${PORT_OPEN_PATH}?${query.toString()}`, expiresAt })
   },
 
   listPortTokens: async (app, { actor, params }) => {
@@ -32,8 +31,7 @@ export const portHandlers = {
     createOnce(app, actor, { key: idempotencyKey, operation, request: { params, body } }, async (tx) => {
       const found = await findOwnPort(tx.db, actor, params.id, params.port)
       if (!found.ok) return found
-      const expiresAt = body.expiresAt === undefined ? null : (parseInstant(body.expiresAt) ?? null)
-      const made = await createPortToken(tx, actor, found.value, { name: body.name, expiresAt })
+      const made = await createPortToken(tx, actor, found.value, { name: body.name, expiresAt: body.expiresAt ?? null })
       return made.ok ? ok({ ...tokenOnWire(made.value.token), token: made.value.text }) : made
     }),
 
@@ -46,5 +44,5 @@ export const portHandlers = {
 } satisfies Partial<Handlers>
 
 function tokenOnWire({ id, name, last4, created_at: createdAt, expires_at: expiresAt }: PortToken) {
-  return { id, name, last4, createdAt: formatInstant(createdAt), expiresAt: formatInstantOrNull(expiresAt) }
+  return { id, name, last4, createdAt, expiresAt }
 }

@@ -1,5 +1,4 @@
 /** The price book over HTTP, for operators. */
-import { formatUsd, usd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import type { Region } from '../../contract/region.ts'
 import { changePriceBook, readPriceBook, type PriceBook } from '../../app/money/price-book.ts'
@@ -18,12 +17,12 @@ export const priceBookHandlers = {
           gpu_type: row.gpuType,
           network_type: row.networkType,
           gpu_count: row.gpuCount,
-          nano_per_gpu_hour: usd(row.perGpuHourUsd),
+          nano_per_gpu_hour: row.perGpuHourUsd,
           enabled: row.enabled,
         })),
         storage: (body.storage ?? []).map((row) => ({
           region: row.region,
-          nano_per_gb_hour: usd(row.perGbHourUsd),
+          nano_per_gb_hour: row.perGbHourUsd,
           enabled: row.enabled,
         })),
         reserveOptions: (body.reserveOptions ?? []).map((row) => ({ ...row, accountId: row.accountId ?? null })),
@@ -42,12 +41,12 @@ function priceBookRecord(book: PriceBook) {
       gpuType: row.gpu_type,
       networkType: row.network_type,
       gpuCount: row.gpu_count,
-      perGpuHourUsd: formatUsd(row.nano_per_gpu_hour),
+      perGpuHourUsd: row.nano_per_gpu_hour,
       enabled: row.enabled,
     })),
     storage: book.storage.map((row) => ({
       region: row.region as Exclude<Region, 'private-cloud'>,
-      perGbHourUsd: formatUsd(row.nano_per_gb_hour),
+      perGbHourUsd: row.nano_per_gb_hour,
       enabled: row.enabled,
     })),
     reserveOptions: book.reserveOptions.map((row) => ({ ...row })),

@@ -1,7 +1,5 @@
 /** Bills of other clouds over HTTP, for operators. */
 import { compareLines, importBill, listBills, readBill, removeBill } from '../../app/money/provider-bill.ts'
-import { formatInstant } from '../../base/instant.ts'
-import { formatUsd, type NanoUsd } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { ok } from '../../contract/result.ts'
@@ -47,35 +45,22 @@ function periodOf({ from, to }: { from?: string | undefined; to?: string | undef
 }
 
 function billOnWire(bill: ProviderBill): ResponseOf<Api['getProviderBill']>['bill'] {
-  const { id, label, from_day: from, to_day: to, lines, billed, imported_by: importedBy } = bill
-  return {
-    id,
-    label,
-    from,
-    to,
-    lines,
-    billedUsd: formatUsd(billed),
-    importedBy,
-    importedAt: formatInstant(bill.imported_at),
-  }
+  const { id, label, from_day: from, to_day: to, lines, billed: billedUsd } = bill
+  return { id, label, from, to, lines, billedUsd, importedBy: bill.imported_by, importedAt: bill.imported_at }
 }
 
 function comparisonOnWire({ billed, recorded, differing, differences }: BillComparison) {
   return {
-    billedUsd: formatUsd(billed),
-    recordedUsd: formatUsd(recorded),
+    billedUsd: billed,
+    recordedUsd: recorded,
     differences: differences.map((one) => ({
       machine: one.machine,
       rentalId: one.rentalId,
       volumeId: one.volumeId,
-      billedUsd: formatOrNull(one.billed),
-      recordedUsd: formatOrNull(one.recorded),
-      differenceUsd: formatUsd(one.difference),
+      billedUsd: one.billed,
+      recordedUsd: one.recorded,
+      differenceUsd: one.difference,
     })),
     differencesTotal: differing,
   }
-}
-
-function formatOrNull(amount: NanoUsd | null): string | null {
-  return amount === null ? null : formatUsd(amount)
 }

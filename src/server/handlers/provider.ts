@@ -1,8 +1,6 @@
 /** Accounts at other clouds over HTTP, for operators. */
 import type { App } from '../../app/app.ts'
-import { addProvider, changeProvider, removeProvider, rotateProvider, usdOrNull } from '../../app/supply/provider.ts'
-import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
-import { formatUsd, type NanoUsd } from '../../base/money.ts'
+import { addProvider, changeProvider, removeProvider, rotateProvider } from '../../app/supply/provider.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { fail, ok, type Result } from '../../contract/result.ts'
@@ -86,7 +84,7 @@ export const providerHandlers = {
 function saleOnWire(sale: OfferSale | undefined): OffersOnWire[number]['sale'] {
   if (sale === undefined) return null
   const { price, free, rented, seenAt } = sale
-  return { pricePerHourUsd: formatOrNull(price), free, rented, seenAt: formatInstant(seenAt) }
+  return { pricePerHourUsd: price, free, rented, seenAt }
 }
 
 /** What the driver of the account answers. */
@@ -127,19 +125,19 @@ async function providerOnWire(app: App, account: ProviderAccountCosts): Promise<
     baseUrl: account.base_url,
     state: account.suspended_at === null ? account.health : 'suspended',
     stateReason: account.health_reason,
-    stateSince: formatInstant(account.suspended_at ?? account.health_since),
-    answeredAt: formatInstantOrNull(account.answered_at),
-    pausedUntil: formatInstantOrNull(pausedUntil),
+    stateSince: account.suspended_at ?? account.health_since,
+    answeredAt: account.answered_at,
+    pausedUntil,
     regions: account.regions as Wire['regions'],
     markupPercentage: account.markup_bp === null ? null : account.markup_bp / 100,
-    floorPerGpuHourUsd: formatOrNull(account.floor_nano_per_gpu_hour),
-    fixedPerGpuHourUsd: formatOrNull(account.fixed_nano_per_gpu_hour),
+    floorPerGpuHourUsd: account.floor_nano_per_gpu_hour,
+    fixedPerGpuHourUsd: account.fixed_nano_per_gpu_hour,
     sellsBelowCost: account.sells_below_cost,
-    monthlyCapUsd: formatOrNull(account.monthly_cap_nano),
+    monthlyCapUsd: account.monthly_cap_nano,
     preference: account.preference,
-    costThisMonthUsd: formatUsd(account.month_nano),
+    costThisMonthUsd: account.month_nano,
     rentals: await countProviderRentals(app.database.db, account),
-    createdAt: formatInstant(account.created_at),
+    createdAt: account.created_at,
   }
 }
 
@@ -163,14 +161,10 @@ function rulesOf(body: { readonly [K in keyof RulesOnWire]: RulesOnWire[K] | und
   return {
     ...(regions === undefined ? {} : { regions }),
     ...(markup === undefined ? {} : { markup_bp: markup === null ? null : Math.round(markup * 100) }),
-    ...(floor === undefined ? {} : { floor_nano_per_gpu_hour: usdOrNull(floor) }),
-    ...(fixed === undefined ? {} : { fixed_nano_per_gpu_hour: usdOrNull(fixed) }),
+    ...(floor === undefined ? {} : { floor_nano_per_gpu_hour: floor }),
+    ...(fixed === undefined ? {} : { fixed_nano_per_gpu_hour: fixed }),
     ...(sellsBelowCost === undefined ? {} : { sells_below_cost: sellsBelowCost }),
-    ...(cap === undefined ? {} : { monthly_cap_nano: usdOrNull(cap) }),
+    ...(cap === undefined ? {} : { monthly_cap_nano: cap }),
     ...(preference === undefined ? {} : { preference }),
   }
-}
-
-function formatOrNull(amount: NanoUsd | null): string | null {
-  return amount === null ? null : formatUsd(amount)
 }

@@ -9,7 +9,6 @@ import { pipeline } from 'node:stream/promises'
 import type { Actor, App } from '../../app/app.ts'
 import { findAnyRental } from '../../app/rental/own-rental.ts'
 import { readLastLog } from '../../app/rental/rental-log.ts'
-import { parseInstant } from '../../base/instant.ts'
 import { filterText } from '../../base/log-lines.ts'
 import type { LogFilter } from '../../contract/agent.ts'
 import type { Api } from '../../contract/api.ts'
@@ -72,10 +71,7 @@ export function makeLogStreams(app: App, openLogs: OpenLogs | undefined): LogStr
 }
 
 function readRequest(query: QueryOf<Api['getRentalLogs']>): Result<LogRequest> {
-  const since = query.since === undefined ? undefined : parseInstant(query.since)
-  if (query.since !== undefined && since === undefined) return failField(['since'], 'bad_time')
-  const until = query.until === undefined ? undefined : parseInstant(query.until)
-  if (query.until !== undefined && until === undefined) return failField(['until'], 'bad_time')
+  const { since, until } = query
   if (since !== undefined && until !== undefined && since >= until) return failField(['since'], 'empty_time_range')
   return ok({
     follow: query.follow ?? false,

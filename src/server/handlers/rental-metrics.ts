@@ -1,5 +1,5 @@
 /** What rentals use, over HTTP. */
-import { formatInstant, MINUTE_MS, parseInstant, SECOND_MS, type Instant } from '../../base/instant.ts'
+import { MINUTE_MS, SECOND_MS, type Instant } from '../../base/instant.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { failField, ok, type Result } from '../../contract/result.ts'
@@ -35,7 +35,7 @@ export const rentalMetricsHandlers = {
     const rentals = await findOwnRentals(app.database.db, actor.accountId, query.ids.split(','))
     const { from, sparklines } = await readSparklines(app, rentals)
     return ok({
-      from: formatInstant(from),
+      from,
       stepSeconds: MINUTE_MS / SECOND_MS,
       rentals: sparklines.map(({ rental, simulated, utilization }) => ({
         rentalId: rental.id,
@@ -50,18 +50,14 @@ export const rentalMetricsHandlers = {
 async function historyOf(
   app: App,
   rental: Rental,
-  query: { from: string; to?: string | undefined; step?: number | undefined },
+  { from, to, step }: { from: Instant; to?: Instant | undefined; step?: number | undefined },
 ): Promise<Result<History>> {
-  const from = parseInstant(query.from)
-  if (from === undefined) return failField(['from'], 'bad_time')
-  const to: Instant | undefined = query.to === undefined ? undefined : parseInstant(query.to)
-  if (query.to !== undefined && to === undefined) return failField(['to'], 'bad_time')
-  const range = rangeOf({ from, to, stepSeconds: query.step }, app.clock.now())
+  const range = rangeOf({ from, to, stepSeconds: step }, app.clock.now())
   if (range === undefined) return failField(['from'], 'empty_time_range')
   const series = await readHistory(app, rental, range)
   return ok({
-    from: formatInstant(range.from),
-    to: formatInstant(range.to),
+    from: range.from,
+    to: range.to,
     stepSeconds: range.stepMs / SECOND_MS,
     series: series.map(({ metric, node, gpu, average, maximum }) => ({
       metric,

@@ -1,5 +1,4 @@
 /** Rental options, discounts for terms and quotes over HTTP. */
-import { formatUsd, usdToNumber } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
@@ -32,14 +31,14 @@ export const rentalOptionHandlers = {
       option && quoteDisk({ ...option, shareGb: option.nodes[0]?.storageGb ?? 0 }, query.diskGb ?? null, perHour)
     const stoppedPrice = term === null ? (disk?.stoppedPrice ?? null) : null
     return ok({
-      costPerHourUsd: formatUsd(perHour),
-      originalCostPerHourUsd: formatUsd(listPrice),
+      costPerHourUsd: perHour,
+      originalCostPerHourUsd: listPrice,
       termPeriodDays: term?.days ?? null,
       discountPercentage: term?.percentage ?? 0,
-      totalUsd: term === null ? null : formatUsd(term.total),
-      holdUsd: formatUsd(hold),
+      totalUsd: term?.total ?? null,
+      holdUsd: hold,
       diskGb: query.rentalType === 'virtual-machine' ? (disk?.gb ?? null) : null,
-      stoppedCostPerHourUsd: stoppedPrice === null ? null : formatUsd(stoppedPrice),
+      stoppedCostPerHourUsd: stoppedPrice,
       earlyEndRates: earlyEndRatesOnWire(term?.rates ?? []),
     })
   },
@@ -81,8 +80,8 @@ function showOptions(options: readonly RentalOption[]): ShownOptions {
     options.map(({ stoppedDiskPerGbMonth: diskPrice, ...option }) => ({
       ...option,
       region: option.region as Region,
-      costPerHour: usdToNumber(option.costPerHour),
-      stoppedDiskUsdPerGbMonth: diskPrice === null ? null : formatUsd(diskPrice),
+      costPerHour: option.costPerHour,
+      stoppedDiskUsdPerGbMonth: diskPrice,
       ethernetVariant: option.ethernetVariant ?? undefined,
     })),
   )

@@ -1,6 +1,4 @@
 /** Stop, start and reboot over HTTP. */
-import { formatInstantOrNull } from '../../base/instant.ts'
-import { formatUsd } from '../../base/money.ts'
 import { ok, type Result } from '../../contract/result.ts'
 import type { App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
@@ -37,9 +35,9 @@ async function showPower(app: App, tx: Tx, result: Result<Rental>) {
     status: wireStatus(rental.status),
     ...stateFields(app, rental, term),
     ...cpuOnlyFields(app, rental, term),
-    startRequestedAt: formatInstantOrNull(rental.start_requested_at),
+    startRequestedAt: rental.start_requested_at,
     movesTo: rental.spec.movesFrom === undefined ? null : (rental.spec.nodes[0]?.machineId ?? null),
-    costPerHourUsd: formatUsd(term.costPerHour),
+    costPerHourUsd: term.costPerHour,
     stoppedCostPerHourUsd: stoppedCost(app, rental, term),
   })
 }

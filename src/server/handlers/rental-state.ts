@@ -1,5 +1,5 @@
 /** The state of a rental as the API shows it, beside the interface's `status`. */
-import { formatUsd } from '../../base/money.ts'
+import type { NanoUsd } from '../../base/money.ts'
 import type { App } from '../../app/app.ts'
 import { cpuOnlyPriceOf, powersOf, stoppedPriceOf } from '../../app/rental/rental-power.ts'
 import { actionsOf } from '../../domain/rental.ts'
@@ -14,11 +14,11 @@ export function cpuOnlyFields(app: App, rental: Rental, term: Term) {
   const { stop } = powersOf(app, rental, term)
   return {
     cpuOnly: rental.cpu_nano_per_hour !== null,
-    cpuOnlyCostPerHourUsd: stop ? formatUsd(cpuOnlyPriceOf(app, rental, term)) : null,
+    cpuOnlyCostPerHourUsd: stop ? cpuOnlyPriceOf(app, rental, term) : null,
   }
 }
 
 /** The price of its disk while it is stopped. null: it cannot be stopped. */
-export function stoppedCost(app: App, rental: Rental, term: Term): string | null {
-  return powersOf(app, rental, term).stop ? formatUsd(stoppedPriceOf(app, rental, term)) : null
+export function stoppedCost(app: App, rental: Rental, term: Term): NanoUsd | null {
+  return powersOf(app, rental, term).stop ? stoppedPriceOf(app, rental, term) : null
 }

@@ -1,5 +1,5 @@
 /** The latest measurements of rentals, and the same as Prometheus text. */
-import { addMs, formatInstant, MINUTE_MS } from '../../base/instant.ts'
+import { addMs, MINUTE_MS, type Instant } from '../../base/instant.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { gpuMetricNames, machineMetricNames } from '../../contract/rental-metrics.ts'
@@ -61,7 +61,7 @@ async function recordedUse(app: App, rentals: readonly Rental[]): Promise<Map<nu
     const last = own.reduce<Sample | undefined>((a, b) => (a === undefined || b.at >= a.at ? b : a), undefined)
     const machineId = rental.spec.nodes[0]?.machineId
     if (last === undefined || last.at < from || machineId === undefined) continue
-    const at = formatInstant(last.at)
+    const { at } = last
     use.set(rental.id, {
       simulated: false,
       gpus: last.gpus.map((gpu) => gpuRecord(machineId, at, gpu)),
@@ -76,7 +76,7 @@ function gpusOf({ machineId, gpuIndexes, measured }: RentedMachine): Latest['gpu
     const gpu = measured?.metrics.gpus.find((one) => one.index === gpuIndex)
     if (gpu === undefined || measured === null) return []
     const { index: _, ...values } = gpu
-    return [{ machineId, gpuIndex, at: formatInstant(measured.at), ...values }]
+    return [{ machineId, gpuIndex, at: measured.at, ...values }]
   })
 }
 
@@ -88,7 +88,7 @@ function machineOf(rental: Rental, { machineId, workloadId, measured }: RentedMa
   return [
     {
       machineId,
-      at: formatInstant(measured.at),
+      at: measured.at,
       cpuPercent,
       memoryUsedMib,
       memoryTotalMib,
@@ -104,9 +104,8 @@ function machineOf(rental: Rental, { machineId, workloadId, measured }: RentedMa
 function simulatedUse(app: App, rental: Rental): RentalUse | undefined {
   const simulate = simulationOf(app, rental)
   if (simulate === undefined || rental.status !== 'Running') return undefined
-  const now = simulatedNow(app.clock.now())
-  const at = formatInstant(now)
-  const nodes = rental.spec.nodes.map(({ machineId }, node) => ({ machineId, values: simulate(node, now) }))
+  const at = simulatedNow(app.clock.now())
+  const nodes = rental.spec.nodes.map(({ machineId }, node) => ({ machineId, values: simulate(node, at) }))
   return {
     simulated: true,
     gpus: nodes.flatMap(({ machineId, values }) => values.gpus.map((gpu) => gpuRecord(machineId, at, gpu))),
@@ -114,7 +113,12 @@ function simulatedUse(app: App, rental: Rental): RentalUse | undefined {
   }
 }
 
-function machineRecord(rental: Rental, machineId: string, at: string, { machine }: Values): Latest['machines'][number] {
+function machineRecord(
+  rental: Rental,
+  machineId: string,
+  at: Instant,
+  { machine }: Values,
+): Latest['machines'][number] {
   const { ramGb, storageGb } = rental.spec.resources
   return {
     machineId,
@@ -128,7 +132,7 @@ function machineRecord(rental: Rental, machineId: string, at: string, { machine 
   }
 }
 
-function gpuRecord(machineId: string, at: string, { index, values }: Values['gpus'][number]): Latest['gpus'][number] {
+function gpuRecord(machineId: string, at: Instant, { index, values }: Values['gpus'][number]): Latest['gpus'][number] {
   const of = (name: (typeof gpuMetricNames)[number]): number | null => values[gpuMetricNames.indexOf(name)] ?? null
   return {
     machineId,

@@ -1,13 +1,14 @@
 /** Rentals as the API shows them. */
-import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
-import { formatUsd, nanoUsdOf, usdToNumber, zeroUsd, type NanoUsd } from '../../base/money.ts'
+import { nanoUsdOf, zeroUsd, type NanoUsd } from '../../base/money.ts'
 import { REBOOTING } from '../../contract/agent.ts'
+import type { Api } from '../../contract/api.ts'
+import type { ResponseOf } from '../../contract/endpoint.ts'
 import type { EventRecord } from '../../contract/event.ts'
 import type { PortRecord } from '../../contract/port.ts'
 import { providerData, type ProviderData, type ProviderId } from '../../contract/provider-data.ts'
 import type { Region } from '../../contract/region.ts'
-import type { RentalRecord, RentalState, RentalType } from '../../contract/rental.ts'
+import type { RentalState, RentalType } from '../../contract/rental.ts'
 import type { Simulation } from '../../contract/shared.ts'
 import { idleRule } from '../../contract/workload.ts'
 import type { App } from '../../app/app.ts'
@@ -26,16 +27,16 @@ import type { AttachedVolume, Volume } from '../../store/volume/volume.ts'
 import { shareOf } from '../../app/rental/rental-power.ts'
 import { cpuOnlyFields, stateFields, stoppedCost } from './rental-state.ts'
 
-export function rentalRecord(app: App, rental: Rental): RentalRecord {
+export function rentalRecord(app: App, rental: Rental): ResponseOf<Api['createBareMetalRental']> {
   return {
     id: rental.id,
-    createdAt: formatInstant(rental.created_at),
-    updatedAt: formatInstantOrNull(rental.updated_at),
-    deletedAt: formatInstantOrNull(rental.terminated_at),
+    createdAt: rental.created_at,
+    updatedAt: rental.updated_at,
+    deletedAt: rental.terminated_at,
     userId: rental.person_id,
     orgId: rental.account_id,
-    startedAt: formatInstantOrNull(rental.started_at),
-    terminatedAt: formatInstantOrNull(rental.terminated_at),
+    startedAt: rental.started_at,
+    terminatedAt: rental.terminated_at,
     // The tag at the engine; the engine's own id is in providerData.
     externalId: rentalTag(app, rental),
     rentalId: rental.id,
@@ -93,7 +94,7 @@ function attachedStorage(
       return [
         {
           id: volume.id,
-          cost_per_hour: usdToNumber(volume.cost_nano_per_hour),
+          cost_per_hour: volume.cost_nano_per_hour,
           size_in_gb: volume.size_gb,
           label: volume.label,
           vip: volume.vip ?? '',
@@ -145,9 +146,9 @@ export function activeRental<Type extends RentalType>(app: App, rental: Rental, 
 }
 
 function termRecord(term: Term) {
-  const fields = { effectiveAt: formatInstant(term.effectiveAt), costPerHour: usdToNumber(term.costPerHour) }
+  const fields = { effectiveAt: term.effectiveAt, costPerHour: term.costPerHour }
   if (term.termType === 'reserved' && term.reservation !== null) {
-    const endsAt = formatInstant(term.reservation.endsAt)
+    const { endsAt } = term.reservation
     return {
       ...fields,
       termType: 'reserved' as const,
@@ -155,7 +156,7 @@ function termRecord(term: Term) {
       reservationEndsAt: endsAt,
       termPeriodDays: term.reservation.periodDays,
       discountPercentage: term.reservation.discountPercentage,
-      originalCostPerHour: usdToNumber(term.reservation.originalCostPerHour),
+      originalCostPerHour: term.reservation.originalCostPerHour,
     }
   }
   return {
@@ -200,43 +201,43 @@ export function commitmentOnWire(commitment: NonNullable<DetailFacts['commitment
   const { total, charged, rerated, endsAt, rates, closedAt, endNow } = commitment
   const held = closedAt === null ? nanoUsdOf(total - charged) : zeroUsd
   return {
-    totalUsd: formatUsd(total),
-    chargedUsd: formatUsd(charged),
-    heldUsd: formatUsd(held),
-    endsAt: formatInstant(endsAt),
+    totalUsd: total,
+    chargedUsd: charged,
+    heldUsd: held,
+    endsAt,
     earlyEndRates: earlyEndRatesOnWire(rates),
-    earlyEndChargeUsd: formatUsd(rerated),
+    earlyEndChargeUsd: rerated,
     endNow:
       endNow === null
         ? null
         : {
-            costUsd: formatUsd(endNow.cost),
-            extraUsd: formatUsd(endNow.extra),
-            returnedUsd: formatUsd(endNow.returned),
+            costUsd: endNow.cost,
+            extraUsd: endNow.extra,
+            returnedUsd: endNow.returned,
           },
   }
 }
 
 export function earlyEndRatesOnWire(rates: readonly EarlyEndRate[]) {
-  return rates.map(({ days, perHour }) => ({ completedDays: days, costPerHourUsd: formatUsd(perHour) }))
+  return rates.map(({ days, perHour }) => ({ completedDays: days, costPerHourUsd: perHour }))
 }
 
 /** The detail fields of any kind of rental. */
 export function detailFields(app: App, rental: Rental, term: Term, facts: DetailFacts) {
   return {
     statusReason: rental.status_reason,
-    statusSince: formatInstant(rental.status_since),
-    stuckSince: formatInstantOrNull(rental.stuck_at),
-    terminateRequestedAt: formatInstantOrNull(rental.terminate_requested_at),
-    autoTerminateAt: formatInstantOrNull(rental.auto_terminate_at),
-    startRequestedAt: formatInstantOrNull(rental.start_requested_at),
+    statusSince: rental.status_since,
+    stuckSince: rental.stuck_at,
+    terminateRequestedAt: rental.terminate_requested_at,
+    autoTerminateAt: rental.auto_terminate_at,
+    startRequestedAt: rental.start_requested_at,
     ...cpuOnlyFields(app, rental, term),
     stoppedCostPerHourUsd: stoppedCost(app, rental, term),
-    spendingLimitUsd: rental.spending_limit_nano === null ? null : formatUsd(rental.spending_limit_nano),
-    stopAt: formatInstantOrNull(rental.stop_at),
+    spendingLimitUsd: rental.spending_limit_nano,
+    stopAt: rental.stop_at,
     idle: rental.idle === null ? null : withDefaults(idleRule, rental.idle),
     workload: { ...emptyWorkload, ...rental.spec.workload },
-    costSoFarUsd: formatUsd(facts.costSoFar),
+    costSoFarUsd: facts.costSoFar,
     statusMessage: statusMessage(rental, facts.doing, facts.events),
     portMappings: portMappings(rental, facts.publicPorts),
     ...portFields(rental, facts),

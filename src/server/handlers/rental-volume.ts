@@ -1,5 +1,4 @@
 /** Volumes of one rental, larger volumes and copies, over HTTP. */
-import { formatUsd } from '../../base/money.ts'
 import { MAX_INT32 } from '../../base/limits.ts'
 import { fail, ok, type Result } from '../../contract/result.ts'
 import type { Actor, App } from '../../app/app.ts'
@@ -58,7 +57,7 @@ export const rentalVolumeHandlers = {
       storageVolumeId: id,
       sizeInGb,
       growingToGb: body.sizeInGb,
-      costPerHourUsd: formatUsd(newCost ?? cost),
+      costPerHourUsd: newCost ?? cost,
     })
   },
 

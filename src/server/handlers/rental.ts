@@ -1,9 +1,9 @@
 /** v2 rentals over HTTP. */
 import { limits } from '../../base/limits.ts'
 import { ok, type Result } from '../../contract/result.ts'
+import type { OperationId } from '../../contract/api.ts'
 import type { Actor, App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { readGuardChange } from '../../app/order/guard.ts'
 import { orderBareMetal, orderVirtualMachine } from '../../app/order/order.ts'
 import { changeOwnRental, ownRental, terminateOwnRental } from '../../app/rental/own-rental.ts'
 import { requestReservation } from '../../app/order/reservation.ts'
@@ -52,9 +52,8 @@ export const rentalHandlers = {
   },
 
   changeRental: async (app, { actor, params, body }) => {
-    const guards = readGuardChange(body)
-    if (!guards.ok) return guards
-    const change = { label: body.label, convertOnExpiry: body.convertToOnDemandOnExpiry, ...guards.value }
+    const { convertToOnDemandOnExpiry: convertOnExpiry, spendingLimitUsd: spendingLimit, ...others } = body
+    const change = { ...others, convertOnExpiry, spendingLimit }
     const changed = await transact(app.database, (tx) => changeOwnRental(app, tx, actor, params.id, change))
     return changed.ok ? ok(await readDetail(app, changed.value)) : changed
   },
@@ -67,7 +66,7 @@ export const rentalHandlers = {
   },
 } satisfies Partial<Handlers>
 
-function once(request: { operation: string; body: unknown; idempotencyKey: string | undefined }) {
+function once(request: { operation: OperationId; body: unknown; idempotencyKey: string | undefined }) {
   return { key: request.idempotencyKey, operation: request.operation, request: request.body }
 }
 

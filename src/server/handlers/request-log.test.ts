@@ -6,8 +6,7 @@ import {
   type IdentityTest,
   type TestAccount,
 } from '../../../test/harness/identity.ts'
-import { addMs, formatInstant, type Instant } from '../../base/instant.ts'
-import type { Result } from '../../contract/result.ts'
+import { addMs, type Instant } from '../../base/instant.ts'
 import { api } from '../../contract/api.ts'
 import type { QueryOf } from '../../contract/endpoint.ts'
 import { encodeCursor } from '../http/cursor.ts'
@@ -15,6 +14,7 @@ import { requestLogHandlers as handlers } from './request-log.ts'
 import { writeRequest } from '../../../test/harness/ended-request.ts'
 import { noUnits } from '../../domain/inference.ts'
 import { nanoUsdOf } from '../../base/money.ts'
+import { valueOf } from '../../../test/harness/value.ts'
 
 let fixture: IdentityTest
 let account: TestAccount
@@ -50,12 +50,6 @@ async function log(
     requestBody: seal(more.bodies?.[0]),
     responseBody: seal(more.bodies?.[1]),
   })
-}
-
-function valueOf<T>(result: Result<T>, schema: { parse(value: unknown): unknown }): T {
-  if (!result.ok) throw new Error(result.message)
-  expect(schema.parse(result.value)).toEqual(result.value)
-  return result.value
 }
 
 type Query = QueryOf<typeof api.listInferenceRequests>
@@ -98,7 +92,7 @@ describe('the list', () => {
     expect(requests).toEqual([
       {
         requestId: 'req_4',
-        at: formatInstant(addMs(start, 2_000)),
+        at: addMs(start, 2_000),
         keyId: account.actor.keyId,
         operation: 'chat',
         model: 'owner/model',
@@ -109,7 +103,7 @@ describe('the list', () => {
         inputUnits: 12,
         cachedUnits: 2,
         outputUnits: 30,
-        costUsd: '0.000001500',
+        costUsd: 1500n,
         firstByteMs: 5,
         totalMs: 80,
         traceId: 'a'.repeat(32),
@@ -122,8 +116,8 @@ describe('the list', () => {
     expect(await idsOf({ keyId: 'another-key' })).toEqual(['req_cut'])
     expect(await idsOf({ outcome: 'cut' })).toEqual(['req_cut'])
     expect(await idsOf({ outcome: 'failed' })).toEqual([])
-    expect(await idsOf({ since: formatInstant(addMs(start, 2_000)) })).toEqual(['req_cut', 'req_4', 'req_5'])
-    expect(await idsOf({ since: formatInstant(addMs(start, 2_000)), model: 'owner/model' })).toEqual(['req_4', 'req_5'])
+    expect(await idsOf({ since: addMs(start, 2_000) })).toEqual(['req_cut', 'req_4', 'req_5'])
+    expect(await idsOf({ since: addMs(start, 2_000), model: 'owner/model' })).toEqual(['req_4', 'req_5'])
   })
 
   test('rejects a foreign cursor by its field', async () => {

@@ -1,7 +1,6 @@
 /** The log of inference requests over HTTP. */
 import { listRequests, readRequest, type RequestEntry } from '../../app/serving/request-log.ts'
-import { formatInstant, instantOf, parseInstant } from '../../base/instant.ts'
-import { formatUsd } from '../../base/money.ts'
+import { instantOf } from '../../base/instant.ts'
 import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
@@ -14,13 +13,12 @@ export const requestLogHandlers = {
   listInferenceRequests: async (app, { actor, query }) => {
     const after = query.cursor === undefined ? undefined : decodePlace(query.cursor)
     if (query.cursor !== undefined && after === undefined) return badCursor()
-    const since = query.since === undefined ? undefined : parseInstant(query.since)
     const found = await listRequests(app, actor, {
       filter: {
         ...(query.model === undefined ? {} : { model: query.model }),
         ...(query.keyId === undefined ? {} : { apiKeyId: query.keyId }),
         ...(query.outcome === undefined ? {} : { outcome: query.outcome }),
-        ...(since === undefined ? {} : { since }),
+        ...(query.since === undefined ? {} : { since: query.since }),
       },
       ...(after === undefined ? {} : { after }),
       limit: rowsToAsk(query.limit),
@@ -49,7 +47,7 @@ function decodePlace(cursor: string): RequestPlace | undefined {
 function requestOnWire(entry: RequestEntry): ResponseOf<Api['listInferenceRequests']>['requests'][number] {
   return {
     requestId: entry.requestId,
-    at: formatInstant(entry.at),
+    at: entry.at,
     keyId: entry.apiKeyId,
     operation: entry.operation,
     model: entry.model,
@@ -60,7 +58,7 @@ function requestOnWire(entry: RequestEntry): ResponseOf<Api['listInferenceReques
     inputUnits: Number(entry.inputUnits),
     cachedUnits: Number(entry.cachedUnits),
     outputUnits: Number(entry.outputUnits),
-    costUsd: formatUsd(entry.cost),
+    costUsd: entry.cost,
     firstByteMs: entry.firstByteMs,
     totalMs: entry.totalMs,
     traceId: entry.traceId,

@@ -1,5 +1,4 @@
 /** Secrets and registry logins over HTTP. */
-import { formatInstant } from '../../base/instant.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { ok } from '../../contract/result.ts'
@@ -53,13 +52,13 @@ export const secretHandlers = {
 function secretOnWire(secret: Secret, uses: ReadonlyMap<string, number[]>): ResponseOf<Api['setSecret']> {
   return {
     name: secret.name,
-    createdAt: formatInstant(secret.created_at),
-    updatedAt: formatInstant(secret.updated_at),
+    createdAt: secret.created_at,
+    updatedAt: secret.updated_at,
     rentals: uses.get(secret.name) ?? [],
   }
 }
 
 function loginOnWire(login: RegistryCredential): ResponseOf<Api['addRegistryCredential']> {
   const { id, name, server, username } = login
-  return { id, name, server, username, createdAt: formatInstant(login.created_at) }
+  return { id, name, server, username, createdAt: login.created_at }
 }

@@ -1,7 +1,6 @@
 /** SSH keys over HTTP. */
 import { createOnce } from '../../app/idempotency.ts'
 import { addSshKey, deleteSshKey } from '../../app/account/ssh-key.ts'
-import { formatInstant } from '../../base/instant.ts'
 import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
@@ -29,5 +28,5 @@ export const sshKeyHandlers = {
 
 function sshKeyOnWire(key: SshKey): ResponseOf<Api['addSshKey']> {
   const { id, name, fingerprint } = key
-  return { id, name, publicKey: key.public_key, fingerprint, createdAt: formatInstant(key.created_at) }
+  return { id, name, publicKey: key.public_key, fingerprint, createdAt: key.created_at }
 }

@@ -1,6 +1,5 @@
 /** The statement of an account over HTTP. */
-import { formatInstant, instantOf } from '../../base/instant.ts'
-import { formatUsd } from '../../base/money.ts'
+import { instantOf } from '../../base/instant.ts'
 import { readStatement } from '../../app/money/billing.ts'
 import { nameRentals } from '../../store/rental/rental.ts'
 import type { Handlers } from '../http/handler.ts'
@@ -23,10 +22,10 @@ export const statementHandlers = {
         lines: page.rows.map(({ amount, balanceAfter, ...line }) => ({
           ...line,
           id: line.id.toString(),
-          at: formatInstant(line.at),
+          at: line.at,
           rental: (line.rentalId === null ? undefined : names.get(line.rentalId)) ?? null,
-          amountUsd: formatUsd(amount),
-          balanceAfterUsd: formatUsd(balanceAfter),
+          amountUsd: amount,
+          balanceAfterUsd: balanceAfter,
         })),
         nextCursor: page.nextCursor,
       }

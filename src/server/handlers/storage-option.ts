@@ -1,5 +1,4 @@
 /** Regions and prices of storage over HTTP. */
-import { formatUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import type { storageRegion } from '../../contract/region.ts'
 import { volumeSize } from '../../contract/volume.ts'
@@ -17,7 +16,7 @@ export const storageOptionHandlers = {
       options.map(({ region, enabled, perGbHour, availableGb, engine }) => ({
         region: region as StorageRegion,
         enabled,
-        costPerGbHourUsd: formatUsd(perGbHour),
+        costPerGbHourUsd: perGbHour,
         minSizeInGb: volumeSize.minGb,
         maxSizeInGb: volumeSize.maxGb,
         availableGb,

@@ -1,6 +1,4 @@
 /** Operations for suppliers over HTTP. */
-import { formatInstant, parseInstant } from '../../base/instant.ts'
-import { formatUsd, parseUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import { readEarnings } from '../../app/money/earning.ts'
 import { changeSuppliedMachine } from '../../app/supply/supply.ts'
@@ -19,9 +17,8 @@ export const supplyHandlers = {
     const { db } = app.database
     const now = app.clock.now()
     const supplierId = supplierOf(actor)
-    const joinedAfter = query.joinedAfter === undefined ? undefined : parseInstant(query.joinedAfter)
     const [found, totals] = await Promise.all([
-      listSupply(db, supplierId, { q: query.q, left: query.left, joinedAfter, after, limit: rowsToAsk(query.limit) }),
+      listSupply(db, supplierId, { ...query, after, limit: rowsToAsk(query.limit) }),
       sumSupply(db, supplierId, now),
     ])
     const page = pageOf(found, query.limit, ({ id }) => id)
@@ -49,31 +46,29 @@ export const supplyHandlers = {
   },
 
   changeSuppliedMachine: async (app, { actor, params, body }) => {
-    const price = body.pricePerGpuHourUsd === undefined ? undefined : parseUsd(body.pricePerGpuHourUsd)
-    const changed = await transact(app.database, (tx) =>
-      changeSuppliedMachine(tx, actor, params.id, { price, listed: body.listed }),
-    )
+    const { pricePerGpuHourUsd: price, listed } = body
+    const changed = await transact(app.database, (tx) => changeSuppliedMachine(tx, actor, params.id, { price, listed }))
     return changed.ok ? ok(suppliedMachine(changed.value)) : changed
   },
 
   getEarnings: async (app, { actor, query }) => {
     const earnings = await readEarnings(app, actor, query.days)
     return ok({
-      unpaidUsd: formatUsd(earnings.unpaid),
-      paidOutUsd: formatUsd(earnings.paidOut),
+      unpaidUsd: earnings.unpaid,
+      paidOutUsd: earnings.paidOut,
       platformFeePercentage: earnings.feeBp / 100,
-      machines: earnings.machines.map(({ machineId, earned }) => ({ id: machineId, earnedUsd: formatUsd(earned) })),
+      machines: earnings.machines.map(({ machineId, earned }) => ({ id: machineId, earnedUsd: earned })),
       from: earnings.from,
       to: earnings.to,
-      earnedUsd: formatUsd(earnings.earned),
+      earnedUsd: earnings.earned,
       byDay: earnings.byDay.map(({ day, earned, gpuHoursSold }) => ({
         day,
-        earnedUsd: formatUsd(earned),
+        earnedUsd: earned,
         gpuHoursSold,
       })),
       byMachine: earnings.byMachine.map(({ machineId, earned, ...sale }) => ({
         id: machineId,
-        earnedUsd: formatUsd(earned),
+        earnedUsd: earned,
         ...sale,
         occupancyPercentage: sale.gpuHours ? Math.round((sale.gpuHoursSold / sale.gpuHours) * 10_000) / 100 : null,
       })),
@@ -94,7 +89,7 @@ export function suppliedMachine(machine: Machine) {
     gpusInUse: machine.gpus_claimed,
     gpusSick: [...new Set([...machine.gpus_sick, ...machine.gpus_withdrawn])].sort((a, b) => a - b),
     gpusWithdrawn: machine.gpus_withdrawn,
-    pricePerGpuHourUsd: machine.price_nano_per_gpu_hour === null ? null : formatUsd(machine.price_nano_per_gpu_hour),
-    seenAt: formatInstant(machine.seen_at),
+    pricePerGpuHourUsd: machine.price_nano_per_gpu_hour,
+    seenAt: machine.seen_at,
   }
 }

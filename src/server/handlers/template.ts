@@ -1,5 +1,4 @@
 /** Templates over HTTP, and the order that a rental was made with. */
-import { formatInstant } from '../../base/instant.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { ok } from '../../contract/result.ts'
@@ -57,8 +56,8 @@ function templateOnWire(template: Template, actor: Actor): ResponseOf<Api['getTe
     version,
     owner: owner === null ? 'operator' : owner === actor.accountId ? 'account' : 'other',
     visibility: owner === null ? 'public' : visibility,
-    createdAt: formatInstant(template.created_at),
-    updatedAt: formatInstant(template.updated_at),
+    createdAt: template.created_at,
+    updatedAt: template.updated_at,
     secrets: secretNamesOf(workloadOf(body, null)),
     ...body,
   }

@@ -27,10 +27,9 @@ test('traffic matches the contract', async () => {
     idempotencyKey: undefined,
   })
   if (!found.ok) throw new Error('refused')
-  expect(api.getTraffic.response.parse(found.value)).toEqual(found.value)
   const counted = { requests: 1, failed: 0, inputTokens: 10, outputTokens: 20, costUsd: '0.000000123' }
   const none = { requests: 0, failed: 0, inputTokens: 0, outputTokens: 0, costUsd: '0.000000000' }
-  expect(found.value).toEqual({
+  expect(api.getTraffic.response.encode(found.value)).toEqual({
     from: '2026-01-01T11:59:00.000Z',
     to: '2026-01-01T12:00:00.000Z',
     minutes: [

@@ -1,7 +1,5 @@
 /** Live inference traffic over HTTP, for operators. */
 import { readTraffic } from '../../app/serving/traffic.ts'
-import { formatInstant } from '../../base/instant.ts'
-import { formatUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import type { Traffic, TrafficModel } from '../../store/request/traffic.ts'
 import type { Handlers } from '../http/handler.ts'
@@ -10,9 +8,9 @@ export const trafficHandlers = {
   getTraffic: async (app, { query }) => {
     const { from, to, minutes, models } = await readTraffic(app, query.minutes)
     return ok({
-      from: formatInstant(from),
-      to: formatInstant(to),
-      minutes: minutes.map((one) => ({ at: formatInstant(one.minute), ...trafficOnWire(one) })),
+      from,
+      to,
+      minutes: minutes.map((one) => ({ at: one.minute, ...trafficOnWire(one) })),
       models: models.map((one) => ({
         model: one.model,
         ...trafficOnWire(one),
@@ -29,7 +27,7 @@ function trafficOnWire({ requests, failed, inputTokens, outputTokens, cost }: Tr
     failed,
     inputTokens: Number(inputTokens),
     outputTokens: Number(outputTokens),
-    costUsd: formatUsd(cost),
+    costUsd: cost,
   }
 }
 

@@ -1,7 +1,5 @@
 /** v2 storage volumes over HTTP. */
-import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
-import { usdToNumber } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import type { App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
@@ -94,17 +92,17 @@ function volumeRecord(
   const engine = app.drivers.get(volume.driver)?.volumes
   return {
     id: volume.id,
-    createdAt: formatInstant(volume.created_at),
-    updatedAt: formatInstantOrNull(volume.updated_at),
-    deletedAt: formatInstantOrNull(volume.terminated_at),
+    createdAt: volume.created_at,
+    updatedAt: volume.updated_at,
+    deletedAt: volume.terminated_at,
     userId: volume.person_id,
     orgId: volume.account_id,
-    startedAt: formatInstantOrNull(volume.started_at),
-    terminatedAt: formatInstantOrNull(volume.terminated_at),
+    startedAt: volume.started_at,
+    terminatedAt: volume.terminated_at,
     externalId: tagOf(app.installationId, 'volume', volume),
     sizeGb: volume.size_gb,
     label: volume.label,
-    costPerHour: usdToNumber(volume.cost_nano_per_hour),
+    costPerHour: volume.cost_nano_per_hour,
     region: volume.region as StorageRegion,
     storageVolumeId: volume.id,
     meta: volume.state_reason === null ? {} : { termination_reason: volume.state_reason },

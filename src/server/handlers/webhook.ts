@@ -11,7 +11,7 @@ import {
   rotateWebhookSecret,
   testWebhook,
 } from '../../app/account/webhook.ts'
-import { formatInstant, formatInstantOrNull, instantOf, type Instant } from '../../base/instant.ts'
+import { instantOf, type Instant } from '../../base/instant.ts'
 import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
@@ -83,8 +83,8 @@ function webhookOnWire(webhook: Webhook): ResponseOf<Api['changeWebhook']> {
     eventTypes: webhook.event_types,
     enabled: webhook.enabled,
     disabledReason: webhook.disabled_reason,
-    createdAt: formatInstant(webhook.created_at),
-    updatedAt: formatInstantOrNull(webhook.updated_at),
+    createdAt: webhook.created_at,
+    updatedAt: webhook.updated_at,
   }
 }
 
@@ -95,11 +95,11 @@ function deliveryOnWire(delivery: DeliveryOfEvent): ResponseOf<Api['redeliver']>
     eventType: delivery.event_type,
     state: delivery.state,
     attempts: delivery.attempts,
-    nextAttemptAt: delivery.state === 'pending' ? formatInstant(delivery.due_at) : null,
+    nextAttemptAt: delivery.state === 'pending' ? delivery.due_at : null,
     lastStatus: delivery.last_status,
     lastError: delivery.last_error,
-    lastAttemptAt: formatInstantOrNull(delivery.last_at),
-    createdAt: formatInstant(delivery.created_at),
+    lastAttemptAt: delivery.last_at,
+    createdAt: delivery.created_at,
   }
 }
 

@@ -10,6 +10,7 @@ import type { AnswerKind, Endpoint, ParamsOf, QueryOf } from '../../contract/end
 import { countRefusal, inferenceCaller, mayStillCall, type AccessOptions, type Admitted } from './access.ts'
 import { answerInference } from '../inference/answer-inference.ts'
 import { credentialsOf } from './credentials.ts'
+import { writerOf } from '../../contract/wire.ts'
 import type { ErrorPage } from '../../contract/error-form.ts'
 import { failurePage } from './error-page.ts'
 import { resumeAfter, type EventStreamOptions, type EventStreams } from '../events/event-stream.ts'
@@ -44,7 +45,9 @@ export const answers: { readonly [Kind in AnswerKind]: Answer } = {
     const { operation, endpoint, request, reply } = call
     const result = await runHandler(options, call)
     if (!result.ok) return sendFailure(options, call, result)
-    return sendJson(request, reply, { value: result.value, mayCompress: isCompressible(operation, endpoint) })
+    const { value } = result
+    const mayCompress = isCompressible(operation, endpoint)
+    return sendJson(request, reply, { value, write: writerOf(operation), mayCompress })
   },
 
   html: async (options, call) => {
@@ -141,7 +144,9 @@ async function runHandler(options: AnswerOptions, call: Call): Promise<Result<un
   } as HandlerRequest<OperationId>)
   if (result.ok && options.checkResponses) {
     const { value } = result
-    endpoint.response.parse(value instanceof WrittenJson ? JSON.parse(value.bytes.toString()) : value)
+    endpoint.response.parse(
+      value instanceof WrittenJson ? JSON.parse(value.bytes.toString()) : writerOf(operation)(value),
+    )
   }
   return result
 }

@@ -7,6 +7,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { limits } from '../../base/limits.ts'
 import type { OperationId } from '../../contract/api.ts'
 import type { Endpoint } from '../../contract/endpoint.ts'
+import type { Convert } from '../../contract/wire.ts'
 import { chooseEncoding, compress } from './encoding.ts'
 
 /** Low, since each answer is compressed anew. */
@@ -60,24 +61,31 @@ export function writtenJson<T>(bytes: Buffer): T {
   return new WrittenJson(bytes) as unknown as T
 }
 
-function render(value: unknown): Rendered {
+function render(value: unknown, write: Convert): Rendered {
   if (value instanceof WrittenJson) return { bytes: value.bytes, compressed: new Map() }
   const isShared = typeof value === 'object' && value !== null && rendered.has(value)
   const known = isShared ? rendered.get(value) : undefined
   if (known !== undefined && known !== null) return known
-  const made = { bytes: Buffer.from(JSON.stringify(value)), compressed: new Map<string, Buffer>() }
-  if (isShared) rendered.set(value, made)
-  return made
+  const fresh = { bytes: Buffer.from(JSON.stringify(write(value))), compressed: new Map<string, Buffer>() }
+  if (isShared) rendered.set(value, fresh)
+  return fresh
 }
 
-/** `mayCompress`: the answer is safe to compress (`isCompressible`). */
+interface JsonAnswer {
+  readonly value: unknown
+  /** Encodes the values of an operation's answer. Absent: the value is the JSON. */
+  readonly write?: Convert
+  /** The answer is safe to compress (`isCompressible`). */
+  readonly mayCompress: boolean
+}
+
 export async function sendJson(
   request: FastifyRequest,
   reply: FastifyReply,
-  { value, mayCompress }: { readonly value: unknown; readonly mayCompress: boolean },
+  { value, write = (json) => json, mayCompress }: JsonAnswer,
 ): Promise<FastifyReply> {
   reply.type('application/json; charset=utf-8')
-  const { bytes, compressed: kept } = render(value)
+  const { bytes, compressed: kept } = render(value, write)
   if (!mayCompress) return reply.send(bytes)
   reply.header('Vary', 'Accept-Encoding')
   const encoding = chooseEncoding(request.headers['accept-encoding'])
