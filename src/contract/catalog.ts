@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
 import { modelKind } from './model.ts'
 import { recipeName } from './recipe.ts'
+import { usdAmount } from './shared.ts'
 
 const MAX_ENTRIES = 1_000
 const MAX_ARGS = 50
@@ -116,7 +117,7 @@ const catalogEntry = z
         gpuModel: z.string(),
         gpuCount: z.int(),
         region: z.string(),
-        costPerHourUsd: z.string(),
+        costPerHourUsd: usdAmount,
       })
       .nullable()
       .describe('The cheapest machines that fit and are free now. null: there are none'),

@@ -1,6 +1,5 @@
 /** The model catalog over HTTP. */
 import { catalogOf, listCatalogFits } from '../../app/serving/catalog.ts'
-import { formatUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import type { Handlers } from '../http/handler.ts'
 
@@ -30,7 +29,7 @@ export const catalogHandlers = {
               gpuModel: fit.value.gpus.gpuModel,
               gpuCount: fit.value.gpus.gpuCount,
               region: fit.value.gpus.region,
-              costPerHourUsd: formatUsd(fit.value.gpus.costPerHour),
+              costPerHourUsd: fit.value.gpus.costPerHour,
             }
           : null,
         whyNot: fit.ok ? null : fit.message,

@@ -35,7 +35,7 @@ export function renderInvoice(invoice: InvoiceRecord): string {
 <section class="sum">
   <div><span>Opening balance</span><b>${money(invoice.openingBalanceUsd)}</b></div>
   <div><span>Payments and credits</span><b>${money(invoice.paymentsUsd)}</b></div>
-  <div><span>Charges</span><b>${money(nanoUsdOf(-invoice.chargesUsd))}</b></div>
+  <div><span>Charges</span><b>${money(nanoUsdOf(0n - invoice.chargesUsd))}</b></div>
   <div class="closing"><span>${open ? 'Balance so far' : 'Closing balance'}</span><b>${money(invoice.closingBalanceUsd)}</b></div>
 </section>
 <h2>Charges</h2>
