@@ -1,7 +1,6 @@
 /** A label with a tone. The label carries the meaning; the colour only helps. */
 import type { ReactNode } from 'react'
-import type { RentalState } from '../../src/contract/rental.ts'
-import { rentalTones } from '../../src/view/rental.ts'
+import { rentalStateTable, type RentalState } from '../../src/contract/rental-state.ts'
 import type { Tone } from '../../src/view/tone.ts'
 import { cx } from './class.ts'
 
@@ -28,5 +27,5 @@ export function Badge({ tone = 'plain', children }: { tone?: Tone; children: Rea
 }
 
 export function RentalBadge({ status }: { status: RentalState }) {
-  return <Badge tone={rentalTones[status]}>{status}</Badge>
+  return <Badge tone={rentalStateTable[status].tone}>{status}</Badge>
 }

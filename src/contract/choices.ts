@@ -37,18 +37,6 @@ export const bareMetalOnlyRegions = [
 
 export const regions = [...virtualMachineRegions, ...bareMetalOnlyRegions, 'private-cloud'] as const
 
-/** Every state of a rental. The interface's `status` has no words for the three in which a rental is stopped or between. */
-export const rentalStates = [
-  'Failed',
-  'Pending',
-  'Running',
-  'Starting',
-  'Stopped',
-  'Stopping',
-  'Terminating',
-  'Terminated',
-  'Unknown',
-] as const
 export const rentalTypes = ['virtual-machine', 'bare-metal'] as const
 
 export const gpuTypes = ['h100', 'h200', 'b200'] as const

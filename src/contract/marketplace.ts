@@ -1,5 +1,6 @@
 /** Marketplace machines and instances: v1, except for reading and changing one instance, which v1 does not have. */
 import { z } from 'zod'
+import { instanceStatuses } from './rental-state.ts'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { changeFields, detailFields, rentalStatus, stateFields } from './rental.ts'
@@ -69,17 +70,7 @@ const marketplaceFilters = z
   .meta({ id: 'MarketplaceFilters' })
 export type MarketplaceFilters = z.output<typeof marketplaceFilters>
 
-export const instanceStatus = z.enum([
-  'creating',
-  'starting',
-  'online',
-  'stopping',
-  'stopped',
-  'terminated',
-  'failed',
-  'unknown',
-])
-export type InstanceStatus = z.infer<typeof instanceStatus>
+export const instanceStatus = z.enum(instanceStatuses)
 
 const marketplaceInstance = z
   .object({

@@ -40,21 +40,19 @@ import {
   usdNumber,
   volumeLabel,
 } from './shared.ts'
-import { rentalStates, rentalTypes } from './choices.ts'
+import { rentalTypes } from './choices.ts'
 import { cpuOnlyFields } from './cpu-only.ts'
+import { describeStates, rentalActions, rentalStates, rentalStatuses } from './rental-state.ts'
 
-export const rentalStatus = z.enum(['Failed', 'Pending', 'Running', 'Terminating', 'Terminated', 'Unknown'])
-export type RentalStatus = z.infer<typeof rentalStatus>
+export const rentalStatus = z.enum(rentalStatuses)
 
-export const rentalState = z.enum(rentalStates)
-export type RentalState = z.infer<typeof rentalState>
-const rentalAction = z.enum(['stop', 'start', 'reboot', 'terminate'])
-export type RentalAction = z.infer<typeof rentalAction>
+/** The given `status` has no words for some of them, and shows the nearest. */
+export const rentalState = z.enum(rentalStates).meta({ id: 'RentalState', description: describeStates() })
 
 /** In every answer about a rental that has room for it. */
 export const stateFields = {
-  state: rentalState.describe('State of the rental; `status` has no values for Stopping, Stopped and Starting'),
-  actions: z.array(rentalAction).describe('Operations that are possible in this state'),
+  state: rentalState,
+  actions: z.array(z.enum(rentalActions)).describe('Operations that are possible in this state'),
 }
 
 export const rentalType = z.enum(rentalTypes)

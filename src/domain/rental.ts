@@ -1,79 +1,60 @@
-/**
- * The life cycle of a rental. The table of moves is the only definition of which state can follow which: SQL updates,
- * the reconcilers, the API and the console all use it.
- */
-import { HOUR_MS, MINUTE_MS, type Instant } from '../base/instant.ts'
-import type { InstanceStatus } from '../contract/marketplace.ts'
-import type { RentalAction, RentalState, RentalStatus } from '../contract/rental.ts'
+/** What follows from the state of a rental (contract/rental-state.ts), and what is asked of engines. */
+import { HOUR_MS, type Instant } from '../base/instant.ts'
 import type { RentalOutcome } from '../contract/rental-outcome.ts'
+import {
+  rentalStateTable,
+  statesWhere,
+  type InstanceStatus,
+  type RentalAction,
+  type RentalState,
+  type RentalStatus,
+} from '../contract/rental-state.ts'
 import type { WorkloadSpec } from './workload.ts'
 import type { GpuFormFactor, GpuType, NetworkType } from '../contract/shared.ts'
 
 export type RentalKind = 'virtual-machine' | 'bare-metal' | 'container'
 
-/**
- * For each state, the possible next states. A failed rental loses its disk, so none in which a disk is kept becomes
- * Failed, whatever an engine shows: a start that does not succeed leads back through Stopping, and only its customer or
- * an empty balance ends a stopped one. Stopped → Stopping: the engine runs it although it should not.
- */
-export const rentalMoves = {
-  Pending: ['Running', 'Failed', 'Terminating'],
-  Running: ['Unknown', 'Stopping', 'Failed', 'Terminating'],
-  Unknown: ['Running', 'Stopping', 'Failed', 'Terminating'],
-  Stopping: ['Stopped', 'Terminating'],
-  Stopped: ['Starting', 'Stopping', 'Terminating'],
-  Starting: ['Running', 'Stopping', 'Terminating'],
-  Failed: ['Terminating'],
-  Terminating: ['Terminated'],
-  Terminated: [],
-} as const satisfies Record<RentalState, readonly RentalState[]>
-
 export function mayMove(from: RentalState, to: RentalState): boolean {
-  const next: readonly RentalState[] = rentalMoves[from]
-  return next.includes(to)
+  return rentalStateTable[from].next.includes(to)
 }
 
 /** For `update … where status = any($from)`. */
 export function statesBefore(to: RentalState): RentalState[] {
-  return (Object.keys(rentalMoves) as RentalState[]).filter((from) => mayMove(from, to))
+  return statesWhere(({ next }) => next.includes(to))
 }
 
-/**
- * Time limits of states. An engine can allow longer starts (`Driver.startLimitMs`). `fail`: it becomes Failed. `stop`: it goes back to Stopped. `flag`: it is shown as stuck until
- * it changes by itself.
- */
-export const stateLimits = {
-  Pending: { ms: 30 * MINUTE_MS, past: 'fail', reason: 'start_timed_out' },
-  Unknown: { ms: HOUR_MS, past: 'fail', reason: 'machine_lost' },
-  Starting: { ms: 30 * MINUTE_MS, past: 'stop', reason: 'start_timed_out' },
-  Stopping: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'stop_stuck' },
-  Failed: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'teardown_stuck' },
-  Terminating: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'teardown_stuck' },
-} as const satisfies Partial<Record<RentalState, { ms: number; past: 'fail' | 'stop' | 'flag'; reason: RentalOutcome }>>
-
-/** Instead of the limit of Starting, while its disk is copied to another machine. */
+/** Replaces the limit of Starting while the disk of a rental is copied to another machine. */
 export const moveLimitMs = 6 * HOUR_MS
 
-/** States in which a rental can be changed and ended. All but Stopped count against the account's quota of GPUs. */
-export const livingStates = [
-  'Pending',
-  'Running',
-  'Unknown',
-  'Stopping',
-  'Stopped',
-  'Starting',
-] as const satisfies readonly RentalState[]
-
+/** Whether a rental can be changed and ended. */
 export function isLiving(status: RentalState): boolean {
-  return (livingStates as readonly RentalState[]).includes(status)
+  return rentalStateTable[status].goal !== 'gone'
 }
 
-/**
- * States in which the disk is kept, and paid for apart from the machine. While its engine does not show the disk,
- * `missing_since` is set, and nothing is charged after `seen_at`.
- */
+/** Whether a rental runs, or will without a further request. */
+export function isMeantToRun(status: RentalState): boolean {
+  return rentalStateTable[status].goal === 'on'
+}
+
+/** Whether the engine was asked to bring the machine up, for the first time or again. */
+export function isComingUp(status: RentalState): boolean {
+  const { goal, engineCall } = rentalStateTable[status]
+  return goal === 'on' && engineCall !== null
+}
+
+export function isReachable(status: RentalState): boolean {
+  return rentalStateTable[status].reachable
+}
+
+/** While its engine does not show the disk, `missing_since` is set, and nothing is charged after `seen_at`. */
 export function keepsDisk(status: RentalState): boolean {
-  return status === 'Stopping' || status === 'Stopped' || status === 'Starting'
+  return rentalStateTable[status].keepsDisk
+}
+
+/** Whether its engine does not show it now, so that it is not charged past `seen_at`. Without a status it is a volume. */
+export function isUnseen(row: { status: RentalState | null; missing_since: Instant | null }): boolean {
+  if (row.status === null) return false
+  return rentalStateTable[row.status].billing === 'paused' || (keepsDisk(row.status) && row.missing_since !== null)
 }
 
 /**
@@ -90,43 +71,19 @@ export interface Powers {
 
 /** The operations that the state and the engine allow. */
 export function actionsOf(status: RentalState, powers: Powers): RentalAction[] {
-  const may: Record<RentalAction, boolean> = {
-    stop: powers.stop && (status === 'Running' || status === 'Starting'),
-    start: powers.stop && status === 'Stopped',
-    reboot: powers.reboot && status === 'Running',
-    terminate: isLiving(status) || status === 'Failed',
-  }
-  return (Object.keys(may) as RentalAction[]).filter((action) => may[action])
+  const can: Record<RentalAction, boolean> = { ...powers, start: powers.stop, terminate: true }
+  return rentalStateTable[status].actions.filter((action) => can[action])
 }
 
 /** The state in the words of the interface. */
 export function wireStatus(status: RentalState): RentalStatus {
-  if (status === 'Starting' || status === 'Stopped') return 'Pending'
-  return status === 'Stopping' ? 'Running' : status
+  return rentalStateTable[status].status
 }
 
-/** The marketplace status of a state: `creating` before the request to the engine, `starting` after it. */
+/** The state in the words of the marketplace. */
 export function instanceStatus(status: RentalState, createRequestedAt: Instant | null): InstanceStatus {
-  switch (status) {
-    case 'Pending':
-      return createRequestedAt === null ? 'creating' : 'starting'
-    case 'Starting':
-      return 'starting'
-    case 'Stopping':
-      return 'stopping'
-    case 'Stopped':
-      return 'stopped'
-    case 'Running':
-      return 'online'
-    case 'Unknown':
-      return 'unknown'
-    case 'Failed':
-      return 'failed'
-    case 'Terminating':
-      return 'stopping'
-    case 'Terminated':
-      return 'terminated'
-  }
+  const { engineCall, instanceStatus: word } = rentalStateTable[status]
+  return engineCall === 'create' && createRequestedAt === null ? 'creating' : word
 }
 
 export interface NodeClaim {

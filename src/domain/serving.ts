@@ -7,7 +7,8 @@ import { addMs, HOUR_MS, MINUTE_MS, SECOND_MS, type Instant } from '../base/inst
 import { limits } from '../base/limits.ts'
 import { zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { DeploymentStatus, ReplicaState } from '../contract/managed-deployment.ts'
-import type { RentalState } from '../contract/rental.ts'
+import type { RentalState } from '../contract/rental-state.ts'
+import { isMeantToRun } from './rental.ts'
 import type { ServedAdapter } from './recipe.ts'
 import type { ReplicaProtocol } from './recipe-engine-type.ts'
 
@@ -132,8 +133,7 @@ function lostAction(one: ReplicaFacts, { startMs }: ServingFacts, now: Instant):
   // One that ends right after its first answer would otherwise be replaced without end.
   const isFailure = one.readyAt === null || addMs(one.readyAt, PROVEN_MS) > now
   const end = (why: ReplicaEnd): ServingAction => ({ kind: 'end', replicaId: one.id, why, isFailure })
-  if (status === 'Failed' || status === 'Terminating' || status === 'Terminated') return end('rental_ended')
-  if (status === 'Stopping' || status === 'Stopped') return end('rental_ended')
+  if (!isMeantToRun(status)) return end('rental_ended')
   if (status === 'Unknown' && addMs(since, CONTACT_MS) <= now) return lostContact(one)
   if (one.state === 'starting' && addMs(one.createdAt, startMs) <= now) return end('start_timed_out')
   return undefined

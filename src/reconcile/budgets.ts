@@ -11,6 +11,7 @@ import { readBudgetSpend } from '../app/money/budget-spend.ts'
 import { beginStop, powersOf, readTerm } from '../app/rental/rental-power.ts'
 import { terminateRental } from '../app/rental/rental.ts'
 import { budgetStep, isBlocking, percentSpent } from '../domain/budget.ts'
+import { rentalStateTable } from '../contract/rental-state.ts'
 import { isLiving } from '../domain/rental.ts'
 import { readSnapshot } from '../store/ledger/billing.ts'
 import {
@@ -102,8 +103,8 @@ async function stopOne(app: App, tx: Tx, budget: StoredBudget, id: number): Prom
   const rental = await lockRental(tx, id)
   if (rental === undefined || !isLiving(rental.status)) return
   if (powersOf(app, rental, await readTerm(tx, id)).stop) {
-    const isOn = rental.status === 'Running' || rental.status === 'Starting'
-    if (isOn) await beginStop(app, tx, rental, { reason: 'budget_exceeded' })
+    if (rentalStateTable[rental.status].actions.includes('stop'))
+      await beginStop(app, tx, rental, { reason: 'budget_exceeded' })
     return
   }
   if (budget.action === 'terminate') await terminateRental(tx, rental, 'budget_exceeded', tx.clock.now())

@@ -6,7 +6,8 @@ import { failRental, terminateRental } from '../app/rental/rental.ts'
 import { recordRentalEvent } from '../app/rental/rental-event.ts'
 import { beginStop, powersOf } from '../app/rental/rental-power.ts'
 import { passTermEnd } from '../app/rental/rental-term.ts'
-import { isLiving, moveLimitMs, stateLimits } from '../domain/rental.ts'
+import { rentalStates, rentalStateTable } from '../contract/rental-state.ts'
+import { isLiving, moveLimitMs } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
 import { transact, type Tx } from '../store/platform/database.ts'
 import { deleteIdempotency } from '../store/platform/idempotency.ts'
@@ -46,7 +47,7 @@ async function expireOne(app: App, tx: Tx, id: number): Promise<void> {
   }
   if (termEnd === null || termEnd > now) return stopIfDue(app, tx, rental, term)
   // An Unknown rental may have been stopped since; it is converted when the engine shows it again.
-  if (rental.status === 'Unknown' && rental.convert_on_expiry !== false) return
+  if (rentalStateTable[rental.status].billing === 'paused' && rental.convert_on_expiry !== false) return
   const forced = await passTermEnd(tx, rental, now)
   if (forced !== undefined) await terminateRental(tx, rental, forced.reason, forced.at)
 }
@@ -60,15 +61,17 @@ async function stopIfDue(app: App, tx: Tx, rental: Rental, term: Term): Promise<
   else await updateRental(tx, rental.id, { stop_at: null })
 }
 
-/** Fails, stops or flags rentals whose state lasts too long (`stateLimits`). */
+/** Fails, stops or flags rentals whose state lasts too long (`limit` in the table of states). */
 export function expireStates(app: App): Reconciler {
   return {
     name: 'expire-states',
     everyMs: 15 * SECOND_MS,
     run: async () => {
       const now = app.clock.now()
-      const states = Object.keys(stateLimits) as Array<keyof typeof stateLimits>
-      const since = states.map((state) => [state, addMs(now, -stateLimits[state].ms)] as const)
+      const since = rentalStates.flatMap((state) => {
+        const { limit } = rentalStateTable[state]
+        return limit === null ? [] : [[state, addMs(now, -limit.ms)] as const]
+      })
       const slowStarts = [...app.drivers.values()].flatMap(({ id, startLimitMs }) =>
         startLimitMs === undefined ? [] : [[id, addMs(now, -startLimitMs)] as const],
       )
@@ -76,8 +79,9 @@ export function expireStates(app: App): Reconciler {
       await eachOf(overdue, WIDTH, ({ id, status }) =>
         transact(app.database, async (tx) => {
           const rental = await lockRental(tx, id)
-          if (rental === undefined || rental.status !== status) return
-          const { past, reason } = stateLimits[status]
+          const { limit } = rentalStateTable[status]
+          if (rental === undefined || rental.status !== status || limit === null) return
+          const { past, reason } = limit
           // A lost machine fails for the reason that it was lost for.
           if (past === 'fail') await failRental(tx, rental, rental.status_reason ?? reason)
           else if (past === 'stop') await beginStop(app, tx, rental, { reason, event: 'rental.start_failed' })

@@ -13,7 +13,8 @@ import { failRental, releaseRental, rentalTag, terminateRental } from '../app/re
 import { recordRentalEvent, segmentMemo } from '../app/rental/rental-event.ts'
 import { runningSegmentOf } from '../app/rental/rental-power.ts'
 import { passTermEnd } from '../app/rental/rental-term.ts'
-import { isLiving, keepsDisk, tagPrefix } from '../domain/rental.ts'
+import { rentalStateTable } from '../contract/rental-state.ts'
+import { isLiving, keepsDisk, mayMove, tagPrefix } from '../domain/rental.ts'
 import { hadNoRoom, type Driver, type EngineMachine } from '../drivers/driver.ts'
 import { findAccount } from '../store/account/account.ts'
 import { recordOutcome } from '../store/machine/offer-outcome.ts'
@@ -176,28 +177,17 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
   // The absence of a machine with an engine id counts only after a destroy call.
   const isDestroyCalled = row.external_id === null || row.destroy_asked_at !== null
   const missing = row.missing_since
-  switch (row.status) {
-    case 'Running':
-      return { kind: 'lost', id }
-    case 'Pending':
-      if (!known) return undefined
-      if (missing === null) return { kind: 'missing', id }
-      return addMs(missing, ABSENT_AT_START_MS) <= now ? { kind: 'never_came', id } : undefined
-    case 'Failed':
-    case 'Terminating': {
-      // If it was missing before the destroy call, its absence proves nothing for a while.
-      const absent = missing === null || addMs(later(missing, row.destroy_asked_at ?? missing), ABSENT_AT_END_MS) <= now
-      return (known || visible) && idle && isDestroyCalled && absent && shown.length === 0
-        ? { kind: 'gone', id }
-        : undefined
-    }
-    case 'Unknown':
-    case 'Stopping':
-    case 'Stopped':
-    case 'Starting':
-    case 'Terminated':
-      return undefined
+  if (mayMove(row.status, 'Unknown')) return { kind: 'lost', id }
+  const { engineCall } = rentalStateTable[row.status]
+  if (engineCall === 'create' && known) {
+    if (missing === null) return { kind: 'missing', id }
+    return addMs(missing, ABSENT_AT_START_MS) <= now ? { kind: 'never_came', id } : undefined
   }
+  if (engineCall !== 'destroy') return undefined
+  // If it was missing before the destroy call, its absence proves nothing for a while.
+  const absent = missing === null || addMs(later(missing, row.destroy_asked_at ?? missing), ABSENT_AT_END_MS) <= now
+  const isGone = (known || visible) && idle && isDestroyCalled && absent && shown.length === 0
+  return isGone ? { kind: 'gone', id } : undefined
 }
 
 async function takeStep(
@@ -254,7 +244,7 @@ async function takeStep(
       return
     case 'gone':
       if (rental.status === 'Terminating') await recordUnseenPurchase(tx, driver, rental)
-      if (rental.status === 'Terminating' || rental.status === 'Failed') await releaseRental(tx, rental)
+      if (rentalStateTable[rental.status].engineCall === 'destroy') await releaseRental(tx, rental)
   }
 }
 

@@ -1,8 +1,7 @@
 /** Every value that the API can send has a label. */
 import { describe, expect, test } from 'vitest'
 import { eventTypes, type EventType } from '../contract/event-type.ts'
-import type { RentalState } from '../contract/rental.ts'
-import { rentalMoves } from '../domain/rental.ts'
+import { rentalStates, rentalStateTable } from '../contract/rental-state.ts'
 import { eventDetail, eventSubject, eventTitle, eventTone } from './event.ts'
 import { checkLabel, findingLabel, houseAccountLabel } from './ledger.ts'
 import { nextStatesHint, rentalReasonNextStep, rentalReasonSentence } from './rental.ts'
@@ -42,9 +41,9 @@ describe('events', () => {
 })
 
 describe('rentals', () => {
-  test.each(Object.keys(rentalMoves) as RentalState[])('%s names every state that can follow', (status) => {
+  test.each(rentalStates)('%s names every state that can follow', (status) => {
     const hint = nextStatesHint(status) ?? ''
-    for (const next of rentalMoves[status]) expect(hint).toContain(next)
+    for (const next of rentalStateTable[status].next) expect(hint).toContain(next)
   })
 
   test('a start may take longer than the usual limit, and only a start (issue 31, 8: La-6)', () => {

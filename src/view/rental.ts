@@ -1,13 +1,12 @@
 /** Rentals: labels of kinds and states, and why a rental failed or ended. */
 import { MINUTE_MS } from '../base/instant.ts'
-import type { RentalState } from '../contract/rental.ts'
+import { rentalStateTable, type RentalState } from '../contract/rental-state.ts'
 import { rentalOutcomes, type RentalOutcome } from '../contract/rental-outcome.ts'
 import type { Simulation } from '../contract/shared.ts'
 import type { IdleRule } from '../contract/workload.ts'
-import { rentalMoves, stateLimits, type RentalKind } from '../domain/rental.ts'
+import type { RentalKind } from '../domain/rental.ts'
 import { hourlyPrice } from './money.ts'
 import { count } from './number.ts'
-import type { Tone } from './tone.ts'
 
 export const rentalKindLabels = {
   'virtual-machine': 'Virtual machine',
@@ -45,38 +44,13 @@ export const shortRentalKinds = {
   container: 'container',
 } as const satisfies Record<RentalKind, string>
 
-export const rentalTones = {
-  Pending: 'info',
-  Running: 'good',
-  Unknown: 'warn',
-  Stopping: 'info',
-  Stopped: 'plain',
-  Starting: 'info',
-  Failed: 'bad',
-  Terminating: 'info',
-  Terminated: 'plain',
-} as const satisfies Record<RentalState, Tone>
-
-export const rentalStatusHints = {
-  Pending: 'The order was accepted and the machine is starting. Billing has not started.',
-  Running: 'The machine is running and billed by the millisecond.',
-  Unknown: 'The engine does not report this machine at the moment. Billing is paused.',
-  Stopping: 'The machine is shutting down. Its full price is charged until it is off.',
-  Stopped: 'The machine is off and its GPUs are released. Its disk is kept and charged.',
-  Starting: 'The machine is starting on its disk. Only the disk is charged until it runs.',
-  Failed: 'The machine failed. Billing has stopped.',
-  Terminating: 'Billing has stopped. The engine is shutting the machine down.',
-  Terminated: 'The machine and the data on its disk have been deleted.',
-} as const satisfies Record<RentalState, string>
-
 /** The states that can follow, and the time limit of this one. */
 export function nextStatesHint(status: RentalState): string | undefined {
-  const next: readonly RentalState[] = rentalMoves[status]
+  const { next, limit } = rentalStateTable[status]
   if (next.length === 0) return undefined
   if (status === 'Failed') return 'Next: Terminating, once you terminate it. It stays in the list until then.'
   const names = next.length === 1 ? next[0] : `${next.slice(0, -1).join(', ')} or ${next.at(-1)}`
-  const limit = status in stateLimits ? stateLimits[status as keyof typeof stateLimits] : undefined
-  if (limit === undefined) return `Next: ${names}.`
+  if (limit === null) return `Next: ${names}.`
   const within = `${limit.ms / MINUTE_MS} minutes`
   // Installing a whole server takes longer at some providers (`Driver.startLimitMs`).
   const atLeast = status === 'Pending' ? `${within}, or later at providers that need longer to start a machine` : within

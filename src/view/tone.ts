@@ -1,7 +1,10 @@
-/** Color of a state. The label carries the meaning; the tone only helps the eye. */
-export type Tone = 'good' | 'warn' | 'bad' | 'info' | 'plain'
+/** Colors of states. */
+import { rentalStates, rentalStateTable, type RentalStateRow } from '../contract/rental-state.ts'
 
-/** States mean the same wherever they occur: a failed rental, volume, delivery or request is bad. */
+/** The label carries the meaning; the tone only helps the eye. */
+export type Tone = RentalStateRow['tone']
+
+/** States of other things than rentals. They mean the same wherever they occur: a failed volume or request is bad. */
 const tones: Readonly<Record<string, Tone>> = {
   active: 'good',
   answered: 'good',
@@ -27,5 +30,6 @@ const tones: Readonly<Record<string, Tone>> = {
 }
 
 export function stateTone(state: string): Tone {
-  return tones[state.toLowerCase()] ?? 'plain'
+  const ofRental = rentalStates.find((name) => name === state)
+  return ofRental === undefined ? (tones[state.toLowerCase()] ?? 'plain') : rentalStateTable[ofRental].tone
 }

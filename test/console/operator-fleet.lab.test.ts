@@ -4,7 +4,7 @@ import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { addMs, systemClock, type Clock } from '../../src/base/instant.ts'
 import { hostActions, type HostState } from '../../src/domain/host.ts'
-import { stateLimits } from '../../src/domain/rental.ts'
+import { rentalStateTable } from '../../src/contract/rental-state.ts'
 import { makeSshKeyPair } from '../../src/base/ssh-key-pair.ts'
 import type { ModelServer } from '../sim/model-server.ts'
 import { browserLeftOut, openBrowser, expectDuring, whyNoBrowser, type ConsoleBrowser } from '../lab/browser.ts'
@@ -31,7 +31,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
 
   beforeAll(async () => {
     // Late enough to be flagged as stuck; five minutes later its engine releases it.
-    const clock = lateClock(stateLimits.Terminating.ms)
+    const clock = lateClock(rentalStateTable.Terminating.limit?.ms ?? 0)
     browser = await openBrowser({ clock, env: { BERTH_ENGINES: 'mock,host,private-cloud' } })
     server = browser.server
     const pier = await server.account({ usd: '500' })

@@ -13,7 +13,6 @@ import { rentalState, rentalType, term } from '../../src/contract/rental.ts'
 import { requestOutcome } from '../../src/contract/request-log.ts'
 import { ethernetVariant, gpuFormFactor, gpuType, networkType, simulation } from '../../src/contract/shared.ts'
 import { suppliedMachine } from '../../src/contract/supply.ts'
-import { rentalMoves } from '../../src/domain/rental.ts'
 import { volumeMoves } from '../../src/domain/volume.ts'
 
 const [, report] = fromAgent.options
@@ -39,7 +38,7 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'rental.gpu_type': [gpuType.options],
   'rental.network_type': [networkType.options],
   'replica.state': [replicaState.options],
-  'rental.status': [rentalState.options, Object.keys(rentalMoves)],
+  'rental.status': [rentalState.options],
   'term.term_type': [term.options.map((option) => option.shape.termType.value)],
   'volume.state': [Object.keys(volumeMoves), volumeState.options],
   'ledger_day.service': [costService.options],

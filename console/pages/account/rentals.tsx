@@ -1,6 +1,7 @@
 /** Current and past rentals of an account, newest first. */
 import type { Reply } from '../../../src/client/client.ts'
-import { rentalKindLabels, rentalTones } from '../../../src/view/rental.ts'
+import { rentalStateTable } from '../../../src/contract/rental-state.ts'
+import { rentalKindLabels } from '../../../src/view/rental.ts'
 import { actionColumn, badgeColumn, numberColumn, textColumn, timeColumn, type Columns } from '../../list/column.tsx'
 import { PagedTable } from '../../list/table.tsx'
 import { Section } from '../../ui/card.tsx'
@@ -45,6 +46,6 @@ const columns: Columns<Rental> = [
   textColumn('Kind', ({ kind }) => rentalKindLabels[kind], { wideOnly: true }),
   textColumn('Region', 'region', { wideOnly: true }),
   numberColumn('GPUs', 'gpuCount'),
-  badgeColumn('Status', ({ status }) => [status, rentalTones[status]]),
+  badgeColumn('Status', ({ status }) => [status, rentalStateTable[status].tone]),
   timeColumn('Since', 'statusSince', { wideOnly: true }),
 ]

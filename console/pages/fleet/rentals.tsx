@@ -1,8 +1,8 @@
 /** Rentals of all accounts. Stuck rentals come first, with the next step. */
 import { getRouteApi } from '@tanstack/react-router'
-import { rentalState } from '../../../src/contract/rental.ts'
+import { rentalStates, rentalStateTable } from '../../../src/contract/rental-state.ts'
 import { count } from '../../../src/view/number.ts'
-import { rentalKindLabels, rentalTones } from '../../../src/view/rental.ts'
+import { rentalKindLabels } from '../../../src/view/rental.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { useCall } from '../../api/query.ts'
 import { accountColumn, agoColumn, badgeColumn, numberColumn, textColumn, type Columns } from '../../list/column.tsx'
@@ -29,7 +29,7 @@ export function FleetRentals() {
       <StuckRentals />
       <FilterBar
         label="Rentals"
-        fields={[{ name: 'rental', label: 'State', choices: choicesOf(rentalState.options) }]}
+        fields={[{ name: 'rental', label: 'State', choices: choicesOf(rentalStates) }]}
         search={search}
         onChange={change}
       >
@@ -67,7 +67,7 @@ function StuckRentals() {
 const stuckColumns: Columns<AnyRental> = [
   textColumn('Rental', ({ id, name }) => <NumberedName noun="Rental" id={id} name={name} />),
   accountColumn(),
-  badgeColumn('State', ({ status }) => [status, rentalTones[status]]),
+  badgeColumn('State', ({ status }) => [status, rentalStateTable[status].tone]),
   agoColumn('Stuck since', 'stuckSince'),
   textColumn('Next step', (rental) => <NextStep rental={rental} />),
 ]
@@ -102,7 +102,7 @@ const columns: Columns<AnyRental> = [
   numberColumn('GPUs', 'gpuCount', { width: '4rem' }),
   textColumn('Region', 'region'),
   textColumn('Engine', 'driver', { width: '5.5rem' }),
-  badgeColumn('State', ({ status }) => [status, rentalTones[status]], { width: '8rem' }),
+  badgeColumn('State', ({ status }) => [status, rentalStateTable[status].tone], { width: '8rem' }),
   agoColumn('Since', 'statusSince', { width: '8.5rem' }),
   textColumn('Reason', (rental) => <ReasonCell rental={rental} />, { width: 'minmax(0, 1.3fr)' }),
 ]

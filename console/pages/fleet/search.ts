@@ -6,9 +6,9 @@ import {
   networkTypes,
   offerings,
   regions,
-  rentalStates,
   rentalTypes,
 } from '../../../src/contract/choices.ts'
+import { rentalStates } from '../../../src/contract/rental-state.ts'
 import { count, oneOf, searchReader, text } from '../../search.ts'
 
 const fleetTabs = ['machines', 'hosts', 'engines', 'rentals', 'volumes', 'images', 'placement'] as const

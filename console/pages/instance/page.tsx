@@ -1,4 +1,5 @@
 /** One marketplace container. */
+import { isMeantToRun } from '../../../src/domain/rental.ts'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState, type ReactNode } from 'react'
 import { usd } from '../../../src/base/money.ts'
@@ -21,7 +22,7 @@ import { ExportButton, RentInstanceAgain } from '../rental/again.tsx'
 import { ChangeButton, ChangeInstanceDialog } from '../rental/change.tsx'
 import { CostSoFar } from '../rental/cost.tsx'
 import { TerminateButton, TerminateDialog } from '../rental/end.tsx'
-import { FailureNotice, showsProgress, StuckNotice, UnreachableNotice, unreachableSince } from '../rental/failure.tsx'
+import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from '../rental/failure.tsx'
 import { SimulatedNotice } from '../rental/simulated-notice.tsx'
 import { RentalReach } from '../rental/reach.tsx'
 import { LiveMetrics } from '../rental/live-metrics.tsx'
@@ -162,7 +163,7 @@ function StatePanel({ instance, cost }: { instance: Instance; cost: ReactNode })
         ports={instance.ports}
       />
       <Card title="State" actions={<RentalBadge status={status} />}>
-        {showsProgress(status) && statusMessage !== null && (
+        {isMeantToRun(status) && statusMessage !== null && (
           <p role="status" className="mb-3 text-sm">
             {statusMessage}
           </p>

@@ -1,7 +1,7 @@
 /** Running machines, spend, balance and recent events, as far as the key's scopes allow. */
 import type { Reply } from '../../../src/client/client.ts'
 import { nanoUsdOf, parseUsd, sumUsd, zeroUsd } from '../../../src/base/money.ts'
-import { isLiving } from '../../../src/domain/rental.ts'
+import { isComingUp, isLiving } from '../../../src/domain/rental.ts'
 import { localTime, span } from '../../../src/view/time.ts'
 import { hourlyPrice, money } from '../../../src/view/money.ts'
 import { count } from '../../../src/view/number.ts'
@@ -67,7 +67,7 @@ export function OverviewPage() {
 function MachineStat() {
   const { machines } = useOwnMachines()
   const running = machines?.filter(({ status }) => status === 'Running').length
-  const starting = machines?.filter(({ status }) => status === 'Pending').length ?? 0
+  const starting = machines?.filter(({ status }) => isComingUp(status)).length ?? 0
   const failed = machines?.filter(({ status }) => status === 'Failed').length ?? 0
   const details = [starting > 0 && `${starting} starting`, failed > 0 && `${failed} failed`].filter(Boolean)
   return (

@@ -3,7 +3,7 @@ import { formatInstant, instantOf, MINUTE_MS, parseInstant, toDate } from '../..
 import { limits } from '../../../src/base/limits.ts'
 import { parseUsd, usd } from '../../../src/base/money.ts'
 import type { Reply } from '../../../src/client/client.ts'
-import type { RentalState } from '../../../src/contract/rental.ts'
+import type { RentalState } from '../../../src/contract/rental-state.ts'
 import { isLiving } from '../../../src/domain/rental.ts'
 import { editableUsd, money } from '../../../src/view/money.ts'
 import { missingScope, useMay } from '../../api/me.ts'

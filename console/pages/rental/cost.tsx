@@ -1,6 +1,6 @@
 /** The cost of a machine, extrapolated between two reads by its price. */
 import { costOfSpan, formatUsd, nanoUsdOf, parseUsd, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
-import type { RentalState } from '../../../src/contract/rental.ts'
+import { rentalStateTable, type RentalState } from '../../../src/contract/rental-state.ts'
 import { exactMoney } from '../../../src/view/money.ts'
 import { useNow } from '../../ui/now.ts'
 
@@ -18,8 +18,7 @@ interface CostSoFarProps {
 export function CostSoFar({ costUsd, readAtMs, pricePerHour, status }: CostSoFarProps) {
   const now = useNow()
   const read = parseUsd(costUsd) ?? zeroUsd
-  // Only running machines are billed.
-  const sinceMs = status === 'Running' ? Math.max(0, Math.floor(now - readAtMs)) : 0
+  const sinceMs = rentalStateTable[status].billing === 'full' ? Math.max(0, Math.floor(now - readAtMs)) : 0
   const cost = nanoUsdOf(read + costOfSpan(pricePerHour, sinceMs))
   return (
     <span className="tabular-nums" title={exactMoney(cost)}>

@@ -2,7 +2,7 @@
 import type { ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
-import type { RentalState } from '../../../src/contract/rental.ts'
+import type { RentalState } from '../../../src/contract/rental-state.ts'
 import { endNowText } from '../../../src/domain/commitment.ts'
 import { mayMove } from '../../../src/domain/rental.ts'
 import { localDate } from '../../../src/view/time.ts'

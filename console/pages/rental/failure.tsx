@@ -1,7 +1,6 @@
 /** Why a machine failed, is stuck or unreachable, and the next step. */
 import type { ReactNode } from 'react'
 import type { EventRecord } from '../../../src/contract/event.ts'
-import type { RentalState } from '../../../src/contract/rental.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { rentalReasonNextStep, rentalReasonSentence } from '../../../src/view/rental.ts'
 
@@ -28,11 +27,6 @@ export function UnreachableNotice({ since, reason }: { since: string | undefined
       </p>
     </Notice>
   )
-}
-
-/** States in which the status message is progress; in others it is a cause, which a notice shows. */
-export function showsProgress(state: RentalState): boolean {
-  return state === 'Pending' || state === 'Starting' || state === 'Running'
 }
 
 /** When contact was last lost. */

@@ -1,4 +1,5 @@
 /** One virtual machine or bare-metal rental. */
+import { isMeantToRun, isReachable } from '../../../src/domain/rental.ts'
 import { getRouteApi } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
@@ -18,7 +19,7 @@ import { ExportButton, RentRentalAgain } from './again.tsx'
 import { ChangeButton, ChangeRentalDialog } from './change.tsx'
 import { CostSoFar } from './cost.tsx'
 import { TerminateButton, TerminateDialog } from './end.tsx'
-import { FailureNotice, showsProgress, StuckNotice, UnreachableNotice, unreachableSince } from './failure.tsx'
+import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from './failure.tsx'
 import { SimulatedNotice } from './simulated-notice.tsx'
 import { RentalReach } from './reach.tsx'
 import { LiveMetrics } from './live-metrics.tsx'
@@ -163,12 +164,12 @@ function StatePanel({ rental, cost }: { rental: Rental; cost: ReactNode }) {
         id={String(rental.id)}
         name={rental.name ?? String(rental.id)}
         status={rental.state}
-        ssh={rental.state === 'Running' ? rental.providerData.sshNetworking?.[0] : undefined}
+        ssh={isReachable(rental.state) ? rental.providerData.sshNetworking?.[0] : undefined}
         ports={rental.ports}
       />
       <div className="flex min-w-0 flex-col gap-4">
         <Card title="State" actions={<RentalBadge status={rental.state} />}>
-          {showsProgress(rental.state) && rental.statusMessage !== null && (
+          {isMeantToRun(rental.state) && rental.statusMessage !== null && (
             <p role="status" className="mb-3 text-sm">
               {rental.statusMessage}
             </p>

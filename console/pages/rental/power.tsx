@@ -1,7 +1,7 @@
 /** Stopping, starting and rebooting a machine, each with a confirmation that shows its price. */
 import { useState } from 'react'
 import type { CallableId } from '../../../src/client/client.ts'
-import type { RentalAction } from '../../../src/contract/rental.ts'
+import type { RentalAction } from '../../../src/contract/rental-state.ts'
 import type { IfNoGpu } from '../../../src/contract/rental-power.ts'
 import type { RentalKind } from '../../../src/domain/rental.ts'
 import { hourlyPrice } from '../../../src/view/money.ts'

@@ -2,7 +2,8 @@
 import { Card } from '../../ui/card.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
 import type { PortRecord } from '../../../src/contract/port.ts'
-import type { RentalState } from '../../../src/contract/rental.ts'
+import { rentalStateTable, type RentalState } from '../../../src/contract/rental-state.ts'
+import { isComingUp, isReachable, keepsDisk } from '../../../src/domain/rental.ts'
 import { sshCommand, type Ssh } from '../../../src/view/own-machine.ts'
 import { RentalPorts } from './ports.tsx'
 
@@ -35,10 +36,9 @@ export function RentalReach({ id, name, status, ssh, ports }: ReachProps) {
 }
 
 function whyNot(status: RentalState): string {
-  if (status === 'Stopped') return 'The machine is stopped. Its addresses are the same when it runs again.'
-  if (status === 'Stopping') return 'The machine is shutting down.'
-  if (status === 'Pending' || status === 'Starting') return 'The SSH command appears here when the machine is running.'
-  if (status === 'Running') return 'This machine has no SSH access.'
-  if (status === 'Unknown') return 'The machine is unreachable at the moment.'
-  return 'The machine has ended.'
+  const { goal, meaning } = rentalStateTable[status]
+  if (isReachable(status)) return 'This machine has no SSH access.'
+  if (goal === 'gone') return 'The machine has ended.'
+  if (isComingUp(status)) return 'The SSH command appears here when the machine is running.'
+  return keepsDisk(status) ? `${meaning} Its addresses are the same when it runs again.` : meaning
 }

@@ -1,7 +1,8 @@
 /** The tabs of a machine's page, shared by rentals and containers. */
 import type { ReactNode } from 'react'
 import type { EventRecord } from '../../../src/contract/event.ts'
-import type { RentalState } from '../../../src/contract/rental.ts'
+import type { RentalState } from '../../../src/contract/rental-state.ts'
+import { isReachable } from '../../../src/domain/rental.ts'
 import { Tabs } from '../../ui/tabs.tsx'
 import { EventList } from '../events/list.tsx'
 import { RentalLogs } from './logs.tsx'
@@ -32,7 +33,7 @@ interface RentalTabsProps {
 }
 
 export function RentalTabs({ noun, id, status, events, state, volumes, tab = 'state', onChoose }: RentalTabsProps) {
-  const isRunning = status === 'Running'
+  const isRunning = isReachable(status)
   const panels: Readonly<Record<RentalTab, ReactNode>> = {
     state,
     metrics: <RentalMetrics id={id} isRunning={isRunning} />,

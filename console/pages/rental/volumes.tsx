@@ -1,6 +1,6 @@
 /** The volumes of a machine: where they are mounted, and attaching and detaching where its engine can. */
 import type { Reply } from '../../../src/client/client.ts'
-import type { RentalState } from '../../../src/contract/rental.ts'
+import type { RentalState } from '../../../src/contract/rental-state.ts'
 import { isLiving, type RentalKind } from '../../../src/domain/rental.ts'
 import { number } from '../../../src/view/number.ts'
 import { whyNotAttach } from '../../../src/view/volume.ts'

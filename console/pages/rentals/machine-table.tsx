@@ -4,7 +4,8 @@ import { isLiving } from '../../../src/domain/rental.ts'
 import { money } from '../../../src/view/money.ts'
 import { span } from '../../../src/view/time.ts'
 import { costAt, displayName, type CostedMachine, type OwnMachine } from '../../../src/view/own-machine.ts'
-import { rentalKindLabels, rentalTones } from '../../../src/view/rental.ts'
+import { rentalStateTable } from '../../../src/contract/rental-state.ts'
+import { rentalKindLabels } from '../../../src/view/rental.ts'
 import { actionsColumn, badgeColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { TextLink } from '../../ui/button.tsx'
 import { useDialog, type OpenDialog } from '../../ui/dialog.tsx'
@@ -55,7 +56,7 @@ export function MachineTable({ label, machines, readMs, empty }: MachineTablePro
 
 const columns: Columns<CostedMachine> = [
   textColumn('Name', (machine) => <MachineLink machine={machine} />, { width: 'minmax(0, 2fr)' }),
-  badgeColumn('State', ({ status }) => [status, rentalTones[status]]),
+  badgeColumn('State', ({ status }) => [status, rentalStateTable[status].tone]),
   textColumn('Machine', ({ gpus, kind }) => (
     <span className="block leading-tight whitespace-nowrap">
       <span className="block">{gpus}</span>

@@ -1,6 +1,6 @@
 /** Current and ended rentals of every kind. */
 import { getRouteApi } from '@tanstack/react-router'
-import { rentalState } from '../../../src/contract/rental.ts'
+import { rentalStates } from '../../../src/contract/rental-state.ts'
 import type { OwnMachine } from '../../../src/view/own-machine.ts'
 import { rentalKindLabels } from '../../../src/view/rental.ts'
 import { useMay } from '../../api/me.ts'
@@ -82,7 +82,7 @@ function CurrentRentals() {
   )
 }
 
-const states = choicesOf(rentalState.options.filter((state) => state !== 'Terminated'))
+const states = choicesOf(rentalStates.filter((state) => state !== 'Terminated'))
 
 function NoRentals({ isFiltered }: { isFiltered: boolean }) {
   const navigate = route.useNavigate()

@@ -1,5 +1,5 @@
 /** Search parameters of this page. */
-import { rentalStates } from '../../../src/contract/choices.ts'
+import { rentalStates } from '../../../src/contract/rental-state.ts'
 import { oneOf, searchReader, text } from '../../search.ts'
 
 export const rentalsSearch = searchReader({

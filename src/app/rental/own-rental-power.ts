@@ -1,5 +1,6 @@
 /** A customer stops, starts and reboots a rental of any kind, by id or name. */
 import type { IfNoGpu } from '../../contract/rental-power.ts'
+import { rentalStateTable } from '../../contract/rental-state.ts'
 import { fail, ok, type Result } from '../../contract/result.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { lockRental, updateRental, type Rental } from '../../store/rental/rental.ts'
@@ -19,7 +20,7 @@ export async function stopOwnRental(app: App, tx: Tx, actor: Actor, idOrName: st
       : ok(await updateRental(tx, rental.id, { start_requested_at: null }))
   const refused = whyNotStoppable(app, rental, await readTerm(tx, rental.id))
   if (refused !== undefined) return refused
-  if (rental.status !== 'Running' && rental.status !== 'Starting')
+  if (!rentalStateTable[rental.status].actions.includes('stop'))
     return fail('not_running', { rentalId: rental.id, status: rental.status })
   return ok(await beginStop(app, tx, rental, { reason: 'stop_requested' }))
 }

@@ -2,7 +2,7 @@
 import { MAX_INT32 } from '../../base/limits.ts'
 import { fail, failField, ok, type Result } from '../../contract/result.ts'
 import type { RentalType } from '../../contract/rental.ts'
-import { isLiving, type RentalKind } from '../../domain/rental.ts'
+import { isLiving, mayMove, type RentalKind } from '../../domain/rental.ts'
 import { findCommitment } from '../../store/ledger/commitment.ts'
 import type { Db, Tx } from '../../store/platform/database.ts'
 import { readOrderedMachines } from '../../store/machine/machine.ts'
@@ -95,6 +95,6 @@ export async function terminateOwnRental(
   const rental = ownRental(inRange ? await lockRental(tx, rentalId) : undefined, actor, kind)
   if (!rental.ok) return rental
   const { status } = rental.value
-  if (status === 'Terminated' || status === 'Terminating') return fail('already_terminated', { rentalId, status })
+  if (!mayMove(status, 'Terminating')) return fail('already_terminated', { rentalId, status })
   return ok(await terminateRental(tx, rental.value, 'customer_request', tx.clock.now(), note))
 }

@@ -4,7 +4,7 @@
  */
 import { addMs, formatInstant, type Instant } from '../../base/instant.ts'
 import { formatUsd } from '../../base/money.ts'
-import { keepsDisk, mayMove, tagOf } from '../../domain/rental.ts'
+import { isUnseen, mayMove, tagOf } from '../../domain/rental.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { recordEvent } from '../../store/notice/event.ts'
 import { releaseGpus } from '../../store/machine/machine.ts'
@@ -27,7 +27,7 @@ export async function terminateRental(
   end: Instant,
   note?: string,
 ): Promise<Rental> {
-  if (rental.status === 'Terminating' || rental.status === 'Terminated') return rental
+  if (!mayMove(rental.status, 'Terminating')) return rental
   // A term that ends at the same instant is not converted.
   const forced = await passTermEnd(tx, rental, addMs(billedUntil(rental, end), -1))
   const ended = forced ?? { reason, at: end }
@@ -108,8 +108,7 @@ function wasNeverCalled(rental: Rental, now: Instant): boolean {
 
 /** While its engine does not list it, a rental is billed only until its machine was last seen. */
 function billedUntil(rental: Rental, end: Instant): Instant {
-  const isUnseen = rental.status === 'Unknown' || (keepsDisk(rental.status) && rental.missing_since !== null)
-  return isUnseen && rental.seen_at !== null && rental.seen_at < end ? rental.seen_at : end
+  return isUnseen(rental) && rental.seen_at !== null && rental.seen_at < end ? rental.seen_at : end
 }
 
 export function rentalTag(app: App, rental: Pick<Rental, 'id' | 'nonce'>): string {

@@ -1,7 +1,8 @@
 /** Compares an engine's machines and volumes with the database. `berth audit` prints the result, `reap` destroys orphans. */
 import type { Instant } from '../../base/instant.ts'
 import { addMs } from '../../base/instant.ts'
-import { idOfTag, isLiving, tagOf, tagPrefix } from '../../domain/rental.ts'
+import { rentalStateTable } from '../../contract/rental-state.ts'
+import { idOfTag, tagOf, tagPrefix } from '../../domain/rental.ts'
 import { hadNoRoom, type Driver, type EngineMachine, type EngineVolume } from '../../drivers/driver.ts'
 import { listUnreleased } from '../../store/rental/rental-engine.ts'
 import { findRentalsForAudit, type AuditRow } from '../../store/rental/rental.ts'
@@ -65,8 +66,7 @@ export async function compareEngine(app: App, driver: Driver, newSignal: () => A
     missing: alive
       .filter(
         (row) =>
-          isLiving(row.status) &&
-          row.status !== 'Pending' &&
+          rentalStateTable[row.status].billing !== 'none' &&
           !shownTags.has(rentalTag(app, row)) &&
           settled(row.create_asked_at, driver, startedAt),
       )

@@ -1,4 +1,5 @@
 /** The rental of a smoke test: ordered through the API like any other, at one account, and used once over SSH. */
+import { isLiving } from '../../domain/rental.ts'
 import { randomUUID } from 'node:crypto'
 import { addMs, formatInstant, MINUTE_MS, SECOND_MS, systemClock } from '../../base/instant.ts'
 import { formatUsd, maxUsd, nanoUsdOf, usd, zeroUsd, type NanoUsd } from '../../base/money.ts'
@@ -108,7 +109,7 @@ async function waitUntilRunning(smoke: Smoke, deadline: number, interrupted: Abo
     if (words !== said) screen.remark(words)
     said = words
     if (machine.status === 'Running' && machine.ssh !== undefined) return machine
-    if (['Failed', 'Terminating', 'Terminated'].includes(machine.status))
+    if (!isLiving(machine.status))
       throw new CliError(exitCodes.failed, `It did not start: ${words.replace(/\.$/, '')}.`)
     if (systemClock.now() >= deadline) throw atCap()
   }

@@ -1,4 +1,5 @@
 /** An order for each kind of machine, and the wait until it runs. */
+import { isLiving } from '../../domain/rental.ts'
 import { randomUUID } from 'node:crypto'
 import { MINUTE_MS } from '../../base/instant.ts'
 import { formatUsd, type NanoUsd } from '../../base/money.ts'
@@ -109,7 +110,7 @@ export async function waitUntilRunning(client: Client, id: string, { wait, say }
     if (machine.status === 'Failed') throw startFailed(machine, await readDetail(client, machine))
     // A machine that runs has its addresses; not every engine has SSH.
     if (!wait || machine.status === 'Running') return seen
-    if (limit.aborted || isEnding(machine)) {
+    if (limit.aborted || !isLiving(machine.status)) {
       throw new CliError(exitCodes.failed, `${displayName(machine)} is not running: it is ${machine.status}.`, [
         'To check on it: berth ls',
       ])
@@ -133,8 +134,4 @@ function startFailed(machine: OwnMachine, { statusMessage, statusReason: reason 
     ],
     { reason, name: machine.name },
   )
-}
-
-function isEnding({ status }: OwnMachine): boolean {
-  return status === 'Terminating' || status === 'Terminated'
 }

@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest'
 import { HOUR_MS } from '../../base/instant.ts'
 import { providerData } from '../../contract/provider-data.ts'
 import { volumeLabel } from '../../contract/shared.ts'
-import { stateLimits, type EngineSpec } from '../../domain/rental.ts'
+import { rentalStateTable } from '../../contract/rental-state.ts'
+import type { EngineSpec } from '../../domain/rental.ts'
 import { manualClock } from '../../../test/sim/clock.ts'
 import { faultsByLabel, resourceFaults, sampleSpec } from '../conformance-bench.ts'
 import { driverConformance } from '../conformance.ts'
@@ -231,7 +232,7 @@ describe('the faults of simulated machines', () => {
     await slow.create({ label: 'fault-slow-boot' })
     expect(await slow.statesAfter(SLOW_BOOT_MS - 1)).toEqual(['starting'])
     expect(await slow.statesAfter(1)).toEqual(['running'])
-    expect(SLOW_BOOT_MS).toBeLessThan(stateLimits.Pending.ms)
+    expect(SLOW_BOOT_MS).toBeLessThan(rentalStateTable.Pending.limit?.ms ?? 0)
   })
 
   it('boot-fails: failed when it should run', async () => {
@@ -261,7 +262,7 @@ describe('the faults of simulated machines', () => {
     expect(await statesAfter(1)).toEqual([])
     expect(await statesAfter(FLAP_HIDDEN_MS - 1)).toEqual([])
     expect(await statesAfter(1)).toEqual(['running'])
-    expect(FLAP_HIDDEN_MS).toBeLessThan(stateLimits.Unknown.ms)
+    expect(FLAP_HIDDEN_MS).toBeLessThan(rentalStateTable.Unknown.limit?.ms ?? 0)
   })
 
   it('destroy-refused: a fixed number of times', async () => {
@@ -291,7 +292,7 @@ describe('the faults of simulated machines', () => {
     expect(await statesAfter(SLOW_DESTROY_MS - 1)).toEqual(['stopping'])
     await destroy(externalId)
     expect(await statesAfter(1)).toEqual([])
-    expect(SLOW_DESTROY_MS).toBeGreaterThan(stateLimits.Terminating.ms)
+    expect(SLOW_DESTROY_MS).toBeGreaterThan(rentalStateTable.Terminating.limit?.ms ?? Infinity)
   })
 })
 

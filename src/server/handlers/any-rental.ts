@@ -9,11 +9,10 @@ import { findAnyRental } from '../../app/rental/own-rental.ts'
 import { shareOf } from '../../app/rental/rental-power.ts'
 import { rentalTag } from '../../app/rental/rental.ts'
 import { usageOf } from '../../domain/commitment.ts'
-import { wholeOf } from '../../domain/rental.ts'
+import { isReachable, isUnseen, wholeOf } from '../../domain/rental.ts'
 import type { Term } from '../../domain/term.ts'
 import { readRerated } from '../../store/ledger/commitment.ts'
 import { listSegmentsOf } from '../../store/ledger/segment.ts'
-import { isUnseen } from '../../store/ledger/standing.ts'
 import { readMachines } from '../../store/machine/machine.ts'
 import { readWorkloadMessages } from '../../store/host/workload.ts'
 import { listRentals, readTerms, type Rental } from '../../store/rental/rental.ts'
@@ -111,7 +110,7 @@ function placeFields(rental: Rental, simulated: Simulation | null) {
     networkType: rental.network_type,
     resources: wholeOf(shareOf(rental)),
     image: spec.image,
-    ssh: rental.status === 'Running' && ssh !== undefined ? { user: ssh.user, host: ssh.host, port: ssh.port } : null,
+    ssh: isReachable(rental.status) && ssh !== undefined ? { user: ssh.user, host: ssh.host, port: ssh.port } : null,
     simulated,
     createdAt: rental.created_at,
     startedAt: rental.started_at,

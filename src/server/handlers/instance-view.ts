@@ -1,6 +1,6 @@
 /** A marketplace instance as v2 shows it, and the fields of instances and machines that v1 and v2 share. */
 import type { App } from '../../app/app.ts'
-import { instanceStatus, wireStatus } from '../../domain/rental.ts'
+import { instanceStatus, isReachable, wireStatus } from '../../domain/rental.ts'
 import type { Term } from '../../domain/term.ts'
 import type { ListedMachine } from '../../store/machine/listed-machine.ts'
 import type { Machine } from '../../store/machine/machine.ts'
@@ -42,7 +42,7 @@ export function instanceDetail(app: App, rental: Rental, machine: Machine, term:
 /** Empty until login is possible. */
 export function sshCommand(rental: Rental): string {
   const ssh = rental.provider_data?.sshNetworking?.[0]
-  return rental.status === 'Running' && ssh !== undefined ? `ssh ${ssh.user}@${ssh.host} -p ${ssh.port}` : ''
+  return isReachable(rental.status) && ssh !== undefined ? `ssh ${ssh.user}@${ssh.host} -p ${ssh.port}` : ''
 }
 
 export function shownSupplier(machine: Pick<ListedMachine, 'supplier_id'>): string {

@@ -8,7 +8,7 @@ import type { ListedHardware } from '../../contract/marketplace.ts'
 import type { App } from '../../app/app.ts'
 import { changeInstance, findInstance, terminateInstance } from '../../app/order/marketplace.ts'
 import { rentalTag } from '../../app/rental/rental.ts'
-import { instanceStatus } from '../../domain/rental.ts'
+import { instanceStatus, isComingUp } from '../../domain/rental.ts'
 import { transact } from '../../store/platform/database.ts'
 import { listMarketplace } from '../../store/machine/listed-machine.ts'
 import { readMachines, type Machine } from '../../store/machine/machine.ts'
@@ -123,7 +123,7 @@ async function listInstances(app: App, accountId: string, query: PageQuery) {
   const publicPorts = await readRelayedPorts(app, rentals)
   const messages = await readWorkloadMessages(
     db,
-    rentals.filter(isComingUp).map((rental) => rentalTag(app, rental)),
+    rentals.filter(({ status }) => isComingUp(status)).map((rental) => rentalTag(app, rental)),
   )
   return ok({
     instances: rentals.map((rental) => {
@@ -167,12 +167,8 @@ function instanceRecord(rental: Rental, machine: Machine, price: NanoUsd) {
   }
 }
 
-function isComingUp({ status }: Rental): boolean {
-  return status === 'Pending' || status === 'Starting'
-}
-
 function statusMessage(rental: Rental, doing: string | undefined): { status_message?: string } {
-  return isComingUp(rental) && doing !== undefined ? { status_message: doing } : {}
+  return isComingUp(rental.status) && doing !== undefined ? { status_message: doing } : {}
 }
 
 function machineIds(rentals: readonly Rental[]): string[] {

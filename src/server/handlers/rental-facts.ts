@@ -4,11 +4,10 @@
  */
 import { earlier, type Instant } from '../../base/instant.ts'
 import { nanoUsdOf } from '../../base/money.ts'
-import type { RentalState } from '../../contract/rental.ts'
 import type { App } from '../../app/app.ts'
 import { rentalTag } from '../../app/rental/rental.ts'
 import { planEnding, usageOf } from '../../domain/commitment.ts'
-import { keepsDisk } from '../../domain/rental.ts'
+import { isMeantToRun, isUnseen } from '../../domain/rental.ts'
 import { findCommitment } from '../../store/ledger/commitment.ts'
 import type { Db } from '../../store/platform/database.ts'
 import { listEvents } from '../../store/notice/event.ts'
@@ -20,8 +19,6 @@ import { readPublicPorts, readWorkloadMessages } from '../../store/host/workload
 import type { DetailFacts } from './rental-view.ts'
 
 const MAX_EVENTS = 100
-/** States in which the message of a host is for the customer (`statusMessage`). */
-const sayingStates: ReadonlySet<RentalState> = new Set(['Pending', 'Starting', 'Running'])
 
 export async function readDetailFacts(app: App, rental: Rental): Promise<DetailFacts> {
   const { db } = app.database
@@ -31,7 +28,7 @@ export async function readDetailFacts(app: App, rental: Rental): Promise<DetailF
     listEvents(db, rental.account_id, { subject: { kind: 'rental', id: String(rental.id) }, limit: MAX_EVENTS }),
     readCost(db, rental, app.clock.now()),
     readRelayedPorts(app, [rental]),
-    readWorkloadMessages(db, sayingStates.has(rental.status) ? [tag] : []),
+    readWorkloadMessages(db, isMeantToRun(rental.status) ? [tag] : []),
     readMachines(db, machineId === undefined ? [] : [machineId]),
     readPortHealth(db, rental),
   ])
@@ -62,7 +59,7 @@ export async function readRelayedPorts(
 
 /** Closed segments as charged, the open one as of now, plus the cost of an early termination. */
 async function readCost(db: Db, rental: Rental, now: Instant): Promise<Pick<DetailFacts, 'costSoFar' | 'commitment'>> {
-  const isLost = rental.status === 'Unknown' || (keepsDisk(rental.status) && rental.missing_since !== null)
+  const isLost = isUnseen(rental)
   const until = isLost && rental.seen_at !== null ? rental.seen_at : now
   const segments = (await listSegments(db, rental.id)).map((row) => ({
     startedAt: row.started_at,

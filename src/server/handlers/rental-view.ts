@@ -8,13 +8,14 @@ import type { EventRecord } from '../../contract/event.ts'
 import type { PortRecord } from '../../contract/port.ts'
 import { providerData, type ProviderData, type ProviderId } from '../../contract/provider-data.ts'
 import type { Region } from '../../contract/region.ts'
-import type { RentalState, RentalType } from '../../contract/rental.ts'
+import type { RentalType } from '../../contract/rental.ts'
+import type { RentalState } from '../../contract/rental-state.ts'
 import type { Simulation } from '../../contract/shared.ts'
 import { idleRule } from '../../contract/workload.ts'
 import type { App } from '../../app/app.ts'
 import { rentalTag } from '../../app/rental/rental.ts'
 import type { EarlyEndRate, Ending } from '../../domain/commitment.ts'
-import { wholeOf, wireStatus, type EngineSpec } from '../../domain/rental.ts'
+import { isComingUp, isReachable, wholeOf, wireStatus, type EngineSpec } from '../../domain/rental.ts'
 import { emptyWorkload } from '../../domain/workload.ts'
 import type { Term } from '../../domain/term.ts'
 import { allHealthy, openPortsOf, portsOfSpec, type WorkloadPort } from '../../domain/workload.ts'
@@ -250,7 +251,7 @@ export function detailFields(app: App, rental: Rental, term: Term, facts: Detail
 export function portMappings(rental: Rental, publicPorts: ReadonlyMap<number, number> | undefined) {
   const { sshNetworking, nodeNetworking } = rental.provider_data ?? {}
   const host = sshNetworking?.[0]?.host ?? nodeNetworking?.[0]?.publicIp
-  if (rental.status !== 'Running' || host === undefined) return []
+  if (!isReachable(rental.status) || host === undefined) return []
   return openPortsOf(rental.spec).flatMap((port) => {
     const publicPort = publicPorts === undefined ? port : publicPorts.get(port)
     return publicPort === undefined ? [] : [{ port, host, publicPort }]
@@ -258,7 +259,7 @@ export function portMappings(rental: Rental, publicPorts: ReadonlyMap<number, nu
 }
 
 function portFields(rental: Rental, { publicPorts, portUrl, health }: DetailFacts) {
-  const isRunning = rental.status === 'Running'
+  const isRunning = isReachable(rental.status)
   const raw = new Map(portMappings(rental, publicPorts).map((one) => [one.port, `tcp://${one.host}:${one.publicPort}`]))
   const ports = portsOfSpec(rental.spec).map((port): PortRecord => {
     const url = isHttp(port) ? portUrl(port.port) : raw.get(port.port)
@@ -286,7 +287,7 @@ export function statusMessage(
   doing: string | undefined,
   events: readonly EventRecord[],
 ): string | null {
-  if (rental.status === 'Pending' || rental.status === 'Starting') return doing ?? null
+  if (isComingUp(rental.status)) return doing ?? null
   if (rental.status === 'Running') return doing === REBOOTING ? doing : null
   const types = detailEvents[rental.status]
   const detail = events.find((event) => types?.includes(event.type) === true)?.data['detail']

@@ -7,6 +7,7 @@
  * base/net/output-frame.ts. Text messages are JSON: `{ columns, rows }` and `{ end: true }` from the client, `{ exitCode }` to
  * it.
  */
+import { isReachable } from '../../domain/rental.ts'
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
@@ -248,7 +249,7 @@ function findLink(
   if (traits?.[ability] !== true) {
     return fail('not_supported', { access: ability })
   }
-  const isThere = ability === 'logs' ? hasOutput(rental) : rental.status === 'Running'
+  const isThere = ability === 'logs' ? hasOutput(rental) : isReachable(rental.status)
   if (!isThere || rental.external_id === null) {
     return fail('not_running', { rentalId: rental.id, status: rental.status })
   }

@@ -2,7 +2,7 @@
 import type { Logger } from 'pino'
 import type { App } from '../../app/app.ts'
 import type { Metrics } from '../../base/metrics.ts'
-import { rentalState } from '../../contract/rental.ts'
+import { rentalStates } from '../../contract/rental-state.ts'
 import type { HostState } from '../../domain/host.ts'
 import { readCounts, readServing } from '../../store/platform/gauge.ts'
 
@@ -21,7 +21,7 @@ export function watchGauges(app: App, metrics: Metrics): void {
   const memory = metrics.gauge('berth_process_resident_bytes', 'Resident memory of the server')
   metrics.collect(async () => {
     const { db, pool } = app.database
-    for (const status of rentalState.options) rentals.set(0, { status })
+    for (const status of rentalStates) rentals.set(0, { status })
     for (const state of hostStates) hosts.set(0, { state })
     for (const { of, label, n } of await readCounts(db, app.clock.now())) {
       if (of === 'rental') rentals.set(n, { status: label })

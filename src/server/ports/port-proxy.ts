@@ -6,6 +6,7 @@
  * Requests below `/.berth/` are ours: `/.berth/open?code=…&path=…` exchanges a one-time code for a cookie and redirects
  * to the path, always on the same host.
  */
+import { isReachable } from '../../domain/rental.ts'
 import type http from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
@@ -200,7 +201,7 @@ class Ports {
     if (traits?.simulated === true) return fail('simulated_machine', { lacks: 'ports' })
     if (traits?.ports !== 'relayed') return fail('port_not_forwarded')
     const { workloadId, hostId, status } = route
-    if (status !== 'Running' || workloadId === null || hostId === null) {
+    if (!isReachable(status) || workloadId === null || hostId === null) {
       return fail('app_not_running', { name: route.rentalName, status })
     }
     const link = links.get(hostId)

@@ -8,7 +8,8 @@ import type { BudgetAction, BudgetScope } from '../../contract/budget.ts'
 import type { Budget, BudgetMarks } from '../../domain/budget.ts'
 import type { OpenSegment } from '../../domain/metering.ts'
 import type { Db, Tx } from '../platform/database.ts'
-import { isUnseen } from './standing.ts'
+import { sqlStates } from '../rental/state-list.ts'
+import { isUnseen } from '../../domain/rental.ts'
 import type { Tables } from '../platform/tables.ts'
 
 type Row = Selectable<Tables['budget']>
@@ -235,7 +236,7 @@ export async function listStoppable(
   const found = await sql<{ id: number }>`
     select r.id from rental r
     where r.account_id = ${budget.accountId} and r.id > ${page.after}
-      and r.status in ('Pending', 'Running', 'Unknown', 'Starting') and ${matches}
+      and r.status in (${sqlStates(({ goal }) => goal === 'on')}) and ${matches}
       and not exists (select 1 from commitment c where c.rental_id = r.id and c.closed_at is null)
     order by r.id limit ${page.limit}`.execute(db)
   return found.rows.map(({ id }) => id)

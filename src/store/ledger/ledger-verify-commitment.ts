@@ -1,4 +1,5 @@
 /** Ledger checks of reserved terms and credit lines; see ledger-verify.ts. */
+import { reservedStates } from '../rental/state-list.ts'
 import { sql } from 'kysely'
 import type { LedgerCheck } from './ledger-check.ts'
 
@@ -39,7 +40,7 @@ export const commitmentChecks: readonly LedgerCheck[] = [
       select 'rental ' || m.rental_id as subject,
              format('the term costs %s, charged %s, held %s', m.total_nano, m.charged, m.held) as detail
       from ${committed} m
-      where m.closed_at is null and (m.held + m.charged <> m.total_nano or m.status not in ('Pending', 'Running', 'Unknown'))`,
+      where m.closed_at is null and (m.held + m.charged <> m.total_nano or m.status not in (${reservedStates}))`,
   },
   {
     name: 'commitment_costs_no_more_than_its_term',

@@ -8,6 +8,7 @@ import { toDate, type Instant } from '../../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../../base/money.ts'
 import { readSnapshot } from './billing.ts'
 import { transact, type Database, type Db } from '../platform/database.ts'
+import { machineBilledStates, meteredStates, sqlStates } from '../rental/state-list.ts'
 import type { LedgerCheck } from './ledger-check.ts'
 import { commitmentChecks } from './ledger-verify-commitment.ts'
 import { dayChecks } from './ledger-verify-day.ts'
@@ -81,9 +82,6 @@ const moved = sql`(
   from (select to_id as id, amount_nano as change from transfer
         union all select from_id, -amount_nano from transfer) legs
   group by id)`
-
-/** States of a rental in which it has an open segment. */
-const isMetered = sql`'Running', 'Unknown', 'Stopping', 'Stopped', 'Starting'`
 
 /** The segment id in a posting key `segment:<id>:<n>`. (Capturing it with a pattern takes three times as long.) */
 const segmentId = sql`case when p.key ~ '^segment:[0-9]+:[0-9]+$' and length(split_part(p.key, ':', 2)) < 19
@@ -248,10 +246,10 @@ export const ledgerChecks: readonly LedgerCheck[] = [
   },
   {
     name: 'what_runs_is_metered',
-    over: sql`(select from rental where status in (${isMetered}) union all select from volume where state = 'active')`,
+    over: sql`(select from rental where status in (${meteredStates}) union all select from volume where state = 'active')`,
     offending: sql`
       select 'rental ' || r.id as subject, format('%s without a meter', r.status) as detail
-      from rental r where r.status in (${isMetered})
+      from rental r where r.status in (${meteredStates})
         and not exists (select 1 from segment s where s.rental_id = r.id and s.ended_at is null)
       union all select 'volume ' || v.id, 'active without a meter'
       from volume v where v.state = 'active'
@@ -259,12 +257,12 @@ export const ledgerChecks: readonly LedgerCheck[] = [
   },
   {
     name: 'what_ended_costs_nothing',
-    over: sql`(select from rental where status not in (${isMetered})
+    over: sql`(select from rental where status not in (${meteredStates})
                union all select from volume where state in ('deleting', 'deleted', 'failed'))`,
     offending: sql`
       select 'rental ' || r.id as subject, format('%s, and its meter runs', r.status) as detail
       from rental r join segment s on s.rental_id = r.id and s.ended_at is null
-      where r.status not in (${isMetered}) or r.released_at is not null
+      where r.status not in (${meteredStates}) or r.released_at is not null
       union all select 'volume ' || v.id, format('%s, and its meter runs', v.state)
       from volume v join segment s on s.volume_id = v.id and s.ended_at is null where v.state in ('deleting', 'deleted', 'failed')
       union all select 'rental ' || r.id, format('%s, and %s is held', r.status, h.amount_nano)
@@ -281,12 +279,14 @@ export const ledgerChecks: readonly LedgerCheck[] = [
       select 'rental ' || r.id as subject,
              format('%s, and its open segment is %s', r.status, case when s.while_stopped then 'for the disk' else 'for the machine' end) as detail
       from rental r join segment s on s.rental_id = r.id and s.ended_at is null
-      where r.status in ('Stopped', 'Starting') and not s.while_stopped or r.status in ('Running', 'Unknown') and s.while_stopped
+      where r.status in (${sqlStates(({ billing }) => billing === 'disk')}) and not s.while_stopped
+         or r.status in (${machineBilledStates}) and s.while_stopped
       union all select 'rental ' || r.id, format('pays %s for its disk, shown was %s', s.price_nano_per_hour, r.stopped_nano_per_hour)
       from rental r join segment s on s.rental_id = r.id and s.ended_at is null and s.while_stopped
       where s.price_nano_per_hour is distinct from r.stopped_nano_per_hour
-      union all select 'rental ' || r.id, format('Stopped, and claims %s GPUs', count(*))
-      from rental r join gpu_claim c on c.rental_id = r.id where r.status = 'Stopped' group by r.id`,
+      union all select 'rental ' || r.id, format('%s, and claims %s GPUs', r.status, count(*))
+      from rental r join gpu_claim c on c.rental_id = r.id 
+      where r.status in (${sqlStates(({ holdsGpus }) => !holdsGpus)}) group by r.id`,
   },
   {
     // While it runs without its GPUs it pays the price that was shown for that, and claims none.

@@ -5,6 +5,7 @@ import { toDate, type Instant } from '../../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../../base/money.ts'
 import { planClosing, type Funds, type OpenSegment, type Settlement } from '../../domain/metering.ts'
 import type { Db, Tx } from '../platform/database.ts'
+import { diskStates, pausedStates, reservedStates } from '../rental/state-list.ts'
 import { hasOpenCommitment } from './commitment.ts'
 import type { DueWork } from '../platform/due-work.ts'
 import { chargeHold, lockAvailable, placeHold, releaseHold } from './ledger.ts'
@@ -94,7 +95,7 @@ async function readAllowance(db: Db, segment: Segment): Promise<NanoUsd | null> 
     left join lateral (select coalesce(sum(h.amount_nano), 0) as nano
                        from rental o join commitment c on c.rental_id = o.id and c.closed_at is null
                        join hold h on h.key = 'rental:' || o.id
-                       where o.account_id = k.account_id and o.status in ('Pending', 'Running', 'Unknown')
+                       where o.account_id = k.account_id and o.status in (${reservedStates})
                          and o.api_key_id = k.public_id) committed on num_nonnulls(k.total_limit_nano, k.monthly_limit_nano) > 0
     where s.id = ${segment.id.toString()}::bigint`.execute(db)
   return rows.rows[0]?.allowance ?? null
@@ -122,7 +123,7 @@ export async function lockDueSegments(tx: Tx, batch: { limit: number; maxRentals
   const due = await sql<DueSegment>`
     select s.*, case
         when s.volume_id is not null then coalesce(lv.done_at, ${now}::timestamptz)
-        when r.status = 'Unknown' or r.status in ('Stopping', 'Stopped', 'Starting') and r.missing_since is not null
+        when r.status in (${pausedStates}) or r.status in (${diskStates}) and r.missing_since is not null
           then least(r.seen_at, r.auto_terminate_at, t.reservation_ends_at)
         else least(l.done_at, r.auto_terminate_at, t.reservation_ends_at)
       end as proved_until

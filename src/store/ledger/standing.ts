@@ -1,11 +1,10 @@
 /** Balances and current charges of accounts, from the ledger and the meters. */
 import { sql } from 'kysely'
-import type { Instant } from '../../base/instant.ts'
 import { zeroUsd, type NanoUsd } from '../../base/money.ts'
-import type { RentalState } from '../../contract/rental.ts'
-import { keepsDisk } from '../../domain/rental.ts'
+import { isUnseen } from '../../domain/rental.ts'
 import type { RunningSegment, Standing } from '../../domain/balance.ts'
 import type { Db, Tx } from '../platform/database.ts'
+import { reservedStates } from '../rental/state-list.ts'
 
 /** Several accounts at once. Run it on one snapshot: a charge between two reads would count twice or not at all. */
 export async function readStandings(db: Db, accountIds: readonly string[]): Promise<Map<string, Standing>> {
@@ -18,7 +17,7 @@ export async function readStandings(db: Db, accountIds: readonly string[]): Prom
       (select coalesce(sum(h.amount_nano), 0)::bigint
        from rental r join commitment c on c.rental_id = r.id and c.closed_at is null
        join hold h on h.key = 'rental:' || r.id
-       where r.account_id = l.account_id and r.status in ('Pending', 'Running', 'Unknown')) as committed,
+       where r.account_id = l.account_id and r.status in (${reservedStates})) as committed,
       (select greatest(0, coalesce(max(m.given_nano), 0) - coalesce(sum(s.settled_nano), 0))::bigint
        from house_money m
        left join managed_deployment d on d.account_id = m.account_id and d.is_public
@@ -79,17 +78,6 @@ async function listOpenSegments(db: Db, accountIds: readonly string[]): Promise<
     byAccount.set(row.account_id, [...(byAccount.get(row.account_id) ?? []), segment])
   }
   return byAccount
-}
-
-/** Its engine does not list it now, so it is not charged past `seen_at`. */
-export function isUnseen({
-  status,
-  missing_since,
-}: {
-  status: RentalState | null
-  missing_since: Instant | null
-}): boolean {
-  return status === 'Unknown' || (status !== null && keepsDisk(status) && missing_since !== null)
 }
 
 /** An account whose runway is watched, and its last warning. */

@@ -1,7 +1,7 @@
 /** Counts for the metrics page, read at each scrape. */
 import { sql } from 'kysely'
 import { addMs, toDate, type Instant } from '../../base/instant.ts'
-import type { RentalState } from '../../contract/rental.ts'
+import type { RentalState } from '../../contract/rental-state.ts'
 import { SILENT_MS, type HostState } from '../../domain/host.ts'
 import { LOAD_MS } from '../../domain/serving.ts'
 import type { VolumeState } from '../../domain/volume.ts'

@@ -1,7 +1,7 @@
 /** Orders and volumes at Kubernetes clusters, for their driver. */
 import { sql } from 'kysely'
 import type { ProviderId } from '../../contract/provider-data.ts'
-import type { RentalState } from '../../contract/rental.ts'
+import type { RentalState } from '../../contract/rental-state.ts'
 import type { Db } from '../platform/database.ts'
 import { assignPort, type PortRange } from '../host/host-world.ts'
 

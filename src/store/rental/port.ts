@@ -1,7 +1,7 @@
 /** HTTP ports of rentals: where they lead, who may use them, and whether they answer. */
 import { sql, type Selectable } from 'kysely'
 import { formatInstant, toDate, toDateOrNull, type Instant } from '../../base/instant.ts'
-import type { RentalState } from '../../contract/rental.ts'
+import type { RentalState } from '../../contract/rental-state.ts'
 import type { ProviderId } from '../../contract/provider-data.ts'
 import type { WorkloadPort } from '../../domain/workload.ts'
 import { at, type Db, type Tx } from '../platform/database.ts'

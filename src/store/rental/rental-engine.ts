@@ -2,13 +2,14 @@
 import { sql, type RawBuilder } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'
 import type { ProviderId } from '../../contract/provider-data.ts'
-import type { RentalState } from '../../contract/rental.ts'
+import { statesWhere, type RentalState } from '../../contract/rental-state.ts'
 import { wholeOf, type EngineSpec } from '../../domain/rental.ts'
 import { asMs, at, prepareAs, type Db, type Tx } from '../platform/database.ts'
 import type { Asked, DueWork } from '../platform/due-work.ts'
 import { hasDue, leaseDue, releaseLease, type Leased, type LeaseOptions } from '../platform/lease.ts'
 import { CAPACITY_WAKE } from '../machine/machine.ts'
 import { lockRental, type Rental } from './rental.ts'
+import { callStates } from './state-list.ts'
 
 export interface LiveRow {
   readonly id: number
@@ -87,9 +88,9 @@ export async function leaseToCreate(
 
 export const hasToCreate: DueWork = ({ now, drivers }) => hasDue('rental', toCreate(drivers), now)
 
-/** As in the index rental_to_create. */
+/** The same condition as that of the index rental_to_create. */
 function toCreate(drivers: Asked['drivers']): RawBuilder<unknown> {
-  return sql`t.status = 'Pending' and t.external_id is null and t.released_at is null
+  return sql`t.status in (${callStates('create')}) and t.external_id is null and t.released_at is null
     and t.driver = any (${drivers})`
 }
 
@@ -117,9 +118,9 @@ export async function leaseToDestroy(
 
 export const hasToDestroy: DueWork = ({ now, drivers }) => hasDue('rental', toDestroy(drivers), now)
 
-/** As in the index rental_to_destroy. */
+/** The same condition as that of the index rental_to_destroy. */
 function toDestroy(drivers: Asked['drivers']): RawBuilder<unknown> {
-  return sql`t.status in ('Terminating', 'Failed') and t.released_at is null and t.external_id is not null
+  return sql`t.status in (${callStates('destroy')}) and t.released_at is null and t.external_id is not null
     and t.driver = any (${drivers})`
 }
 
@@ -136,9 +137,9 @@ export async function leaseToPower(
 export const hasToPower: DueWork = ({ now, drivers }) =>
   sql`(${hasDue('rental', toPower(drivers), now)} or exists (select ${waiting(drivers)}))`
 
-/** As in the index rental_to_power. */
+/** The same condition as that of the index rental_to_power. */
 function toPower(drivers: Asked['drivers']): RawBuilder<unknown> {
-  return sql`(t.status in ('Stopping', 'Starting') or t.status = 'Running' and t.reboots > t.reboots_done)
+  return sql`(t.status in (${callStates('start', 'stop')}) or t.status = 'Running' and t.reboots > t.reboots_done)
     and t.released_at is null and t.external_id is not null and t.driver = any (${drivers})`
 }
 
@@ -204,7 +205,11 @@ export async function recordCreateCall(db: Db, id: number, token: string, now: I
     .set({ create_asked_at: toDate(now) })
     .where('id', '=', id)
     .where('lease_token', '=', token)
-    .where('status', '=', 'Pending')
+    .where(
+      'status',
+      'in',
+      statesWhere(({ engineCall }) => engineCall === 'create'),
+    )
     .returning('id')
     .executeTakeFirst()
   return row !== undefined

@@ -5,12 +5,13 @@ import type { NanoUsd } from '../../base/money.ts'
 import type { ProviderId } from '../../contract/provider-data.ts'
 import type { RentalName } from '../../contract/billing.ts'
 import type { IdleRule } from '../../contract/workload.ts'
-import type { RentalState } from '../../contract/rental.ts'
+import { statesWhere, type RentalState } from '../../contract/rental-state.ts'
 import { statesBefore, type EngineSpec, type RentalKind } from '../../domain/rental.ts'
 import type { Term } from '../../domain/term.ts'
 import { at, type Db, type Tx } from '../platform/database.ts'
 import type { DueWork } from '../platform/due-work.ts'
 import type { Tables } from '../platform/tables.ts'
+import { livingStates, pausedStates, reservedStates } from './state-list.ts'
 
 export type Rental = Selectable<Tables['rental']>
 
@@ -136,7 +137,11 @@ export async function listRunningRentals(db: Db, accountId: string, limit: numbe
     .selectFrom('rental')
     .selectAll()
     .where('account_id', '=', accountId)
-    .where('status', 'in', ['Running', 'Unknown'])
+    .where(
+      'status',
+      'in',
+      statesWhere(({ billing }) => billing === 'full' || billing === 'paused'),
+    )
     .orderBy('id')
     .limit(limit)
     .execute()
@@ -298,13 +303,13 @@ export const hasEnding: DueWork = ({ now }) => {
 function endings(now: RawBuilder<Instant>): Record<'own' | 'stop' | 'term', RawBuilder<unknown>> {
   return {
     own: sql`from rental r
-      where r.status in ('Pending', 'Running', 'Unknown', 'Stopping', 'Stopped', 'Starting')
+      where r.status in (${livingStates})
         and r.auto_terminate_at <= ${now}`,
     stop: sql`from rental r where r.status = 'Running' and r.stop_at <= ${now}`,
     term: sql`from term t join rental r on r.id = t.rental_id
       where t.reservation_ends_at <= ${now} and not t.closed
-        -- An Unknown rental is converted when its machine is listed again: until then it is not billed.
-        and (r.status in ('Pending', 'Running') or (r.status = 'Unknown' and r.convert_on_expiry is false))
+        -- A lost rental is converted when its machine is listed again: until then it is not billed.
+        and r.status in (${reservedStates}) and (r.status not in (${pausedStates}) or r.convert_on_expiry is false)
         and not exists (select 1 from term later where later.rental_id = t.rental_id and later.n > t.n)`,
   }
 }
@@ -315,7 +320,7 @@ export async function closeTerms(db: Db, now: Instant, limit: number): Promise<n
     update term set closed = true where (rental_id, n) in (
       select t.rental_id, t.n from term t join rental r on r.id = t.rental_id
       where t.reservation_ends_at <= ${at(now)} and not t.closed
-        and (r.status in ('Failed', 'Terminating', 'Terminated')
+        and (r.status not in (${livingStates})
           or exists (select 1 from term later where later.rental_id = t.rental_id and later.n > t.n))
       order by t.reservation_ends_at limit ${limit})`.execute(db)
   return Number(closed.numAffectedRows ?? 0n)

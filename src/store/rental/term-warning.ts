@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { addMs, DAY_MS, type Instant } from '../../base/instant.ts'
 import { termWarningDays } from '../../domain/term-warning.ts'
 import { at, type Db, type Tx } from '../platform/database.ts'
+import { livingStates } from './state-list.ts'
 
 export interface EndingTerm {
   readonly rentalId: number
@@ -18,7 +19,7 @@ export async function listEndingTerms(db: Db, now: Instant, limit: number): Prom
     select t.rental_id as "rentalId", t.n, t.reservation_ends_at as "endsAt", t.warned_days as "warnedDays"
     from term t join rental r on r.id = t.rental_id
     where t.reservation_ends_at > ${at(now)} and t.reservation_ends_at <= ${at(longest)} and not t.closed
-      and r.status not in ('Failed', 'Terminating', 'Terminated')
+      and r.status in (${livingStates})
       and (t.warned_days is null or exists (
         select 1 from unnest(${[...termWarningDays]}::integer[]) as warning (days)
         where warning.days < t.warned_days

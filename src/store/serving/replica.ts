@@ -4,7 +4,7 @@ import { addMs, DAY_MS, toDate, toDateOrNull, type Instant } from '../../base/in
 import type { NanoUsd } from '../../base/money.ts'
 import type { ReplicaState } from '../../contract/managed-deployment.ts'
 import type { ProviderId } from '../../contract/provider-data.ts'
-import type { RentalState } from '../../contract/rental.ts'
+import type { RentalState } from '../../contract/rental-state.ts'
 import type { RentalOutcome } from '../../contract/rental-outcome.ts'
 import type { FreeSpan } from '../../domain/free-start.ts'
 import type { PastStarts } from '../../domain/replica-rank.ts'

@@ -6,6 +6,7 @@ import type { ProviderId } from '../../contract/provider-data.ts'
 import type { Mount, RentalKind } from '../../domain/rental.ts'
 import { volumeMoves, type VolumeState } from '../../domain/volume.ts'
 import { prepareAs, type Db, type Tx } from '../platform/database.ts'
+import { livingStates } from '../rental/state-list.ts'
 import type { Asked, DueWork } from '../platform/due-work.ts'
 import { hasDue, leaseDue, noLease, type Leased, type LeaseOptions } from '../platform/lease.ts'
 import type { Tables } from '../platform/tables.ts'
@@ -243,7 +244,7 @@ const toMountOrUnmount = sql`
     and exists (select 1 from volume v where v.id = t.volume_id and v.state = 'active'))
   or (t.state = 'detaching'
     and exists (select 1 from rental r where r.id = t.rental_id and r.kind <> 'container'
-      and r.status in ('Pending', 'Running', 'Unknown', 'Stopping', 'Stopped', 'Starting')))`
+      and r.status in (${livingStates})))`
 
 /** undefined: the lease was lost. */
 export async function lockLeasedAttachment(
