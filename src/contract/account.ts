@@ -156,20 +156,25 @@ export const accountEndpoints = {
     errors: [400, 401, 403, 500],
     body: z
       .strictObject({
-        name: nameText,
+        name: nameText.meta({ examples: ['laptop', 'nightly training'] }),
         memberId: z
           .string()
           .min(1)
           .max(100)
           .optional()
-          .describe('The member the key is for (owners only); default: yourself'),
+          .meta({ title: 'Member', description: 'The member the key is for (owners only); default: yourself' }),
         scopes: z.array(z.enum(scopes)).min(1).max(scopes.length),
-        expiresAt: time.optional(),
+        expiresAt: time.optional().meta({ title: 'Expires', description: 'When it stops working; default: never' }),
         allowedModels: z.array(z.string().min(1).max(200)).min(1).max(100).optional(),
-        monthlyLimitUsd: nonNegativeUsd.optional(),
-        totalLimitUsd: nonNegativeUsd.optional(),
-        requestsPerMinute: z.int().min(1).max(1_000_000).optional(),
-        tokensPerMinute: z.int().min(1).max(1_000_000_000).optional().describe('For inference'),
+        monthlyLimitUsd: nonNegativeUsd.optional().meta({ title: 'Monthly spending limit' }),
+        totalLimitUsd: nonNegativeUsd.optional().meta({ title: 'Total spending limit' }),
+        requestsPerMinute: z.int().min(1).max(1_000_000).optional().describe('Default: the limit of the server'),
+        tokensPerMinute: z
+          .int()
+          .min(1)
+          .max(1_000_000_000)
+          .optional()
+          .describe('For inference; default: the limit of the account'),
       })
       .meta({ id: 'CreateApiKey' }),
     response: apiKeyRecord.extend({ key: z.string().describe('`bk_…`, shown once') }).meta({ id: 'NewApiKey' }),

@@ -6,23 +6,30 @@ import { message, positiveUsd, textIdParams, timestamp, usdAmount } from './shar
 
 const nameText = z.string().trim().min(1).max(limits.nameChars)
 
-export const budgetScope = z
-  .enum(['account', 'key', 'label'])
-  .describe('`account`: all costs. `key`: costs of one API key. `label`: costs of rentals and volumes with this label')
+export const budgetScope = z.enum(['account', 'key', 'label']).meta({
+  title: 'For',
+  description:
+    '`account`: all costs. `key`: costs of one API key. `label`: costs of rentals and volumes with this label',
+})
 export type BudgetScope = z.output<typeof budgetScope>
 
-export const budgetAction = z
-  .enum(['alert', 'block', 'stop', 'terminate'])
-  .describe(
+export const budgetAction = z.enum(['alert', 'block', 'stop', 'terminate']).meta({
+  title: 'At 100%',
+  description:
     'At 100%. `alert`: only alert. `block`: reject new orders and, for an account budget, inference. `stop`: also stop on-demand rentals. `terminate`: also terminate rentals that cannot be stopped. Volumes and reserved terms are never touched',
-  )
+})
 export type BudgetAction = z.output<typeof budgetAction>
 
 const alertsPercent = z
   .array(z.int().min(1).max(1_000))
   .min(1)
   .max(limits.budgetAlerts)
-  .describe('Percentages at which to alert, once each per month; default: 50, 80, 100')
+  .meta({
+    title: 'Alert at',
+    description: 'Percentages at which to alert, once each per month; default: 50, 80, 100',
+    examples: [[50, 80, 100]],
+  })
+const monthlyAmount = positiveUsd.meta({ title: 'Monthly amount', examples: ['500.00'] })
 
 const budgetRecord = z
   .object({
@@ -67,8 +74,13 @@ export const budgetEndpoints = {
       .strictObject({
         name: nameText,
         scope: budgetScope.default('account'),
-        scopeValue: z.string().min(1).max(limits.labelChars).optional().describe('Required for `key` and `label`'),
-        monthlyUsd: positiveUsd,
+        scopeValue: z
+          .string()
+          .min(1)
+          .max(limits.labelChars)
+          .optional()
+          .describe('The public ID of the key, or the label; required for both'),
+        monthlyUsd: monthlyAmount,
         alertsPercent: alertsPercent.optional(),
         action: budgetAction.default('alert'),
       })
@@ -87,7 +99,7 @@ export const budgetEndpoints = {
     body: z
       .strictObject({
         name: nameText.optional(),
-        monthlyUsd: positiveUsd.optional(),
+        monthlyUsd: monthlyAmount.optional(),
         alertsPercent: alertsPercent.optional(),
         action: budgetAction.optional(),
       })

@@ -52,7 +52,14 @@ export const deliveryRecord = z
   })
   .meta({ id: 'WebhookDelivery' })
 
-const webhookUrl = z.url({ protocol: /^https?$/ }).max(limits.webhookUrlChars)
+const webhookUrl = z
+  .url({ protocol: /^https?$/ })
+  .max(limits.webhookUrlChars)
+  .meta({
+    title: 'URL',
+    description: 'Receives a POST per event and must answer with a 2xx status within 10 seconds',
+    examples: ['https://example.com/hooks/berth'],
+  })
 const webhookFields = {
   description: z.string().max(limits.nameChars).nullable().optional(),
   eventTypes: z.array(eventType).min(1).nullable().optional().describe('null or absent: all types'),

@@ -88,23 +88,33 @@ const ipAddress = z.string().min(2).max(45).describe('IPv4 or IPv6')
  */
 const metalHost = z
   .strictObject({
-    id: hostName,
-    clusterName: z.string().min(1).max(100),
+    id: hostName.meta({ title: 'Name', description: 'Lowercase letters, digits and hyphens' }),
+    clusterName: z
+      .string()
+      .min(1)
+      .max(100)
+      .meta({ title: 'Cluster', description: 'Machines in a cluster share a private network' }),
     region: bareMetalRegion,
-    gpuType,
-    gpuModel: z.string().min(1).max(200),
-    gpuRamMib: z.int().min(1).max(10_000_000),
-    gpuFormFactor,
-    networkType,
+    gpuType: gpuType.meta({ title: 'Type' }),
+    gpuModel: z.string().min(1).max(200).meta({ title: 'Model' }),
+    gpuRamMib: z.int().min(1).max(10_000_000).meta({ title: 'Memory per GPU' }),
+    gpuFormFactor: gpuFormFactor.meta({ title: 'Form factor' }),
+    networkType: networkType.meta({ title: 'Network between machines' }),
     ethernetVariant: ethernetVariant.nullable().optional(),
-    gpusTotal: z.int().min(1).max(64),
-    hasPersistentStorage: z.boolean().optional(),
-    simulated: z.boolean().optional().describe('Its GPUs are simulated'),
+    gpusTotal: z.int().min(1).max(64).meta({ title: 'Number of GPUs' }),
+    hasPersistentStorage: z.boolean().optional().meta({ title: 'Persistent storage' }),
+    simulated: z
+      .boolean()
+      .optional()
+      .meta({ title: 'Simulated GPUs', description: 'The machine has none of these GPUs; for testing' }),
     hardware: hostOffer.shape.hardware,
-    hostname: z.string().min(1).max(253),
-    publicIp: ipAddress,
-    privateIp: ipAddress,
-    sshPort: port.optional().describe('SSH port for tenants; default: 22'),
+    hostname: z.string().min(1).max(253).meta({ title: 'Host name' }),
+    publicIp: ipAddress.meta({ title: 'Public address', description: 'IPv4 or IPv6; tenants log in here' }),
+    privateIp: ipAddress.meta({
+      title: 'Private address',
+      description: 'IPv4 or IPv6; for other machines in the cluster',
+    }),
+    sshPort: port.optional().meta({ title: 'SSH port', description: 'For tenants; default: 22' }),
     address: z
       .string()
       .min(1)
@@ -117,14 +127,17 @@ const metalHost = z
       .string()
       .min(1)
       .max(16_384)
-      .describe('In OpenSSH or PEM format, without a passphrase; never shown again'),
+      .describe('In OpenSSH or PEM format, without a passphrase; stored encrypted and never shown again'),
     hostKey: z
       .string()
       .min(1)
       .max(100)
       .optional()
       .describe('`SHA256:…`; default: trust and pin the key of the first connection'),
-    sudo: z.boolean().optional().describe('The user is not root and has passwordless sudo'),
+    sudo: z
+      .boolean()
+      .optional()
+      .meta({ title: 'Passwordless sudo', description: 'The user is not root and has passwordless sudo' }),
     tenantUser: z
       .string()
       .min(1)
@@ -132,17 +145,24 @@ const metalHost = z
       .optional()
       .describe('User created for each tenant and removed afterwards; default: tenant'),
     tenantRoot: z.boolean().optional().describe('Gives tenants root access; use only if tenants trust each other'),
-    scratch: z.array(z.string().min(1).max(1_000)).max(16).optional().describe('Folders emptied after each tenant'),
+    scratch: z
+      .array(z.string().min(1).max(1_000))
+      .max(16)
+      .optional()
+      .meta({ title: 'Folders to empty after each tenant', examples: [['/scratch', '/data']] }),
     bmc: z
       .strictObject({
         kind: z.literal('redfish', {
           error: 'Must be `redfish`; only the inventory file of the server can set a `command`',
         }),
-        url: z.url({ protocol: /^https?$/ }).max(2_000),
-        username: z.string().min(1).max(200),
+        url: z
+          .url({ protocol: /^https?$/ })
+          .max(2_000)
+          .meta({ title: 'URL' }),
+        username: z.string().min(1).max(200).meta({ title: 'User' }),
         password: z.string().max(1_000),
         system: z.string().min(1).max(500).optional(),
-        fingerprint: z.string().min(1).max(100).optional(),
+        fingerprint: z.string().min(1).max(100).optional().meta({ title: 'Certificate fingerprint' }),
         insecure: z.boolean().optional(),
       })
       .optional()
@@ -302,17 +322,28 @@ export const hostEndpoints = {
       .strictObject({
         name: z
           .string()
-          .regex(/^[a-z0-9][a-z0-9._-]{0,62}$/, 'Must be lowercase letters, digits, ".", "_" and "-", at most 63'),
-        arch: z.enum(['x64', 'arm64']),
+          .regex(/^[a-z0-9][a-z0-9._-]{0,62}$/, 'Must be lowercase letters, digits, ".", "_" and "-", at most 63')
+          .meta({ description: 'Name in orders', examples: ['debian-12'] }),
+        arch: z.enum(['x64', 'arm64']).meta({ title: 'Architecture' }),
         source: z
           .string()
           .regex(
             /^(https:\/\/[^\s/]{1,253}\/\S{0,1700}|file:\/\S{1,1700})$/,
             'https://…, or file:/… for a file on the hosts',
-          ),
-        sha256: z.string().regex(/^[0-9a-f]{64}$/, 'Must be 64 lowercase hexadecimal digits'),
-        loginUser: z.string().regex(/^[a-z_][a-z0-9_-]{0,31}$/, 'Must be a user name'),
-        isDefault: z.boolean().default(false).describe('Default image for orders that name none; one per architecture'),
+          )
+          .describe('https://…, or file:/… on each host'),
+        sha256: z
+          .string()
+          .regex(/^[0-9a-f]{64}$/, 'Must be 64 lowercase hexadecimal digits')
+          .meta({ title: 'SHA-256', description: 'As printed by sha256sum' }),
+        loginUser: z
+          .string()
+          .regex(/^[a-z_][a-z0-9_-]{0,31}$/, 'Must be a user name')
+          .meta({ description: 'User that cloud-init creates', examples: ['debian'] }),
+        isDefault: z.boolean().default(false).meta({
+          title: 'Default image',
+          description: 'Used for orders without an image. Replaces the current default of the architecture',
+        }),
       })
       .meta({ id: 'AddBaseImage' }),
     response: baseImage,

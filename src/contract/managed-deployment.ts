@@ -11,11 +11,23 @@ import { recipe } from './recipe.ts'
 import { complete, message, nonNegativeUsd, priceUsd, textIdParams, timestamp, usdAmount } from './shared.ts'
 
 const gpus = z.strictObject({
-  model: z.string().min(1).max(100).optional().describe('GPU model, or a part of its name'),
-  minMemoryGb: z.number().min(0).max(10_000).optional().describe('Memory that each GPU needs'),
-  count: z.int().min(1).max(64).default(1).describe('GPUs per replica'),
-  region: z.string().min(1).max(100).optional(),
-  maxUsdPerGpuHour: priceUsd.in.optional().describe('Price cap'),
+  model: z
+    .string()
+    .min(1)
+    .max(100)
+    .optional()
+    .meta({ title: 'GPU model', description: 'Name of the GPU, or a part of it; default: any', examples: ['H100'] }),
+  minMemoryGb: z
+    .number()
+    .min(0)
+    .max(10_000)
+    .optional()
+    .meta({ title: 'Memory per GPU', description: 'Memory that each GPU needs; default: any' }),
+  count: z.int().min(1).max(64).default(1).meta({ title: 'GPUs per replica' }),
+  region: z.string().min(1).max(100).optional().describe('Where replicas may run; default: anywhere'),
+  maxUsdPerGpuHour: priceUsd.in
+    .optional()
+    .meta({ title: 'Price cap per GPU-hour (USD)', description: 'Highest price of a GPU; default: no cap' }),
 })
 
 /** What runs. */
@@ -32,7 +44,12 @@ const orderedSpecFields = {
   recipe: recipe.optional().describe('Required unless `catalogModel` is set'),
   gpus: gpus
     .extend({
-      count: z.int().min(1).max(64).optional().describe('GPUs per replica; default 1, or what the catalog says'),
+      count: z
+        .int()
+        .min(1)
+        .max(64)
+        .optional()
+        .meta({ title: 'GPUs per replica', description: 'GPUs per replica; default: 1, or what the catalog says' }),
     })
     .default({})
     .describe('Where replicas may run'),
@@ -46,7 +63,14 @@ export interface OrderedSpec {
 }
 
 const replicaCount = z.int().min(0).max(limits.replicasPerDeployment)
-const replicas = z.strictObject({ min: replicaCount.default(0), max: replicaCount.default(1) })
+const replicas = z.strictObject({
+  min: replicaCount
+    .default(0)
+    .meta({ title: 'Minimum replicas', description: 'With 0, the first request starts one and waits for it' }),
+  max: replicaCount
+    .default(1)
+    .meta({ title: 'Maximum replicas', description: 'Most replicas at a time; 0 pauses the deployment' }),
+})
 const seconds = z.int().min(0).max(86_400)
 const scaling = z.strictObject({
   targetOutstanding: z
@@ -54,11 +78,24 @@ const scaling = z.strictObject({
     .min(0.1)
     .max(100_000)
     .default(4)
-    .describe('Requests per replica, waiting or running, that scaling aims for'),
-  upDelaySeconds: seconds.default(5).describe('How long more must be needed before replicas are added'),
-  downDelaySeconds: seconds.default(120).describe('How long fewer must be enough before replicas are removed'),
-  idleSeconds: seconds.default(300).describe('Time without requests before the last replica ends; with `min` 0'),
+    .meta({ title: 'Requests per replica', description: 'Requests, waiting or running, that scaling aims for' }),
+  upDelaySeconds: seconds.default(5).meta({
+    title: 'Delay before adding replicas',
+    description: 'How long more must be needed before replicas are added',
+  }),
+  downDelaySeconds: seconds.default(120).meta({
+    title: 'Delay before removing replicas',
+    description: 'How long fewer must be enough before replicas are removed',
+  }),
+  idleSeconds: seconds.default(300).meta({
+    title: 'Idle time before scaling to zero',
+    description: 'Time without requests before the last replica ends; with a minimum of 0',
+  }),
 })
+
+const hourlyBudget = nonNegativeUsd.in
+  .nullable()
+  .describe('Most that all replicas together may cost per hour; default: no limit')
 
 const settingFields = {
   replicas: replicas,
@@ -75,10 +112,7 @@ const settingFields = {
     .max(3_600)
     .default(120)
     .describe('How long a replica may finish its requests before it ends'),
-  hourlyBudgetUsd: nonNegativeUsd.in
-    .nullable()
-    .default(null)
-    .describe('Most that all replicas together may cost per hour'),
+  hourlyBudgetUsd: hourlyBudget.default(null),
 }
 export const deploymentSettings = z.object(settingFields)
 export type DeploymentSettings = z.output<typeof deploymentSettings>
@@ -217,7 +251,11 @@ export const managedDeploymentEndpoints = {
           .optional()
           .describe('With `forEveryone`: the model to serve; it is created if it does not exist'),
         kind: modelKind.optional().describe('Default: that of the catalog, or `chat`'),
-        forEveryone: z.boolean().optional().describe('Serve all accounts; needs scope `operator`'),
+        forEveryone: z.boolean().optional().meta({
+          title: 'Serve everyone',
+          description:
+            'The house pays for the GPUs, and requests are sold at the prices of the model; needs scope `operator`',
+        }),
         sharedWith: sharedWith.optional().describe('IDs of other accounts that may use it'),
         contextTokens: z.int().min(1).max(100_000_000).optional(),
         ...orderedSpecFields,
@@ -272,7 +310,7 @@ export const managedDeploymentEndpoints = {
         scaling: scaling.optional(),
         queueSeconds: z.int().min(1).max(3_600).optional(),
         drainSeconds: z.int().min(0).max(3_600).optional(),
-        hourlyBudgetUsd: nonNegativeUsd.in.nullable().optional(),
+        hourlyBudgetUsd: hourlyBudget.optional(),
         sharedWith: sharedWith.optional(),
       })
       .meta({ id: 'ChangeManagedDeployment' }),
@@ -292,7 +330,10 @@ export const managedDeploymentEndpoints = {
       .strictObject({
         recipe: recipe.optional(),
         gpus: gpus.optional(),
-        inPlace: z.boolean().optional().describe('End an old replica first where there is no spare GPU'),
+        inPlace: z.boolean().optional().meta({
+          title: 'End an old replica first if no GPU is free',
+          description: 'Otherwise the rollout waits for a spare GPU',
+        }),
       })
       .meta({ id: 'RolloutManagedDeployment' }),
     response: managedDeployment,

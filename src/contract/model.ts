@@ -132,11 +132,17 @@ const operatedModel = z
 
 const modelFacts = {
   files: files.nullable().optional().describe('Sources of the model files; only with `engine`'),
-  contextTokens: tokenCount.nullable().optional().describe('null: as reported by the engine'),
-  maxOutputTokens: tokenCount.nullable().optional(),
-  supportsTools: z.boolean().optional(),
+  contextTokens: tokenCount
+    .nullable()
+    .optional()
+    .meta({ title: 'Context length', description: 'Longest context of a request; default: as reported by the engine' }),
+  maxOutputTokens: tokenCount
+    .nullable()
+    .optional()
+    .meta({ title: 'Maximum output', description: 'Longest answer; default: no limit' }),
+  supportsTools: z.boolean().optional().meta({ title: 'Supports tool calls' }),
   supportsImageInput: z.boolean().optional(),
-  enabled: z.boolean().optional().describe('If false, the model is neither listed nor served'),
+  enabled: z.boolean().optional().describe('A disabled model is neither listed nor served'),
 }
 const optionalPrices = {
   inputUsdPerMillion: prices.inputUsdPerMillion.optional(),
@@ -153,13 +159,11 @@ const upstreamKey = z
   .regex(/^[\x21-\x7e]+$/, 'Must be visible ASCII characters')
 
 const deploymentFacts = {
-  weight: z.int().min(0).max(1_000).optional().describe('Relative share of requests; 0: no new requests'),
-  concurrency: z
-    .int()
-    .min(1)
-    .max(100_000)
-    .optional()
-    .describe('Most concurrent requests; by default the limit is learned from the server alone'),
+  weight: z.int().min(0).max(1_000).optional().describe('Relative share of requests; 0: no new requests. Default: 1'),
+  concurrency: z.int().min(1).max(100_000).optional().meta({
+    title: 'Most concurrent requests',
+    description: 'By default, the limit is learned from the server alone',
+  }),
   connectMs: z.int().min(1).max(600_000).optional(),
   firstByteMs: z.int().min(1).max(3_600_000).optional(),
   betweenBytesMs: z.int().min(1).max(3_600_000).optional(),
@@ -172,8 +176,12 @@ const deploymentFacts = {
 const upstreamUrl = z
   .url({ protocol: /^https?$/ })
   .max(2_048)
-  .describe('With or without `/v1` at the end')
-const upstreamModel = z.string().min(1).max(200).describe('Name of the model on that server')
+  .meta({ title: 'URL', description: 'With or without `/v1` at the end', examples: ['http://10.0.0.17:8000'] })
+const upstreamModel = z
+  .string()
+  .min(1)
+  .max(200)
+  .meta({ title: 'Model name on the server', description: 'Name of the model on that server; default: the same' })
 
 const operator = { family: 'v2', tag: 'Operator', access: ['operator'] } as const
 const modelsPath = '/v2/operator/models'
@@ -199,7 +207,7 @@ export const modelEndpoints = {
     errors: [400, 401, 403, 500],
     body: z
       .strictObject({
-        name: modelName,
+        name: modelName.meta({ description: 'Name in requests', examples: ['owner/model'] }),
         kind: modelKind,
         engine: engineName.nullable().optional(),
         ...modelFacts,
@@ -249,7 +257,7 @@ export const modelEndpoints = {
         upstreamModel: upstreamModel.optional(),
         apiKey: upstreamKey
           .optional()
-          .describe('API key of the server, sent as `Authorization: Bearer`; never shown again'),
+          .meta({ title: 'API key', description: 'Sent to the server as a bearer token; never shown again' }),
         ...deploymentFacts,
         reason: reasonText.optional(),
       })
@@ -268,7 +276,10 @@ export const modelEndpoints = {
       .strictObject({
         url: upstreamUrl.optional(),
         upstreamModel: upstreamModel.optional(),
-        apiKey: upstreamKey.nullable().optional().describe('null: none'),
+        apiKey: upstreamKey
+          .nullable()
+          .optional()
+          .meta({ title: 'API key', description: 'Replaces the stored key, which is never shown; null: none' }),
         ...deploymentFacts,
         drained: z.boolean().optional().describe('If true, it finishes its requests and gets no new ones'),
         reason: reasonText.optional(),

@@ -97,7 +97,10 @@ export const machineStatus = z.enum(machineStatuses)
 
 const operator = { family: 'v2', tag: 'Operator', access: ['operator'] } as const
 const accountPath = '/v2/operator/accounts/{id}'
-const amountAndReason = { amountUsd: positiveUsd, reason: reasonText }
+const ledgerReason = reasonText.describe('Recorded in the ledger and the audit log')
+const amountAndReason = { amountUsd: positiveUsd, reason: ledgerReason }
+const creditKind = z.enum(['purchase', 'credit']).meta({ title: 'Source' })
+const refundedRental = z.int().positive().meta({ title: 'Rental number' })
 
 export const operatorEndpoints = {
   listAccounts: endpoint({
@@ -122,19 +125,16 @@ export const operatorEndpoints = {
     body: z
       .strictObject({
         name: z.string().trim().min(1).max(limits.nameChars),
-        ownerEmail: z.email().max(255),
+        ownerEmail: z.email().max(255).meta({ title: 'Owner’s email' }),
         ownerName: z.string().trim().min(1).max(limits.nameChars).optional(),
-        scopes: z
-          .array(z.enum(scopes))
-          .min(1)
-          .optional()
-          .describe('Scopes of the first key; default: all except operator, and supply only for a supplier'),
-        platformFeePercentage: z
-          .number()
-          .min(0)
-          .max(100)
-          .optional()
-          .describe('Makes the account a supplier with this fee'),
+        scopes: z.array(z.enum(scopes)).min(1).optional().meta({
+          title: 'Scopes of the first API key',
+          description: 'Default: all except operator, and supply only for a supplier',
+        }),
+        platformFeePercentage: z.number().min(0).max(100).optional().meta({
+          title: 'Platform fee',
+          description: 'Makes the account a supplier; your share of its prices. Leave out for a customer',
+        }),
       })
       .meta({ id: 'CreateAccount' }),
     response: z.object({ account: operatedAccount, key: z.string().describe('`bk_…`, shown once') }),
@@ -159,11 +159,14 @@ export const operatorEndpoints = {
     body: z
       .strictObject({
         quota: quota.optional(),
-        platformFeePercentage: z.number().min(0).max(100).nullable().optional(),
+        platformFeePercentage: z.number().min(0).max(100).nullable().optional().meta({
+          title: 'Platform fee',
+          description: 'Your share of the price of its machines. Current rentals keep their fee',
+        }),
         suspended: z.boolean().optional(),
         creditLineUsd: nonNegativeUsd
           .optional()
-          .describe('Credit that reserved orders can hold beyond the balance; payments repay it first. 0: none'),
+          .describe('Reserved orders can use this much beyond the balance. Payments repay it first. 0: none'),
         reason: reasonText,
       })
       .meta({ id: 'ChangeAccount' }),
@@ -176,9 +179,7 @@ export const operatorEndpoints = {
     summary: 'Add money to an account: a payment or a credit from the operator',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
-    body: z
-      .strictObject({ ...amountAndReason, kind: z.enum(['purchase', 'credit']).default('purchase') })
-      .meta({ id: 'CreditAccount' }),
+    body: z.strictObject({ ...amountAndReason, kind: creditKind.default('purchase') }).meta({ id: 'CreditAccount' }),
     response: moneyReply,
     idempotent: true,
   }),
@@ -189,7 +190,7 @@ export const operatorEndpoints = {
     summary: 'Adjust a balance up or down, never below zero',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
-    body: z.strictObject({ amountUsd: signedUsd, reason: reasonText }).meta({ id: 'AdjustAccount' }),
+    body: z.strictObject({ amountUsd: signedUsd, reason: ledgerReason }).meta({ id: 'AdjustAccount' }),
     response: moneyReply,
     idempotent: true,
   }),
@@ -200,7 +201,7 @@ export const operatorEndpoints = {
     summary: 'Refund charges of a rental, fully or partly',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
-    body: z.strictObject({ ...amountAndReason, rentalId: z.int().positive() }).meta({ id: 'RefundCharge' }),
+    body: z.strictObject({ ...amountAndReason, rentalId: refundedRental }).meta({ id: 'RefundCharge' }),
     response: moneyReply,
     idempotent: true,
   }),
@@ -278,13 +279,18 @@ export const operatorEndpoints = {
     params: textIdParams,
     body: z
       .strictObject({
-        supplierId: z.string().max(50).nullable().optional(),
-        listed: z.boolean().optional(),
-        draining: z.boolean().optional(),
-        pricePerGpuHourUsd: priceUsd
+        supplierId: z.string().max(50).nullable().optional().meta({ title: 'Supplier' }),
+        listed: z.boolean().optional().meta({ title: 'On sale', description: 'Current rentals continue either way' }),
+        draining: z.boolean().optional().describe('If true, it accepts no new tenants. Current rentals continue'),
+        pricePerGpuHourUsd: priceUsd.optional().meta({
+          title: 'Price per GPU-hour',
+          description: "For the operator's own marketplace machines; current rentals keep their price",
+        }),
+        gpusSick: z
+          .array(z.int().min(0).max(63))
+          .max(64)
           .optional()
-          .describe("Price per GPU-hour of the operator's own marketplace machines; running rentals keep their price"),
-        gpusSick: z.array(z.int().min(0).max(63)).max(64).optional(),
+          .meta({ title: 'GPUs withdrawn from sale', description: 'Their numbers, from 0', examples: [[0, 3]] }),
         reason: reasonText,
       })
       .meta({ id: 'ChangeMachine' }),

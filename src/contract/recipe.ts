@@ -41,7 +41,7 @@ const adapter = z.strictObject({
 
 export const recipe = z
   .strictObject({
-    name: recipeName,
+    name: recipeName.meta({ title: 'Engine' }),
     image: z
       .strictObject({ name: z.string().min(1).max(500), tag: z.string().min(1).max(128).optional() })
       .optional()
@@ -50,18 +50,25 @@ export const recipe = z
       .string()
       .regex(/^[A-Za-z0-9][\w.-]{0,99}\/[A-Za-z0-9][\w.-]{0,99}$/, 'Must be like OWNER/MODEL')
       .optional()
-      .describe('Model that the engine downloads itself, if there are no `weights`'),
+      .meta({
+        title: 'Model on the hub',
+        description: 'Model that the engine downloads itself, if there are no `weights`',
+        examples: ['OWNER/MODEL'],
+      }),
     weights: weights.optional().describe('Files that the host downloads once and mounts read-only'),
     modelPath: relativePath
       .optional()
       .describe('The model in the weights; default: all of them, or the only GGUF file'),
-    weightsGib: z
-      .number()
-      .positive()
-      .max(100_000)
+    weightsGib: z.number().positive().max(100_000).optional().meta({
+      title: 'Size of the weights',
+      description: 'Checks that the model fits before anything is rented; default: the size of `weights`',
+    }),
+    contextTokens: z
+      .int()
+      .min(1)
+      .max(100_000_000)
       .optional()
-      .describe('Size of the model, to check whether it fits; default: the size of `weights`'),
-    contextTokens: z.int().min(1).max(100_000_000).optional(),
+      .meta({ title: 'Context length', description: 'Longest context of a request; default: that of the model' }),
     kvBytesPerToken: z
       .int()
       .min(1)

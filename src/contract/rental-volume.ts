@@ -53,8 +53,12 @@ export const rentalVolumeEndpoints = {
     body: z
       .strictObject({
         storageVolumeId: positiveId,
-        path: mountPath.optional().describe('Where a virtual machine mounts it; default: nowhere'),
-        readOnly: z.boolean().default(false),
+        path: mountPath.optional().meta({
+          title: 'Mount path',
+          description: 'Where a virtual machine mounts it from the next boot on; default: nowhere',
+          examples: ['/data'],
+        }),
+        readOnly: z.boolean().default(false).meta({ title: 'Read-only' }),
       })
       .meta({ id: 'AttachRentalVolume' }),
     response: rentalVolume,

@@ -81,10 +81,14 @@ export const secretEndpoints = {
     errors: [400, 401, 403, 404, 500],
     body: z
       .strictObject({
-        name: nameText,
-        server: registryServer.describe('Host of the registry, as in the names of its images'),
-        username: z.string().min(1).max(limits.nameChars),
-        password: z.string().min(1).max(10_000).describe('Password or access token'),
+        name: nameText.meta({ examples: ['Team registry'] }),
+        server: registryServer.meta({
+          title: 'Registry',
+          description: 'Host of the registry, as in the names of its images',
+          examples: ['registry.example.com'],
+        }),
+        username: z.string().min(1).max(limits.nameChars).meta({ title: 'User name' }),
+        password: z.string().min(1).max(10_000).meta({ title: 'Password or access token' }),
       })
       .meta({ id: 'AddRegistryCredential' }),
     response: registryCredentialRecord,

@@ -104,6 +104,7 @@ export const reasonText = z
   .string()
   .max(limits.reasonChars)
   .refine((text) => text.trim() !== '', 'Enter a reason')
+  .describe('Recorded in the audit log')
 
 export const rentalKind = z.enum(['virtual-machine', 'bare-metal', 'container'])
 

@@ -1,7 +1,7 @@
 /** Command-line flags made from the fields of the contract: name, value, limits, choices and help. */
 import { InvalidArgumentError, Option } from 'commander'
 import { addMs, DAY_MS, formatInstant, HOUR_MS, MINUTE_MS, parseInstant, systemClock } from '../../base/instant.ts'
-import type { Field } from './operation.ts'
+import type { Field } from '../../contract/field.ts'
 
 /** Clears a value that may be null. Commander takes null itself for no value at all. */
 export const NONE = 'none'
@@ -97,7 +97,7 @@ function splitText(text: string): { flag?: string; help?: string } {
 }
 
 /** The description in the contract, as help is written: it starts in lower case and has no full stop. */
-function helpOf({ description = '', default: usual }: Field): string {
+function helpOf({ title = '', description = title, default: usual }: Field): string {
   const text = description
     .replaceAll('`', '')
     .replace(/\.$/, '')

@@ -2,7 +2,7 @@
 import type { Command, Option } from 'commander'
 import type { CallableId, Client } from '../../client/client.ts'
 import { NONE, optionsOf } from './flag.ts'
-import type { Field, Operation } from './operation.ts'
+import type { Field, Operation } from '../../contract/field.ts'
 import { operationNamed } from './operation-source.ts'
 import { CliError, exitCodes } from './shell.ts'
 import type { ArgSpec, Details, Input, Row } from './row-type.ts'

@@ -1,7 +1,7 @@
 /** One field of an operation, for a command that takes its choices or limits elsewhere. */
 import type { OperationId } from '../../contract/api.ts'
-import type { Field } from './operation.ts'
-import { operations } from './operation-table.ts'
+import type { Field } from '../../contract/field.ts'
+import { operations } from '../../contract/operation-table.ts'
 
 export function fieldOf(operation: OperationId, name: string): Field {
   const field = operations[operation].fields.find(({ path }) => path.at(-1) === name)

@@ -1,11 +1,11 @@
 /** The table of operations, once it is loaded: commands that call none of them start without it. */
 import type { OperationId } from '../../contract/api.ts'
-import type { Operation } from './operation.ts'
+import type { Operation } from '../../contract/field.ts'
 
 let table: Readonly<Record<OperationId, Operation>> | undefined
 
 export async function loadOperations(): Promise<void> {
-  table ??= (await import('./operation-table.ts')).operations
+  table ??= (await import('../../contract/operation-table.ts')).operations
 }
 
 export function operationNamed(id: OperationId): Operation {

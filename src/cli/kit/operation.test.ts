@@ -5,8 +5,8 @@ import { describe, expect, test } from 'vitest'
 import { loadCommandTree, loadRows } from '../../../test/harness/command-tree.ts'
 import { api, type OperationId } from '../../contract/api.ts'
 import { isInference } from '../../contract/endpoint.ts'
-import { describeOperation } from './operation.ts'
-import { operations } from './operation-table.ts'
+import { describeOperation } from '../../contract/field.ts'
+import { operations } from '../../contract/operation-table.ts'
 
 /** Reached in another way than by a row or by `client.call`, or not at all. */
 const otherwise: Readonly<Partial<Record<OperationId, string>>> = {

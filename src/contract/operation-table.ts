@@ -1,6 +1,6 @@
 /** Every operation of the contract as plain data. The build replaces this module with its value. */
-import { api, type OperationId } from '../../contract/api.ts'
-import { describeOperation, type Operation } from './operation.ts'
+import { api, type OperationId } from './api.ts'
+import { describeOperation, type Operation } from './field.ts'
 
 export const operations = Object.fromEntries(
   Object.entries(api).map(([name, endpoint]) => [name, describeOperation(endpoint)]),

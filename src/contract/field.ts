@@ -1,10 +1,10 @@
 /**
- * The operations of the contract as plain data: what each takes, with limits, choices, defaults and descriptions. Flags
- * and help come from it. The build writes it out as JSON (rolldown.config.ts), because loading the schemas themselves
- * takes longer than most commands do.
+ * The operations of the contract as plain data: what each takes, with titles, limits, choices, defaults and
+ * descriptions. The flags and help of the command line and the forms of the console come from it. The builds write it
+ * out as JSON (scripts/contract-as-data.ts), because loading the schemas themselves takes longer than most commands do.
  */
 import type { z } from 'zod'
-import type { Access, Endpoint, Method } from '../../contract/endpoint.ts'
+import type { Access, Endpoint, Method } from './endpoint.ts'
 
 export interface Field {
   /** Where the value goes in a call. */
@@ -21,7 +21,10 @@ export interface Field {
   readonly pattern?: string
   /** Hint for a text that does not match the pattern. */
   readonly hint?: string
+  readonly title?: string
   readonly description?: string
+  /** A value that shows what is meant. */
+  readonly example?: string
   readonly default?: string | number | boolean
 }
 
@@ -74,7 +77,10 @@ function fieldsOf(part: Field['part'], schema: z.core.$ZodType | undefined, path
   return Object.entries(shape).flatMap(([name, field]) => {
     const { kind, ...facts } = factsOf(field)
     const here = [...path, name]
-    return kind === undefined ? fieldsOf(part, field, here) : [{ part, path: here, kind, ...facts }]
+    if (kind !== undefined) return [{ part, path: here, kind, ...facts }]
+    const inner = fieldsOf(part, field, here)
+    // A part of a group that may be missing is not required by itself.
+    return definitionOf(field).type === 'object' ? inner : inner.map((one) => without(one, 'required'))
   })
 }
 
@@ -82,8 +88,10 @@ function factsOf(schema: z.core.$ZodType | undefined): Facts {
   if (schema === undefined) return {}
   const definition = definitionOf(schema)
   const facts: Mutable<Facts> = { ...innerFacts(definition), ...checkFacts(definition) }
-  const description = (schema as z.ZodType).description
+  const { title, description, examples } = (schema as z.ZodType).meta() ?? {}
+  if (title !== undefined) facts.title = title
   if (description !== undefined) facts.description = description
+  if (Array.isArray(examples)) facts.example = [examples[0]].flat().join(', ')
   return facts
 }
 
@@ -142,9 +150,9 @@ function checkFacts({ type, checks = [] }: Definition): Facts {
   return facts
 }
 
-function without(facts: Facts, name: keyof Facts): Facts {
-  const { [name]: _, ...rest } = facts
-  return rest
+function without<T extends Facts, Name extends keyof T>(facts: T, name: Name): Omit<T, Name> {
+  const { [name]: _, ...others } = facts
+  return others
 }
 
 function definitionOf(schema: z.core.$ZodType): Definition {
