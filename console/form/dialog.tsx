@@ -7,7 +7,7 @@ import { Button } from '../ui/button.tsx'
 import { CancelButton, ConfirmDialog, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { toast } from '../ui/toast.tsx'
-import { useCallForm, type CallFormOptions, type Form } from './use-form.ts'
+import type { Form } from './use-form.ts'
 
 interface FormFrameProps {
   readonly form: Pick<Form<object>, 'submit' | 'elsewhere' | 'isPending'>
@@ -45,45 +45,6 @@ export function FormDialog({
     <Dialog title={title} onClose={frame.onClose} wide={wide}>
       <FormFrame {...frame} />
     </Dialog>
-  )
-}
-
-interface CallDialogProps<Op extends CallableId, Values extends object>
-  extends Omit<CallFormOptions<Op, Values>, 'onDone'>, Omit<FormFrameProps, 'form' | 'disabledReason' | 'children'> {
-  readonly operation: Op
-  readonly title: string
-  readonly wide?: boolean
-  /** Why it cannot be sent yet; `unchanged`: until a value differs. */
-  readonly disabledReason?: 'unchanged' | ((form: Form<Values>) => string | undefined)
-  /** Shown when it is done; the dialog closes. */
-  readonly done: string | ((reply: Reply<Op>, values: Values) => string)
-  readonly children: (form: Form<Values>) => ReactNode
-}
-
-/** A form that sends one operation. */
-export function CallDialog<Op extends CallableId, Values extends object>(props: CallDialogProps<Op, Values>) {
-  const { operation, title, wide, action, look, cancel, disabledReason, done, onClose, children, ...options } = props
-  const form = useCallForm<Op, Values>(operation, {
-    ...options,
-    onDone: (reply, values) => {
-      toast(typeof done === 'string' ? done : done(reply, values))
-      onClose()
-    },
-  })
-  const unchanged = form.isDirty ? undefined : 'Nothing changed yet'
-  return (
-    <FormDialog
-      title={title}
-      form={form}
-      action={action}
-      disabledReason={disabledReason === 'unchanged' ? unchanged : disabledReason?.(form)}
-      onClose={onClose}
-      {...(wide === undefined ? {} : { wide })}
-      {...(look === undefined ? {} : { look })}
-      {...(cancel === undefined ? {} : { cancel })}
-    >
-      {children(form)}
-    </FormDialog>
   )
 }
 

@@ -141,7 +141,9 @@ function isAt(issue: readonly PropertyKey[], path: string): boolean {
 /** Optional parts may be undefined, which JSON leaves out; a missing part is the schema's error. */
 export type Loose<T> = T extends unknown ? { readonly [name in keyof T]: T[name] | undefined } : never
 
-type Addressed<Op extends CallableId> = Omit<CallInput<Op>, 'body' | 'idempotencyKey' | 'signal' | 'timeoutMs'>
+type Addressed<Op extends CallableId> = Op extends unknown
+  ? Omit<CallInput<Op>, 'body' | 'idempotencyKey' | 'signal' | 'timeoutMs'>
+  : never
 
 export interface CallFormOptions<Op extends CallableId, Values> extends Omit<
   FormOptions<Values, Loose<NonNullable<BodyInputOf<Api[Op]>>>>,
@@ -150,7 +152,7 @@ export interface CallFormOptions<Op extends CallableId, Values> extends Omit<
   /** Reads that the operation makes stale. */
   readonly refreshes: readonly CallableId[]
   /** Path parameters and query. */
-  readonly input?: Addressed<Op> | ((values: Values) => Addressed<Op>)
+  readonly input?: Addressed<Op> | ((values: Values) => Addressed<Op>) | undefined
   readonly onDone: (reply: Reply<Op>, values: Values) => void
 }
 

@@ -1,6 +1,7 @@
 /** Cards, statistics and lists of facts. */
 import { useId, type ReactNode } from 'react'
 import { cx } from './class.ts'
+import { SkeletonText } from './skeleton.tsx'
 
 interface CardProps {
   readonly title?: string
@@ -46,8 +47,18 @@ export function Stat({ label, value, detail }: StatProps) {
   )
 }
 
-export function Stats({ children }: { children: ReactNode }) {
-  return <dl className="grid grid-cols-1 gap-3 sm:grid-cols-2 xl:grid-cols-4">{children}</dl>
+/** `[label, value, detail]`. A value that is undefined is still loading. */
+type StatEntry = readonly [label: string, value: ReactNode, detail?: ReactNode]
+
+export function Stats({ stats = [], children }: { stats?: readonly StatEntry[]; children?: ReactNode }) {
+  return (
+    <dl className="grid grid-cols-1 gap-3 sm:grid-cols-2 xl:grid-cols-4">
+      {stats.map(([label, value, detail]) => (
+        <Stat key={label} label={label} value={value ?? <SkeletonText />} detail={detail} />
+      ))}
+      {children}
+    </dl>
+  )
 }
 
 export type Fact = readonly [name: string, value: ReactNode]

@@ -15,6 +15,8 @@ interface FieldProps {
   /** The label is for screen readers only. */
   readonly hideLabel?: boolean
   readonly className?: string
+  /** Marks the label. */
+  readonly 'aria-required'?: true
 }
 
 const control =
@@ -27,14 +29,25 @@ function Frame({
   error,
   hideLabel,
   className,
+  'aria-required': isRequired,
   children,
 }: FieldProps & { id: string; children: ReactNode }) {
+  // The slash keeps the mark out of the name that screen readers speak: they know `aria-required`.
+  const mark = isRequired === true && "after:ml-0.5 after:text-muted after:content-['*'_/_'']"
   return (
-    <div className={cx('flex flex-col gap-1', className)}>
-      <label htmlFor={id} className={hideLabel === true ? 'sr-only' : 'text-sm font-medium'}>
+    <div className={cx('flex min-w-0 flex-col gap-1', className)}>
+      <label htmlFor={id} className={hideLabel === true ? 'sr-only' : cx('text-sm font-medium', mark)}>
         {label}
       </label>
       {children}
+      <Notes id={id} hint={hint} error={error} />
+    </div>
+  )
+}
+
+function Notes({ id, hint, error }: { id: string; hint: ReactNode; error: string | undefined }) {
+  return (
+    <>
       {error !== undefined && (
         <p id={`${id}-error`} className="text-sm text-bad">
           {error}
@@ -45,31 +58,39 @@ function Frame({
           {hint}
         </p>
       )}
-    </div>
+    </>
   )
 }
 
-function described(id: string, { hint, error }: FieldProps): { 'aria-describedby'?: string; 'aria-invalid'?: true } {
+interface Described {
+  readonly 'aria-describedby'?: string
+  readonly 'aria-invalid'?: true
+  readonly 'aria-required'?: true
+}
+
+function described(id: string, { hint, error, 'aria-required': isRequired }: FieldProps): Described {
   const ids = [error !== undefined && `${id}-error`, hint !== undefined && `${id}-hint`].filter(Boolean).join(' ')
   return {
     ...(ids === '' ? {} : { 'aria-describedby': ids }),
     ...(error === undefined ? {} : { 'aria-invalid': true }),
+    ...(isRequired === undefined ? {} : { 'aria-required': isRequired }),
   }
 }
 
 function split<T extends FieldProps>(props: T): { field: FieldProps; rest: Omit<T, keyof FieldProps> } {
-  const { label, hint, error, hideLabel, className, ...rest } = props
+  const { label, hint, error, hideLabel, className, 'aria-required': isRequired, ...rest } = props
   const field = {
     label,
     hint,
     error,
     ...(hideLabel === undefined ? {} : { hideLabel }),
     ...(className === undefined ? {} : { className }),
+    ...(isRequired === undefined ? {} : { 'aria-required': isRequired }),
   }
   return { field, rest }
 }
 
-export function TextField(props: FieldProps & Omit<InputHTMLAttributes<HTMLInputElement>, 'className'>) {
+export function TextField(props: FieldProps & Omit<InputHTMLAttributes<HTMLInputElement>, keyof FieldProps>) {
   const id = useId()
   const { field, rest } = split(props)
   return (
@@ -79,7 +100,7 @@ export function TextField(props: FieldProps & Omit<InputHTMLAttributes<HTMLInput
   )
 }
 
-export function TextArea(props: FieldProps & Omit<TextareaHTMLAttributes<HTMLTextAreaElement>, 'className'>) {
+export function TextArea(props: FieldProps & Omit<TextareaHTMLAttributes<HTMLTextAreaElement>, keyof FieldProps>) {
   const id = useId()
   const { field, rest } = split(props)
   return (
@@ -92,10 +113,11 @@ export function TextArea(props: FieldProps & Omit<TextareaHTMLAttributes<HTMLTex
 export interface Choice {
   readonly value: string
   readonly label: string
+  readonly hint?: string
   readonly disabled?: boolean
 }
 
-interface SelectProps extends FieldProps, Omit<SelectHTMLAttributes<HTMLSelectElement>, 'className'> {
+interface SelectProps extends FieldProps, Omit<SelectHTMLAttributes<HTMLSelectElement>, keyof FieldProps> {
   readonly choices: readonly Choice[]
 }
 
@@ -116,11 +138,9 @@ export function SelectField(props: SelectProps) {
   )
 }
 
-export function CheckField({
-  label,
-  hint,
-  ...rest
-}: { label: string; hint?: string } & InputHTMLAttributes<HTMLInputElement>) {
+type CheckProps = Pick<FieldProps, 'label' | 'hint' | 'error'> & InputHTMLAttributes<HTMLInputElement>
+
+export function CheckField({ label, hint, error, ...rest }: CheckProps) {
   const id = useId()
   return (
     <div className="flex items-start gap-2">
@@ -128,19 +148,44 @@ export function CheckField({
         id={id}
         type="checkbox"
         {...rest}
+        {...described(id, { label, hint, error })}
         className="mt-1 size-4 shrink-0 accent-accent"
-        aria-describedby={hint === undefined ? undefined : `${id}-hint`}
       />
-      <div>
+      <div className="min-w-0">
         <label htmlFor={id} className="text-sm font-medium">
           {label}
         </label>
-        {hint !== undefined && (
-          <p id={`${id}-hint`} className="text-sm text-muted">
-            {hint}
-          </p>
-        )}
+        <Notes id={id} hint={hint} error={error} />
       </div>
     </div>
+  )
+}
+
+interface CheckListProps extends Pick<FieldProps, 'label' | 'hint' | 'error'> {
+  readonly choices: readonly Choice[]
+  readonly chosen: readonly string[]
+  readonly onChange: (chosen: string[]) => void
+}
+
+/** Any number of choices, in their order. */
+export function CheckList({ label, hint, error, choices, chosen, onChange }: CheckListProps) {
+  const id = useId()
+  const pick = (value: string, isIn: boolean): void =>
+    onChange(choices.map((choice) => choice.value).filter((one) => (one === value ? isIn : chosen.includes(one))))
+  return (
+    <fieldset className="min-w-0 sm:col-span-full" {...described(id, { label, hint, error })}>
+      <legend className="mb-2 text-sm font-medium">{label}</legend>
+      <div className="grid gap-x-4 gap-y-3 sm:grid-cols-2">
+        {choices.map(({ value, ...choice }) => (
+          <CheckField
+            key={value}
+            {...choice}
+            checked={chosen.includes(value)}
+            onChange={(event) => pick(value, event.target.checked)}
+          />
+        ))}
+      </div>
+      <Notes id={id} hint={hint} error={error} />
+    </fieldset>
   )
 }

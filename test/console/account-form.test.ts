@@ -1,66 +1,113 @@
 /** Form values and the resulting requests, without a browser. */
 import { describe, expect, test } from 'vitest'
 import { isFirstDone, nextOnceKey } from '../../console/api/once.ts'
-import { bodyOf, checkDraft, emptyDraft, modelsOf, type KeyDraft } from '../../console/pages/keys/draft.ts'
+import { collect, labelOf, valuesOf, type FieldValues } from '../../console/form/field.ts'
+import { fieldTable } from '../../console/form/field-table.ts'
 import { sshKeyComment, sshKeyFault } from '../../console/pages/ssh-keys/text.ts'
 import { daysOf, presetsAt, rangeFault, rangeOf } from '../../console/pages/usage/range.ts'
-import { instantOf } from '../../src/base/instant.ts'
+import { instantOf, parseInstant } from '../../src/base/instant.ts'
 import { api } from '../../src/contract/api.ts'
 import { ApiError, TransportError } from '../../src/client/error.ts'
 import { testSshKey } from '../harness/server.ts'
 
 const now = instantOf(Date.UTC(2026, 10, 15, 13, 30))
 
-/** Fields with an error from the schema or the form. */
-function faultsOf(draft: KeyDraft): string[] {
-  const issues = api.createApiKey.body?.safeParse(bodyOf(draft, now)).error?.issues ?? []
-  const own = Object.entries(checkDraft(draft, now)).flatMap(([name, fault]) => (fault === undefined ? [] : [name]))
-  return [...issues.map(({ path }) => String(path[0])), ...own]
+const keyFields = [
+  'name',
+  'memberId',
+  'scopes',
+  'expiresAt',
+  'monthlyLimitUsd',
+  'totalLimitUsd',
+  'requestsPerMinute',
+  'tokensPerMinute',
+  'allowedModels',
+] as const
+
+function keyOf(values: Partial<FieldValues<'createApiKey'>>) {
+  return collect('createApiKey', keyFields, { ...valuesOf('createApiKey'), ...values })
 }
 
-describe('the form of a key', () => {
-  const draft = { ...emptyDraft, name: ' laptop ', scopes: ['inference' as const] }
+describe('a form with the fields of an operation', () => {
+  const values = { name: ' laptop ', scopes: ['inference' as const] }
 
-  test('leaves out empty limits', () => {
-    expect(faultsOf(draft)).toEqual([])
-    expect(bodyOf(draft, now)).toEqual({ name: 'laptop', scopes: ['inference'] })
+  test('leaves out what is empty', () => {
+    expect(keyOf(values)).toEqual({ name: 'laptop', scopes: ['inference'] })
   })
 
-  test('sends everything that was typed', () => {
-    const full = {
-      ...draft,
-      expiry: '7',
+  test('sends everything that was typed, with its type', () => {
+    const key = keyOf({
+      ...values,
+      expiresAt: '2026-11-22T13:30',
       monthlyLimitUsd: '25.50',
       totalLimitUsd: '100',
       requestsPerMinute: '600',
       tokensPerMinute: '90000',
       allowedModels: 'acme/large\n acme/small, acme/large\n',
-    }
-    expect(faultsOf(full)).toEqual([])
-    expect(bodyOf(full, now)).toEqual({
-      name: 'laptop',
-      scopes: ['inference'],
-      expiresAt: '2026-11-22T13:30:00.000Z',
+    })
+    expect(api.createApiKey.body?.safeParse(key).success).toBe(true)
+    expect(key).toMatchObject({
       monthlyLimitUsd: '25.50',
       totalLimitUsd: '100',
       requestsPerMinute: 600,
       tokensPerMinute: 90_000,
       allowedModels: ['acme/large', 'acme/small'],
     })
-    expect(modelsOf(draft)).toEqual([])
+    expect(parseInstant(String(key['expiresAt']))).toBe(parseInstant('2026-11-22T13:30'))
   })
 
   test.each([
     ['name', { name: ' ' }],
     ['scopes', { scopes: [] }],
-    ['expiryDay', { expiry: 'day' }],
-    ['expiryDay', { expiry: 'day', expiryDay: '2026-11-13' }],
+    ['expiresAt', { expiresAt: 'tomorrow' }],
     ['monthlyLimitUsd', { monthlyLimitUsd: '-1' }],
     ['totalLimitUsd', { totalLimitUsd: '1,5' }],
     ['requestsPerMinute', { requestsPerMinute: '0' }],
     ['tokensPerMinute', { tokensPerMinute: '1.5' }],
-  ])('rejects an invalid %s (%o)', (field, part) => {
-    expect(faultsOf({ ...draft, ...part })).toEqual([field])
+  ])('leaves an invalid %s to the schema (%o)', (field, part) => {
+    const issues = api.createApiKey.body?.safeParse(keyOf({ ...values, ...part })).error?.issues ?? []
+    expect(new Set(issues.map(({ path }) => path[0]))).toEqual(new Set([field]))
+  })
+
+  test('sends only what changed, and with a group its parts that have a default', () => {
+    const settings = { replicas: { min: 1, max: 4 }, hourlyBudgetUsd: '12.500000000' }
+    const before = valuesOf('changeManagedDeployment', settings)
+    const fields = ['replicas.min', 'replicas.max', 'hourlyBudgetUsd'] as const
+    const change = (typed: object) => collect('changeManagedDeployment', fields, { ...before, ...typed }, before)
+    expect(before).toMatchObject({ 'replicas.min': '1', 'replicas.max': '4', hourlyBudgetUsd: '12.50' })
+    expect(change({})).toEqual({})
+    expect(change({ 'replicas.max': '2' })).toEqual({ replicas: { min: 1, max: 2 } })
+    expect(change({ hourlyBudgetUsd: '' })).toEqual({ hourlyBudgetUsd: null })
+  })
+
+  test('sends an emptied list, a cleared box and the reason that is required', () => {
+    const before = valuesOf('changeMachine', { listed: true, gpusSick: [0, 3], supplierId: 'acme' })
+    const fields = ['listed', 'gpusSick', 'supplierId', 'reason'] as const
+    const typed = { ...before, listed: false, gpusSick: '', supplierId: '' }
+    expect(collect('changeMachine', fields, typed, before)).toEqual({
+      listed: false,
+      gpusSick: [],
+      supplierId: null,
+      reason: '',
+    })
+    expect(collect('changeMachine', fields, { ...before, gpusSick: '3 5' }, before)).toEqual({
+      gpusSick: [3, 5],
+      reason: '',
+    })
+  })
+
+  test('keeps a required group, and leaves out one that nobody filled in', () => {
+    const fields = ['hardware.cpuModel', 'bmc.url'] as const
+    expect(collect('addHost', fields, valuesOf('addHost'))).toEqual({ hardware: { cpuModel: '' } })
+  })
+
+  test('has labels with units, from titles or names', () => {
+    const label = (operation: keyof typeof fieldTable, path: string) =>
+      labelOf(path, fieldTable[operation][path] ?? { kind: 'text' })
+    expect(label('createApiKey', 'monthlyLimitUsd')).toBe('Monthly spending limit (USD)')
+    expect(label('addHost', 'hardware.gpuClockMhz')).toBe('Clock (MHz)')
+    expect(label('addBaseImage', 'loginUser')).toBe('Login user')
+    expect(label('createManagedDeployment', 'recipe.contextTokens')).toBe('Context length (tokens)')
   })
 })
 

@@ -104,7 +104,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`deployments${browserLeftOut}`, ()
     )
     await page.getByText('2 of 2').waitFor()
     const [changed] = (await succeed(customer.call, 'GET', '/v2/deployments')).deployments
-    expect(changed).toMatchObject({ model, settings: { replicas: { min: 2, max: 2 }, hourlyBudgetUsd: '1.00' } })
+    expect(changed).toMatchObject({ model, settings: { replicas: { min: 2, max: 2 }, hourlyBudgetUsd: '1' } })
     await plantFailure(model)
     await page.getByRole('heading', { name: 'Last output of failed replicas' }).waitFor()
     await look('deployment')

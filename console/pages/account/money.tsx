@@ -3,14 +3,14 @@
  * decimals from the field to the ledger. The idempotency key is created when the dialog opens, so that pressing twice
  * moves the money once.
  */
+import { useState } from 'react'
 import { money } from '../../../src/view/money.ts'
 import { positiveUsd } from '../../../src/contract/shared.ts'
-import { CallDialog } from '../../form/dialog.tsx'
-import { faultOf, optionalNumber } from '../../form/read.ts'
-import type { Form } from '../../form/use-form.ts'
+import { FieldDialog } from '../../form/field-dialog.tsx'
+import type { FieldValues } from '../../form/field.ts'
+import { faultOf } from '../../form/read.ts'
 import { choicesIn } from '../../list/filter.tsx'
-import { SelectField, TextField } from '../../ui/field.tsx'
-import { ReasonField } from '../../ui/reason-field.tsx'
+import { SelectField } from '../../ui/field.tsx'
 import { doneSentence, transferSentence, type Transfer } from './transfer.ts'
 import type { Account } from './record.tsx'
 
@@ -22,6 +22,10 @@ const moves = {
   refund: { operation: 'refundCharge', title: 'Refund a rental', action: 'Refund' },
   payout: { operation: 'payOutSupplier', title: 'Pay out earnings', action: 'Record payout' },
 } as const
+type MoneyOperation = (typeof moves)[MoneyMove]['operation']
+type Values = FieldValues<MoneyOperation>
+
+const sources = choicesIn({ purchase: 'Payment from the customer', credit: 'Credit from the operator' })
 
 interface AccountMoneyDialogProps {
   readonly account: Account
@@ -32,70 +36,57 @@ interface AccountMoneyDialogProps {
 
 export function AccountMoneyDialog({ account, move, rentalId, onClose }: AccountMoneyDialogProps) {
   const { operation, title, action } = moves[move]
+  const [direction, setDirection] = useState<Transfer['direction']>('up')
+  const transferOf = (values: Values): Transfer => ({
+    move,
+    direction,
+    amountUsd: values.amountUsd,
+    kind: values.kind as Transfer['kind'],
+    rentalId: values.rentalId,
+  })
+  const sentenceOf = (values: Values): string =>
+    faultOf(positiveUsd, values.amountUsd.trim()) === undefined && (move !== 'refund' || values.rentalId !== '')
+      ? transferSentence(account, transferOf(values))
+      : 'Enter an amount to preview the ledger entry.'
+  const directionField = (
+    <SelectField
+      label="Direction"
+      choices={choicesIn({ up: 'Increase the balance', down: 'Reduce the balance' })}
+      value={direction}
+      onChange={(event) => setDirection(event.target.value as Transfer['direction'])}
+    />
+  )
   return (
-    <CallDialog<(typeof moves)[MoneyMove]['operation'], Transfer>
+    <FieldDialog<MoneyOperation>
       operation={operation}
       input={{ params: { id: account.id } }}
       refreshes={['getAccount', 'listAccounts', 'listAudit', 'getCustomerBalance', 'getStatement']}
       title={`${title}: ${account.name}`}
       action={action}
-      initial={{ move, amountUsd: '', kind: 'purchase', direction: 'up', rentalId: String(rentalId ?? ''), reason: '' }}
+      initial={{ rentalId: String(rentalId ?? '') }}
+      fields={(values) => [
+        move === 'credit' && ['kind', { choices: sources }],
+        move === 'adjust' && { show: directionField },
+        move === 'refund' && 'rentalId',
+        ['amountUsd', { hint: hintOf(account, move) }],
+        'reason',
+        preview(sentenceOf(values)),
+      ]}
       check={({ amountUsd }) => ({ amountUsd: faultOf(positiveUsd, amountUsd.trim()) })}
-      body={bodyOf}
-      done={(_, transfer) => doneSentence(account, transfer)}
+      body={(body) => (direction === 'down' ? { ...body, amountUsd: `-${body.amountUsd}` } : body)}
+      done={(_, values) => doneSentence(account, transferOf(values))}
       onClose={onClose}
-    >
-      {(form) => (
-        <>
-          <Choices form={form} />
-          <TextField
-            label="Amount (USD)"
-            inputMode="decimal"
-            hint={hintOf(account, move)}
-            {...form.text('amountUsd')}
-          />
-          <ReasonField {...form.text('reason')} hint="Recorded in the ledger and the audit log." />
-          <p aria-live="polite" className="min-h-16 rounded-md bg-sunken px-3 py-2 text-sm">
-            {faultOf(positiveUsd, form.values.amountUsd.trim()) === undefined &&
-            (move !== 'refund' || form.values.rentalId !== '')
-              ? transferSentence(account, form.values)
-              : 'Enter an amount to preview the ledger entry.'}
-          </p>
-        </>
-      )}
-    </CallDialog>
+    />
   )
 }
 
-function bodyOf({ move, amountUsd: typed, kind, direction, rentalId, reason }: Transfer) {
-  const amountUsd = typed.trim()
-  if (move === 'credit') return { amountUsd, kind, reason }
-  if (move === 'refund') return { amountUsd, rentalId: optionalNumber(rentalId), reason }
-  return { amountUsd: move === 'adjust' && direction === 'down' ? `-${amountUsd}` : amountUsd, reason }
-}
-
-function Choices({ form }: { form: Form<Transfer> }) {
-  switch (form.values.move) {
-    case 'credit':
-      return (
-        <SelectField
-          label="Source"
-          choices={choicesIn({ purchase: 'Payment from the customer', credit: 'Credit from the operator' })}
-          {...form.text('kind')}
-        />
-      )
-    case 'adjust':
-      return (
-        <SelectField
-          label="Direction"
-          choices={choicesIn({ up: 'Increase the balance', down: 'Reduce the balance' })}
-          {...form.text('direction')}
-        />
-      )
-    case 'refund':
-      return <TextField label="Rental number" inputMode="numeric" {...form.text('rentalId')} />
-    case 'payout':
-      return null
+function preview(text: string) {
+  return {
+    show: (
+      <p aria-live="polite" className="min-h-16 rounded-md bg-sunken px-3 py-2 text-sm">
+        {text}
+      </p>
+    ),
   }
 }
 

@@ -8,12 +8,12 @@ import { quotaLabels, quotaNames } from '../../../src/view/account.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
-import { Card, Facts, Stat, Stats, type Fact } from '../../ui/card.tsx'
+import { Card, Facts, Stats, type Fact } from '../../ui/card.tsx'
 import { useDialog } from '../../ui/dialog.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { AccountMoneyDialog, type MoneyMove } from './money.tsx'
-import { QuotaDialog } from './quota.tsx'
+import { QuotaDialog } from './standing.tsx'
 import { StandingBadge, type Account } from './record.tsx'
 import { AccountRentals } from './rentals.tsx'
 import { CreditLineDialog, FeeDialog, StandingDialog } from './standing.tsx'
@@ -57,24 +57,26 @@ function Parts({ account }: { account: Account }) {
     dialog.open((close) => <Dialog account={account} onClose={close} />)
   return (
     <>
-      <Stats>
-        <Stat
-          label="Balance"
-          value={money(account.balanceUsd)}
-          detail={`${money(account.availableUsd)} available, ${money(account.unbilledUsd)} of cost not charged yet`}
-        />
-        <Stat label="On hold" value={money(account.heldUsd)} detail="For rentals, volumes and reserved terms" />
-        <Stat
-          label="Unpaid earnings"
-          value={account.supplier ? money(account.earningsUsd) : '—'}
-          detail={account.supplier ? 'After the platform fee' : 'Not a supplier'}
-        />
-        <Stat
-          label="Status"
-          value={account.suspended ? 'Suspended' : 'Active'}
-          detail={account.suspended ? 'Its API keys are rejected' : 'Its API keys work'}
-        />
-      </Stats>
+      <Stats
+        stats={[
+          [
+            'Balance',
+            money(account.balanceUsd),
+            `${money(account.availableUsd)} available, ${money(account.unbilledUsd)} of cost not charged yet`,
+          ],
+          ['On hold', money(account.heldUsd), 'For rentals, volumes and reserved terms'],
+          [
+            'Unpaid earnings',
+            account.supplier ? money(account.earningsUsd) : '—',
+            account.supplier ? 'After the platform fee' : 'Not a supplier',
+          ],
+          [
+            'Status',
+            account.suspended ? 'Suspended' : 'Active',
+            account.suspended ? 'Its API keys are rejected' : 'Its API keys work',
+          ],
+        ]}
+      />
       <div className="grid items-start gap-5 xl:grid-cols-2">
         <MoneyCard account={account} onMove={move} />
         <Card title="Details">

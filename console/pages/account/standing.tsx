@@ -1,11 +1,13 @@
-/** Dialogs that change an account: suspended or not, platform fee and credit line. Each change needs a reason. */
+/** Dialogs that change an account: suspended or not, platform fee, credit line and quota. Each needs a reason. */
 import type { ReactNode } from 'react'
+import { defaultQuota, type Quota } from '../../../src/base/limits.ts'
+import { quotaLabels, quotaNames } from '../../../src/view/account.ts'
 import { money } from '../../../src/view/money.ts'
-import { CallDialog } from '../../form/dialog.tsx'
-import { optionalNumber } from '../../form/read.ts'
-import type { CallFormOptions, Form } from '../../form/use-form.ts'
-import { TextField } from '../../ui/field.tsx'
-import { ReasonField } from '../../ui/reason-field.tsx'
+import { number } from '../../../src/view/number.ts'
+import { FieldDialog } from '../../form/field-dialog.tsx'
+import type { FieldEntry } from '../../form/entry.ts'
+import type { FieldFormOptions } from '../../form/field-form.ts'
+import type { FieldValues } from '../../form/field.ts'
 import type { Account } from './record.tsx'
 
 interface DialogProps {
@@ -21,45 +23,33 @@ export function StandingDialog({ account, onClose }: DialogProps) {
       title={suspended ? `Resume ${name}?` : `Suspend ${name}?`}
       action={suspended ? 'Resume' : 'Suspend'}
       look={suspended ? 'primary' : 'danger'}
-      initial={{ reason: '' }}
-      body={({ reason }) => ({ suspended: !suspended, reason })}
+      fields={[]}
+      body={(body) => ({ ...body, suspended: !suspended })}
       done={() => (suspended ? `Resumed ${name}.` : `Suspended ${name}.`)}
       onClose={onClose}
     >
-      {() => (
-        <p className="text-sm text-muted">
-          {suspended
-            ? 'Its API keys work again within a second.'
-            : 'Its API keys are rejected within a second. Its rentals continue and are charged until you terminate them.'}
-        </p>
-      )}
+      <p className="text-sm text-muted">
+        {suspended
+          ? 'Its API keys work again within a second.'
+          : 'Its API keys are rejected within a second. Its rentals continue and are charged until you terminate them.'}
+      </p>
     </AccountDialog>
   )
 }
 
 export function FeeDialog({ account, onClose }: DialogProps) {
+  const { platformFeePercentage: fee } = account
   return (
     <AccountDialog
       account={account}
       title={account.supplier ? 'Change platform fee' : `Make ${account.name} a supplier`}
       action="Save fee"
-      initial={{ platformFeePercentage: String(account.platformFeePercentage ?? ''), reason: '' }}
-      body={({ platformFeePercentage: fee, reason }) => ({
-        platformFeePercentage: optionalNumber(fee) ?? Number.NaN,
-        reason,
-      })}
-      done={({ platformFeePercentage: fee }) => `Set the platform fee of ${account.name} to ${fee}%.`}
+      initial={{ platformFeePercentage: String(fee ?? '') }}
+      fields={['platformFeePercentage']}
+      check={(values) => ({ platformFeePercentage: values.platformFeePercentage === '' ? 'Required' : undefined })}
+      done={(values) => `Set the platform fee of ${account.name} to ${values.platformFeePercentage}%.`}
       onClose={onClose}
-    >
-      {(form) => (
-        <TextField
-          label="Platform fee (%)"
-          inputMode="decimal"
-          hint="Your share of the price of its machines. Current rentals keep their fee."
-          {...form.text('platformFeePercentage')}
-        />
-      )}
-    </AccountDialog>
+    />
   )
 }
 
@@ -69,50 +59,54 @@ export function CreditLineDialog({ account, onClose }: DialogProps) {
       account={account}
       title={`Credit line of ${account.name}`}
       action="Save credit line"
-      initial={{ creditLineUsd: account.creditLineUsd.replace(/\.?0+$/, ''), reason: '' }}
-      body={({ creditLineUsd, reason }) => ({ creditLineUsd: creditLineUsd.trim(), reason })}
+      initial={{ creditLineUsd: account.creditLineUsd.replace(/\.?0+$/, '') }}
+      fields={['creditLineUsd']}
       done={({ creditLineUsd }) => `Set the credit line of ${account.name} to ${money(creditLineUsd)}.`}
       onClose={onClose}
-    >
-      {(form) => (
-        <TextField
-          label="Credit line (USD)"
-          inputMode="decimal"
-          hint="Reserved orders can use this much beyond the balance. Payments repay it first. Enter 0 for no credit."
-          {...form.text('creditLineUsd')}
-        />
-      )}
-    </AccountDialog>
+    />
   )
 }
 
-interface AccountDialogProps<Values extends { readonly reason: string }>
-  extends DialogProps, Pick<CallFormOptions<'changeAccount', Values>, 'initial' | 'body'> {
+/** Only changed values are sent, so that the others follow a raised default. */
+export function QuotaDialog({ account, onClose }: DialogProps) {
+  const fieldOf = (name: keyof Quota): FieldEntry<'changeAccount'> => [
+    `quota.${name}`,
+    { label: quotaLabels[name], hint: `Default: ${number(defaultQuota[name])}` },
+  ]
+  return (
+    <AccountDialog
+      account={account}
+      title={`Quota of ${account.name}`}
+      action="Save quota"
+      wide
+      before={{ quota: { ...defaultQuota, ...account.quota } }}
+      fields={quotaNames.map(fieldOf)}
+      done={() => `Changed the quota of ${account.name}.`}
+      onClose={onClose}
+    />
+  )
+}
+
+interface AccountDialogProps
+  extends DialogProps, Pick<FieldFormOptions<'changeAccount'>, 'initial' | 'before' | 'check' | 'body'> {
   readonly title: string
   readonly action: string
   readonly look?: 'primary' | 'danger'
   readonly wide?: boolean
-  readonly disabledReason?: 'unchanged'
-  readonly done: (values: Values) => string
-  readonly children: (form: Form<Values>) => ReactNode
+  readonly fields: ReadonlyArray<FieldEntry<'changeAccount'>>
+  readonly done: (values: FieldValues<'changeAccount'>) => string
+  readonly children?: ReactNode
 }
 
-export function AccountDialog<Values extends { readonly reason: string }>(props: AccountDialogProps<Values>) {
-  const { account, done, children, ...rest } = props
+function AccountDialog({ account, fields, done, ...dialog }: AccountDialogProps) {
   return (
-    <CallDialog
+    <FieldDialog
       operation="changeAccount"
       input={{ params: { id: account.id } }}
       refreshes={['getAccount', 'listAccounts', 'listAudit']}
+      fields={[...fields, 'reason']}
       done={(_, values) => done(values)}
-      {...rest}
-    >
-      {(form) => (
-        <>
-          {children(form)}
-          <ReasonField {...(form as unknown as Form<{ reason: string }>).text('reason')} />
-        </>
-      )}
-    </CallDialog>
+      {...dialog}
+    />
   )
 }

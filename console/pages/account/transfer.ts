@@ -10,7 +10,6 @@ export interface Transfer {
   readonly kind: 'purchase' | 'credit'
   readonly direction: 'up' | 'down'
   readonly rentalId: string
-  readonly reason: string
 }
 
 /** For valid values only. */

@@ -3,70 +3,48 @@ import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { scopes, type Scope } from '../../../src/contract/endpoint.ts'
 import { scopeLabels } from '../../../src/view/account.ts'
-import { FormDialog } from '../../form/dialog.tsx'
-import { optionalNumber } from '../../form/read.ts'
-import { useCallForm } from '../../form/use-form.ts'
+import { FieldDialog } from '../../form/field-dialog.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
 import { Dialog, DialogButtons } from '../../ui/dialog.tsx'
-import { CheckField, TextField } from '../../ui/field.tsx'
 
-/** Scopes of a customer's first key. Setting a fee adds `supply`. */
-const customerScopes: Scope[] = scopes.filter((scope) => scope !== 'operator' && scope !== 'supply')
+const offeredScopes = scopes.filter((scope) => scope !== 'operator')
+const scopeChoices = offeredScopes.map((scope) => ({ value: scope, label: scopeLabels[scope] }))
 
 export function OpenAccountDialog({ onClose }: { onClose: () => void }) {
   const [opened, setOpened] = useState<Reply<'createAccount'>>()
-  const form = useCallForm('createAccount', {
-    refreshes: ['listAccounts', 'listAudit'],
-    initial: { name: '', ownerEmail: '', platformFeePercentage: '', scopes: customerScopes },
-    body: (values) => ({
-      name: values.name,
-      ownerEmail: values.ownerEmail.trim(),
-      scopes: values.scopes,
-      platformFeePercentage: optionalNumber(values.platformFeePercentage),
-    }),
-    onDone: setOpened,
-  })
   if (opened !== undefined) return <Opened opened={opened} onClose={onClose} />
-  const { scopes: chosen, platformFeePercentage: fee } = form.values
-  const scopesWith = (scope: Scope, isIn: boolean): Scope[] =>
-    scopes.filter((one) => (one === scope ? isIn : chosen.includes(one)))
-  const scopesError = form.error('scopes')
-  const feeField = form.text('platformFeePercentage')
   return (
-    <FormDialog title="Create an account" form={form} action="Create account" onClose={onClose}>
-      <TextField label="Name" {...form.text('name')} />
-      <TextField label="Owner’s email" type="email" {...form.text('ownerEmail')} />
-      <TextField
-        label="Platform fee (%)"
-        inputMode="decimal"
-        hint="For suppliers only: your share of their prices. Leave empty for a customer."
-        {...feeField}
-        onChange={(event) => {
-          feeField.onChange(event)
-          // A supplier's first key gets the scope `supply` unless it is unticked.
-          const isSupplier = event.target.value.trim() !== ''
-          if (isSupplier !== (fee.trim() !== '')) form.set({ scopes: scopesWith('supply', isSupplier) })
-        }}
-      />
-      <fieldset className="flex flex-col gap-2">
-        <legend className="mb-1 text-sm font-medium">Scopes of the first API key</legend>
-        <div className="grid gap-2 sm:grid-cols-2">
-          {scopes
-            .filter((scope) => scope !== 'operator')
-            .map((scope) => (
-              <CheckField
-                key={scope}
-                label={scopeLabels[scope]}
-                checked={chosen.includes(scope)}
-                onChange={(event) => form.set({ scopes: scopesWith(scope, event.target.checked) })}
-              />
-            ))}
-        </div>
-        {scopesError !== undefined && <p className="text-sm text-bad">{scopesError}</p>}
-      </fieldset>
-    </FormDialog>
+    <FieldDialog
+      operation="createAccount"
+      refreshes={['listAccounts', 'listAudit']}
+      title="Create an account"
+      action="Create account"
+      initial={{ scopes: withSupply(offeredScopes, false) }}
+      fields={({ scopes: chosen, platformFeePercentage: fee }) => [
+        'name',
+        'ownerEmail',
+        [
+          'platformFeePercentage',
+          {
+            // A supplier's first key gets the scope `supply` unless it is unticked.
+            also: (text) => (isEmpty(text) === isEmpty(fee) ? {} : { scopes: withSupply(chosen, !isEmpty(text)) }),
+          },
+        ],
+        ['scopes', { choices: scopeChoices, hint: null }],
+      ]}
+      onDone={setOpened}
+      onClose={onClose}
+    />
   )
+}
+
+function isEmpty(text: string): boolean {
+  return text.trim() === ''
+}
+
+function withSupply(chosen: readonly Scope[], isSupplier: boolean): Scope[] {
+  return offeredScopes.filter((scope) => (scope === 'supply' ? isSupplier : chosen.includes(scope)))
 }
 
 function Opened({ opened, onClose }: { opened: Reply<'createAccount'>; onClose: () => void }) {

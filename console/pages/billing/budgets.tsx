@@ -4,8 +4,9 @@ import type { BudgetAction, BudgetScope } from '../../../src/contract/budget.ts'
 import { exactMoney, money } from '../../../src/view/money.ts'
 import { missingScope, useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
-import { CallDialog, ConfirmCall } from '../../form/dialog.tsx'
-import type { Form } from '../../form/use-form.ts'
+import { ConfirmCall } from '../../form/dialog.tsx'
+import { FieldDialog } from '../../form/field-dialog.tsx'
+import type { ControlProps } from '../../form/entry.ts'
 import { actionsColumn, badgeColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { ListTable } from '../../list/table.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -123,100 +124,58 @@ function Spent({ budget }: { budget: Budget }) {
   )
 }
 
-interface Values {
-  readonly name: string
-  readonly monthlyUsd: string
-  readonly alerts: string
-  readonly action: string
-}
-
-function BudgetFields({ form }: { form: Pick<Form<Values>, 'text' | 'values'> }) {
-  const hint = actions.find(({ value }) => value === form.values.action)?.hint
-  return (
-    <>
-      <TextField label="Name" maxLength={255} {...form.text('name')} />
-      <TextField label="Monthly amount (USD)" inputMode="decimal" placeholder="500.00" {...form.text('monthlyUsd')} />
-      <TextField label="Alert at (%)" hint="Percentages, separated by commas." {...form.text('alerts')} />
-      <SelectField label="At 100%" choices={actions} hint={hint} {...form.text('action')} />
-    </>
-  )
-}
-
-function bodyOf({ name, monthlyUsd, alerts, action }: Values) {
-  const alertsPercent = alerts
-    .split(',')
-    .map((text) => text.trim())
-    .filter((text) => text !== '')
-    .map((text) => (/^\d{1,4}$/.test(text) ? Number.parseInt(text, 10) : 0))
-  return { name: name.trim(), monthlyUsd: monthlyUsd.trim(), alertsPercent, action: action as BudgetAction }
-}
-
-const paths = { alerts: 'alertsPercent' } as const
 const refreshes = ['listBudgets'] as const
+const common = ['name', 'monthlyUsd', 'alertsPercent', ['action', { choices: actions }]] as const
 
 function CreateDialog({ onClose }: { onClose: () => void }) {
   return (
-    <CallDialog
+    <FieldDialog
       operation="createBudget"
       refreshes={refreshes}
       title="Add budget"
       action="Add budget"
-      initial={{ name: '', monthlyUsd: '', alerts: '50, 80, 100', action: 'alert', scope: 'account', scopeValue: '' }}
-      paths={paths}
-      body={({ scope, scopeValue, ...values }) => ({
-        ...bodyOf(values),
-        scope: scope as BudgetScope,
-        ...(scope === 'account' ? {} : { scopeValue }),
-      })}
+      initial={{ alertsPercent: '50, 80, 100' }}
+      fields={({ scope }) => [
+        ...common,
+        ['scope', { choices: scopes, hint: null }],
+        scope === 'label' && ['scopeValue', { label: 'Label', hint: null }],
+        scope === 'key' && ['scopeValue', { hint: null, as: KeyField }],
+      ]}
       done={({ name }) => `Added ${name}`}
       onClose={onClose}
-    >
-      {(form) => (
-        <>
-          <BudgetFields form={form} />
-          <SelectField label="For" choices={scopes} {...form.text('scope')} />
-          {form.values.scope === 'label' && <TextField label="Label" {...form.text('scopeValue')} />}
-          {form.values.scope === 'key' && <KeyField form={form} />}
-        </>
-      )}
-    </CallDialog>
+    />
   )
 }
 
 /** A list of keys where the key may read it, or its ID. */
-function KeyField({ form }: { form: Pick<Form<{ readonly scopeValue: string }>, 'text'> }) {
+function KeyField(props: ControlProps) {
   const mayList = useMay('keys')
   const { data } = useCall('listApiKeys', {}, { enabled: mayList })
-  if (data === undefined) return <TextField label="Public ID of the key" {...form.text('scopeValue')} />
+  if (data === undefined) return <TextField {...props} label="Public ID of the key" />
   const keys = data.apiKeys.filter(({ revokedAt }) => revokedAt === null)
   const choices = keys.map(({ publicId, name, last4 }) => ({ value: publicId, label: `${name} (…${last4})` }))
   return (
     <SelectField
+      {...props}
       label="API key"
       choices={[{ value: '', label: 'Choose a key', disabled: true }, ...choices]}
-      {...form.text('scopeValue')}
     />
   )
 }
 
 function ChangeDialog({ budget, onClose }: { budget: Budget; onClose: () => void }) {
-  const { name, monthlyUsd, action } = budget
   return (
-    <CallDialog
+    <FieldDialog
       operation="changeBudget"
       input={{ params: { id: budget.id } }}
       refreshes={refreshes}
-      title={`Change ${name}`}
+      title={`Change ${budget.name}`}
       action="Save"
-      initial={{ name, monthlyUsd: monthlyUsd.replace(/\.?0+$/, ''), alerts: budget.alertsPercent.join(', '), action }}
-      paths={paths}
-      body={bodyOf}
-      disabledReason="unchanged"
-      done={(changed) => `Changed ${changed.name}`}
+      before={budget}
+      fields={common}
+      done={({ name }) => `Changed ${name}`}
       onClose={onClose}
-    >
-      {(form) => <BudgetFields form={form} />}
-    </CallDialog>
+    />
   )
 }
 

@@ -5,20 +5,23 @@ import { api } from '../../../src/contract/api.ts'
 import { quotedCosts } from '../../../src/view/deployment.ts'
 import { shortGpuLabel } from '../../../src/view/gpu.ts'
 import { useCall } from '../../api/query.ts'
+import { flatten } from '../../form/entry.ts'
+import { collect, type FieldValues } from '../../form/field.ts'
 import { optionalNumber } from '../../form/read.ts'
 import { Facts } from '../../ui/card.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
-import { specOf } from '../deployment/spec-fields.tsx'
-import type { DeployValues } from './values.ts'
+import { engineFields, gpuFields } from '../deployment/fields.ts'
 
 /** After the last key. */
 const PAUSE_MS = 400
 
 type Body = NonNullable<CallInput<'quoteManagedDeployment'>['body']>
 
-export function Quote({ values }: { values: DeployValues }) {
-  const typed = JSON.stringify({ kind: values.kind, forEveryone: values.forEveryone, ...specOf(values) })
+export function Quote({ values }: { values: FieldValues<'createManagedDeployment'> }) {
+  const engine = flatten(engineFields<'createManagedDeployment'>(values['recipe.name']))
+  const fields = ['kind', 'forEveryone', ...engine, ...gpuFields] as const
+  const typed = JSON.stringify(collect('createManagedDeployment', fields, values))
   const settled = JSON.parse(useSettled(typed)) as Body
   const isComplete = api.quoteManagedDeployment.body?.safeParse(settled).success === true
   const quote = useCall('quoteManagedDeployment', { body: settled }, { enabled: isComplete, keepsLast: true })
@@ -26,7 +29,10 @@ export function Quote({ values }: { values: DeployValues }) {
   if (quote.error !== null) return <ErrorNotice error={quote.error} isRead />
   if (quote.data === undefined) return <Skeleton rows={2} />
   const { gpuModel, region } = quote.data
-  const costs = quotedCosts(quote.data, { min: replicasOf(values.min, 0), max: replicasOf(values.max, 1) })
+  const costs = quotedCosts(quote.data, {
+    min: replicasOf(values['replicas.min'], 0),
+    max: replicasOf(values['replicas.max'], 1),
+  })
   return (
     <div aria-live="polite" className="flex flex-col gap-3">
       <Facts

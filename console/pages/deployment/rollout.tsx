@@ -1,41 +1,30 @@
 /** Rolls out a new version. New replicas answer before old ones drain. */
 import type { ManagedDeployment } from '../../../src/view/deployment.ts'
-import { CallDialog } from '../../form/dialog.tsx'
-import { CheckField } from '../../ui/field.tsx'
-import { EngineFields, GpuFields, specOf, specPaths, specValuesOf } from './spec-fields.tsx'
+import { FieldDialog } from '../../form/field-dialog.tsx'
+import { valuesOf } from '../../form/field.ts'
+import { engineFields, gpuFields, specTexts, weightsFault } from './fields.ts'
 
 export function RolloutDialog({ deployment, onClose }: { deployment: ManagedDeployment; onClose: () => void }) {
   const { id, spec, version } = deployment
   return (
-    <CallDialog
+    <FieldDialog
       operation="rolloutManagedDeployment"
       input={{ params: { id } }}
       refreshes={['getManagedDeployment', 'listManagedDeployments', 'listEvents']}
       title={`Roll out version ${version + 1}`}
       action="Roll out"
       wide
-      initial={{ ...specValuesOf(spec), inPlace: false as boolean }}
-      body={({ inPlace, ...values }) => ({ ...specOf(values, spec), inPlace })}
-      paths={specPaths}
-      done={(made) => `Version ${made.version} is being rolled out`}
+      initial={{ ...valuesOf('rolloutManagedDeployment', spec), ...specTexts(spec) }}
+      fields={(values) => [...engineFields<'rolloutManagedDeployment'>(values['recipe.name']), ...gpuFields, 'inPlace']}
+      check={weightsFault}
+      // What has no field here, such as the environment, stays.
+      body={({ recipe, ...body }) => ({ ...body, recipe: { ...spec.recipe, ...recipe } })}
+      done={(after) => `Version ${after.version} is being rolled out`}
       onClose={onClose}
     >
-      {(form) => (
-        <>
-          <p className="text-sm text-muted">
-            Without changes, the same version starts again. Old replicas serve until the new ones answer.
-          </p>
-          <div className="grid gap-3 sm:grid-cols-2">
-            <EngineFields form={form} />
-            <GpuFields form={form} />
-          </div>
-          <CheckField
-            label="End an old replica first if no GPU is free"
-            hint="Otherwise the rollout waits for a spare GPU."
-            {...form.check('inPlace')}
-          />
-        </>
-      )}
-    </CallDialog>
+      <p className="text-sm text-muted">
+        Without changes, the same version starts again. Old replicas serve until the new ones answer.
+      </p>
+    </FieldDialog>
   )
 }

@@ -1,9 +1,7 @@
 /** Operator actions on a host. `domain/host.ts` defines the states they start from; each needs a reason. */
 import { hostActions, type HostState } from '../../../src/domain/host.ts'
-import { CallDialog } from '../../form/dialog.tsx'
+import { FieldDialog } from '../../form/field-dialog.tsx'
 import { Button } from '../../ui/button.tsx'
-import { TextField } from '../../ui/field.tsx'
-import { ReasonField } from '../../ui/reason-field.tsx'
 import type { FleetHost } from './read.tsx'
 
 export type HostAction = keyof typeof hostActions
@@ -56,26 +54,20 @@ export function HostActionDialog({ host, action, onClose }: HostActionDialogProp
   const { verb, effect } = texts[action]
   const isRemoval = action === 'remove'
   return (
-    <CallDialog
+    <FieldDialog
       operation="changeHost"
       input={{ params: { id: host.id } }}
       refreshes={['listHosts', 'listFleet']}
       title={`${verb} ${host.id}`}
       action={verb}
       look={isRemoval ? 'danger' : 'primary'}
-      initial={{ reason: '', typed: '' }}
-      body={({ reason }) => ({ action, reason })}
-      disabledReason={({ values }) => (isRemoval && values.typed !== host.id ? `Type ${host.id} first` : undefined)}
+      word={isRemoval ? host.id : undefined}
+      fields={['reason']}
+      body={(body) => ({ ...body, action })}
       done={(after) => `${host.id} is ${after.state}.`}
       onClose={onClose}
     >
-      {(form) => (
-        <>
-          <p className="text-sm text-muted">{effect}</p>
-          <ReasonField {...form.text('reason')} />
-          {isRemoval && <TextField label={`Type ${host.id} to confirm`} {...form.text('typed')} />}
-        </>
-      )}
-    </CallDialog>
+      <p className="text-sm text-muted">{effect}</p>
+    </FieldDialog>
   )
 }

@@ -1,15 +1,14 @@
 /** Base images of virtual machines. Hosts download each once and verify its checksum. */
 import type { Reply } from '../../../src/client/client.ts'
-import { CallDialog, ConfirmCall } from '../../form/dialog.tsx'
+import { ConfirmCall } from '../../form/dialog.tsx'
+import { FieldDialog } from '../../form/field-dialog.tsx'
 import { actionColumn, dateColumn, textColumn, type Columns } from '../../list/column.tsx'
-import { choicesOf } from '../../list/filter.tsx'
 import { ListTable } from '../../list/table.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { CheckField, SelectField, TextField } from '../../ui/field.tsx'
 
 type Image = Reply<'listBaseImages'>['images'][number]
 
@@ -74,38 +73,21 @@ function DeleteImage({ image, onClose }: { image: Image; onClose: () => void }) 
 
 function ImageForm({ onClose }: { onClose: () => void }) {
   return (
-    <CallDialog
+    <FieldDialog
       operation="addBaseImage"
       refreshes={['listBaseImages']}
       title="Add a base image"
       action="Add image"
-      initial={{ name: '', source: '', sha256: '', loginUser: '', arch: 'x64', isDefault: false }}
-      body={({ sha256, arch, ...values }) => ({
-        ...values,
-        sha256: sha256.trim().toLowerCase(),
-        arch: arch as Image['arch'],
-      })}
+      fields={[
+        'name',
+        'source',
+        ['sha256', { read: (text) => text.trim().toLowerCase() }],
+        'loginUser',
+        'arch',
+        'isDefault',
+      ]}
       done={({ name }) => `Added ${name}.`}
       onClose={onClose}
-    >
-      {(form) => (
-        <>
-          <TextField label="Name" hint="The name in orders, such as debian-12." {...form.text('name')} />
-          <TextField label="Source" hint="https://…, or file:/… on each host." {...form.text('source')} />
-          <TextField label="SHA-256" hint="64 hexadecimal digits, as printed by sha256sum." {...form.text('sha256')} />
-          <TextField
-            label="Login user"
-            hint="The user that cloud-init creates, such as debian."
-            {...form.text('loginUser')}
-          />
-          <SelectField label="Architecture" choices={choicesOf(['x64', 'arm64'])} {...form.text('arch')} />
-          <CheckField
-            label="Default image"
-            hint="Used for orders without an image. Replaces the current default of this architecture."
-            {...form.check('isDefault')}
-          />
-        </>
-      )}
-    </CallDialog>
+    />
   )
 }

@@ -1,10 +1,7 @@
 /** Adding a member and changing a member's role. */
 import type { Reply } from '../../../src/client/client.ts'
 import { useMe } from '../../api/me.ts'
-import { CallDialog } from '../../form/dialog.tsx'
-import { optionalText } from '../../form/read.ts'
-import type { Form } from '../../form/use-form.ts'
-import { SelectField, TextField } from '../../ui/field.tsx'
+import { FieldDialog } from '../../form/field-dialog.tsx'
 
 type Member = Reply<'listMembers'>['members'][number]
 type Role = Member['role']
@@ -15,57 +12,39 @@ const roles: ReadonlyArray<{ value: Role; label: string; hint: string }> = [
   { value: 'owner', label: 'Owner', hint: 'Can do everything.' },
 ]
 
-function RoleField({ form }: { form: Pick<Form<{ readonly role: string }>, 'text' | 'values'> }) {
-  const hint = roles.find(({ value }) => value === form.values.role)?.hint
-  return <SelectField label="Role" choices={roles} hint={hint} {...form.text('role')} />
-}
+const roleField = ['role', { choices: roles }] as const
 
 export function AddMemberDialog({ onClose }: { onClose: () => void }) {
   return (
-    <CallDialog
+    <FieldDialog
       operation="addMember"
       refreshes={['listMembers']}
       title="Add member"
       action="Add member"
-      initial={{ email: '', name: '', role: 'member' }}
-      body={({ email, name, role }) => ({ email: email.trim(), role: role as Role, name: optionalText(name) })}
+      initial={{ role: 'member' }}
+      fields={['email', 'name', roleField]}
       done={({ email }) => `Added ${email}`}
       onClose={onClose}
-    >
-      {(form) => (
-        <>
-          <TextField label="Email" type="email" maxLength={255} {...form.text('email')} />
-          <TextField label="Name" maxLength={255} placeholder="Optional" {...form.text('name')} />
-          <RoleField form={form} />
-        </>
-      )}
-    </CallDialog>
+    />
   )
 }
 
 export function RoleDialog({ member, onClose }: { member: Member; onClose: () => void }) {
   const me = useMe()
+  const warning = (
+    <p className="text-sm font-medium text-bad">This is you. Only another owner can make you an owner again.</p>
+  )
   return (
-    <CallDialog
+    <FieldDialog
       operation="changeMember"
       input={{ params: { id: member.id } }}
       refreshes={['listMembers', 'getMe']}
       title={`Role of ${member.email}`}
       action="Change role"
-      initial={{ role: member.role }}
-      body={({ role }) => ({ role })}
-      disabledReason={(form) => (form.isDirty ? undefined : 'Choose another role first')}
+      before={member}
+      fields={({ role }) => [roleField, member.id === me.id && role !== 'owner' && { show: warning }]}
       done={({ email, role }) => `${email} is now ${role === 'owner' ? 'an' : 'a'} ${role}`}
       onClose={onClose}
-    >
-      {(form) => (
-        <>
-          <RoleField form={form} />
-          {member.id === me.id && form.values.role !== 'owner' && (
-            <p className="text-sm font-medium text-bad">This is you. Only another owner can make you an owner again.</p>
-          )}
-        </>
-      )}
-    </CallDialog>
+    />
   )
 }

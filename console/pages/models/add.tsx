@@ -11,27 +11,25 @@ import { modelKindLabels, type Model } from '../../../src/view/model.ts'
 import { call, refresh } from '../../api/query.ts'
 import { makeOnceKey } from '../../api/once.ts'
 import { FormDialog } from '../../form/dialog.tsx'
-import { optionalNumber, optionalText } from '../../form/read.ts'
+import { flatten, type FieldEntry } from '../../form/entry.ts'
+import { collect, valuesOf, type FieldValues } from '../../form/field.ts'
+import { Fields } from '../../form/fields.tsx'
+import { optionalText } from '../../form/read.ts'
 import { useForm } from '../../form/use-form.ts'
+import { choicesIn } from '../../list/filter.tsx'
 import { SelectField, TextField } from '../../ui/field.tsx'
 import { toast } from '../../ui/toast.tsx'
-import { deploymentBody, emptyDeployment, UpstreamFields } from './deployment.tsx'
-import { changedPrices, PriceFields, pricesOf } from './price.tsx'
+import { newDeploymentFields } from './deployment.tsx'
+import { priceFields } from './price.ts'
 
 const engines = { chat: 'llama', embedding: 'embedding', image: 'picture', speech: 'speech' } as const
-const kinds = Object.entries(modelKindLabels).map(([value, label]) => ({ value, label }))
 
-const empty = {
-  ...emptyDeployment,
-  ...pricesOf(),
-  name: '',
-  kind: 'chat',
-  place: 'server',
-  contextTokens: '',
-  source: '',
-  sha256: '',
+interface OwnValues {
+  readonly place: string
+  readonly source: string
+  readonly sha256: string
 }
-type Values = typeof empty
+type Values = FieldValues<'createModel'> & FieldValues<'createDeployment'> & OwnValues
 
 type NewModel = CallInput<'createModel'>['body']
 type NewDeployment = CallInput<'createDeployment'>['body']
@@ -43,7 +41,13 @@ interface Offer {
 export function AddModelDialog({ onClose }: { onClose: () => void }) {
   const action = useMutation<void, ClientError, Offer>({ mutationFn: offerModel })
   const form = useForm({
-    initial: empty,
+    initial: (): Values => ({
+      ...valuesOf('createDeployment'),
+      ...valuesOf('createModel'),
+      place: 'server',
+      source: '',
+      sha256: '',
+    }),
     body: offerOf,
     schema: offerSchema,
     paths: { source: 'files.0.source', sha256: 'files.0.sha256' },
@@ -57,38 +61,20 @@ export function AddModelDialog({ onClose }: { onClose: () => void }) {
       }),
   })
   const kind = form.values.kind as Model['kind']
+  const modelForm = { ...form, operation: 'createModel', entries: modelFields(kind) } as const
+  const deploymentForm = { ...form, operation: 'createDeployment', entries: newDeploymentFields(kind) } as const
   return (
     <FormDialog title="Add a model" wide form={form} action="Add model" onClose={onClose}>
-      <div className="grid gap-3 sm:grid-cols-2">
-        <TextField label="Name" hint="The name in requests, such as owner/model." {...form.text('name')} />
-        <SelectField label="Kind" choices={kinds} {...form.text('kind')} />
-        <SelectField
-          label="Runs on"
-          choices={[
-            { value: 'server', label: 'A deployment' },
-            { value: 'engine', label: `This server (engine ${engines[kind]})` },
-          ]}
-          {...form.text('place')}
-        />
-        {(kind === 'chat' || kind === 'embedding') && (
-          <TextField
-            label="Context length (tokens)"
-            hint="Leave empty to use the engine’s value."
-            inputMode="numeric"
-            {...form.text('contextTokens')}
-          />
-        )}
-      </div>
-      <fieldset>
-        <legend className="mb-2 text-sm font-semibold">Prices</legend>
-        <div className="grid gap-3 sm:grid-cols-2">
-          <PriceFields kind={kind} form={form} />
-        </div>
-      </fieldset>
+      <SelectField
+        label="Runs on"
+        choices={choicesIn({ server: 'A deployment', engine: `This server (engine ${engines[kind]})` })}
+        {...form.text('place')}
+      />
+      <Fields form={modelForm} wide />
       {form.values.place === 'server' ? (
         <fieldset>
           <legend className="mb-2 text-sm font-semibold">Deployment</legend>
-          <UpstreamFields kind={kind} form={form} hasKey={false} />
+          <Fields form={deploymentForm} wide />
         </fieldset>
       ) : hasFile(form.values) ? (
         <fieldset className="flex flex-col gap-3">
@@ -107,26 +93,33 @@ export function AddModelDialog({ onClose }: { onClose: () => void }) {
   )
 }
 
+function modelFields(kind: Model['kind']): ReadonlyArray<FieldEntry<'createModel'>> {
+  return [
+    'name',
+    ['kind', { choices: choicesIn(modelKindLabels) }],
+    (kind === 'chat' || kind === 'embedding') && 'contextTokens',
+    { group: 'Prices', fields: priceFields(kind) },
+  ]
+}
+
 function hasFile({ place, kind }: Values): boolean {
   return place === 'engine' && kind === 'chat'
 }
 
 function offerOf(values: Values): Offer {
   const kind = values.kind as Model['kind']
-  const name = values.name.trim()
   const model = {
-    name,
-    kind,
+    ...(collect('createModel', flatten(modelFields(kind)), values) as NewModel),
     engine: values.place === 'engine' ? engines[kind] : undefined,
-    files: hasFile(values) ? [fileOf(name, values)] : undefined,
-    contextTokens: optionalNumber(values.contextTokens),
-    ...changedPrices(kind, values),
+    files: hasFile(values) ? [fileOf(values)] : undefined,
   }
-  return { model, deployment: values.place === 'server' ? { model: name, ...deploymentBody(values) } : undefined }
+  const deployment = collect('createDeployment', flatten(newDeploymentFields(kind)), values) as NewDeployment
+  return { model, deployment: values.place === 'server' ? { ...deployment, model: model.name } : undefined }
 }
 
-function fileOf(name: string, { source, sha256 }: Values): NonNullable<NewModel['files']>[number] {
+function fileOf({ name, source, sha256 }: Values): NonNullable<NewModel['files']>[number] {
   const file = `${name
+    .trim()
     .replaceAll(/[^A-Za-z0-9._-]/g, '-')
     .replace(/^[^A-Za-z0-9]+/, '')
     .slice(0, 190)}.gguf`

@@ -1,11 +1,8 @@
 /** Confirms the changed prices and asks for a reason. */
 import { count } from '../../../src/view/number.ts'
-import { FormDialog } from '../../form/dialog.tsx'
-import { useCallForm } from '../../form/use-form.ts'
 import { textColumn, type Columns } from '../../list/column.tsx'
-import { ReasonField } from '../../ui/reason-field.tsx'
+import { FieldDialog } from '../../form/field-dialog.tsx'
 import { Table } from '../../ui/table.tsx'
-import { toast } from '../../ui/toast.tsx'
 import type { Change, changesOf } from './draft.ts'
 
 interface SavePricesProps {
@@ -22,29 +19,24 @@ const columns: Columns<Change> = [
 ]
 
 export function SavePricesDialog({ list, body, onSaved, onClose }: SavePricesProps) {
-  const form = useCallForm('changePriceBook', {
-    refreshes: ['getPriceBook', 'listRentalOptions', 'listStorageOptions', 'listReserveOptions', 'listAudit'],
-    initial: { reason: '' },
-    body: ({ reason }) => ({ ...body, reason }),
-    onDone: () => {
-      toast(`Saved ${count(list.length, 'change')}.`)
-      onSaved()
-    },
-  })
   return (
-    <FormDialog
+    <FieldDialog
+      operation="changePriceBook"
+      refreshes={['getPriceBook', 'listRentalOptions', 'listStorageOptions', 'listReserveOptions', 'listAudit']}
       title={`Save ${count(list.length, 'change')}?`}
       wide
-      form={form}
       action="Save"
       cancel="Continue editing"
+      fields={['reason']}
+      body={(typed) => ({ ...body, ...typed })}
+      done={`Saved ${count(list.length, 'change')}.`}
+      onDone={onSaved}
       onClose={onClose}
     >
       <p className="text-sm text-muted">New rentals and volumes use the new prices. Current rentals keep theirs.</p>
       <div className="max-h-72 overflow-y-auto">
         <Table label="Changes" columns={columns} rows={list} rowKey="key" empty={null} />
       </div>
-      <ReasonField {...form.text('reason')} />
-    </FormDialog>
+    </FieldDialog>
   )
 }

@@ -1,15 +1,17 @@
 /** Secrets and registry logins that orders refer to. Values go in and never come out. */
+import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
-import { CallDialog, ConfirmCall } from '../../form/dialog.tsx'
+import { ConfirmCall } from '../../form/dialog.tsx'
+import { FieldDialog } from '../../form/field-dialog.tsx'
 import { actionColumn, agoColumn, dateColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { ListTable } from '../../list/table.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Section } from '../../ui/card.tsx'
 import { useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { TextArea, TextField } from '../../ui/field.tsx'
+import { TextField } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
 
 type Secret = Reply<'listSecrets'>['secrets'][number]
@@ -91,40 +93,32 @@ const secretColumns: Columns<Secret> = [
 
 /** Without `name` it asks for one. */
 function SetDialog({ name, onClose }: { name?: string; onClose: () => void }) {
+  const [typed, setTyped] = useState('')
   return (
-    <CallDialog
+    <FieldDialog
       title={name === undefined ? 'Add secret' : `Replace ${name}`}
       action={name === undefined ? 'Add' : 'Replace'}
       operation="setSecret"
       refreshes={['listSecrets']}
-      initial={{ name: name ?? '', value: '' }}
-      input={(values) => ({ params: { name: values.name.trim() } })}
-      body={({ value }) => ({ value })}
+      input={{ params: { name: name ?? typed.trim() } }}
+      fields={[
+        ['value', { as: 'block', hint: name && 'Machines keep the value that they were created with.', read: String }],
+      ]}
+      disabledReason={name === undefined && typed.trim() === '' ? 'Enter a name first' : undefined}
       done={(secret) => `Saved ${secret.name}`}
       onClose={onClose}
     >
-      {(form) => (
-        <>
-          {name === undefined && (
-            <TextField
-              label="Name"
-              placeholder="HF_TOKEN"
-              spellCheck={false}
-              hint="Letters, digits, underscores and hyphens, starting with a letter or underscore"
-              {...form.text('name')}
-            />
-          )}
-          <TextArea
-            label="Value"
-            rows={4}
-            spellCheck={false}
-            autoComplete="off"
-            hint={name === undefined ? undefined : 'Machines keep the value that they were created with.'}
-            {...form.text('value')}
-          />
-        </>
+      {name === undefined && (
+        <TextField
+          label="Name"
+          placeholder="HF_TOKEN"
+          spellCheck={false}
+          hint="Letters, digits, underscores and hyphens, starting with a letter or underscore"
+          value={typed}
+          onChange={(event) => setTyped(event.target.value)}
+        />
       )}
-    </CallDialog>
+    </FieldDialog>
   )
 }
 
@@ -176,29 +170,14 @@ const loginColumns: Columns<RegistryLogin> = [
 
 function RegistryDialog({ onClose }: { onClose: () => void }) {
   return (
-    <CallDialog
+    <FieldDialog
       title="Add registry login"
       action="Add"
       operation="addRegistryCredential"
       refreshes={['listRegistryCredentials']}
-      initial={{ name: '', server: '', username: '', password: '' }}
-      body={(values) => ({ ...values, name: values.name.trim(), server: values.server.trim() })}
+      fields={['name', 'server', 'username', ['password', { as: 'password', read: String }]]}
       done={(login) => `Added ${login.name}`}
       onClose={onClose}
-    >
-      {(form) => (
-        <>
-          <TextField label="Name" placeholder="Team registry" {...form.text('name')} />
-          <TextField
-            label="Registry"
-            placeholder="registry.example.com"
-            hint="Host, as in the names of its images"
-            {...form.text('server')}
-          />
-          <TextField label="User name" autoComplete="off" {...form.text('username')} />
-          <TextField label="Password or access token" type="password" autoComplete="off" {...form.text('password')} />
-        </>
-      )}
-    </CallDialog>
+    />
   )
 }

@@ -1,11 +1,9 @@
 /** Generates an SSH key in the browser, adds its public part, and offers the private part once. */
 import { useEffect, useState } from 'react'
-import { useCallForm } from '../../form/use-form.ts'
-import { FormDialog } from '../../form/dialog.tsx'
+import { FieldDialog } from '../../form/field-dialog.tsx'
 import { Button } from '../../ui/button.tsx'
 import { CodeBlock } from '../../ui/copy.tsx'
 import { Dialog, DialogButtons } from '../../ui/dialog.tsx'
-import { TextField } from '../../ui/field.tsx'
 import { Notice } from '../../ui/notice.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { generateKeyPair, type KeyPair } from './generate.ts'
@@ -16,7 +14,7 @@ export function GenerateDialog({ onClose }: { onClose: () => void }) {
   const [pair, setPair] = useState<KeyPair | 'not possible'>()
   const [added, setAdded] = useState<string>()
   useEffect(() => {
-    void generateKeyPair('berth-console').then((made) => setPair(made ?? 'not possible'))
+    void generateKeyPair('berth-console').then((generated) => setPair(generated ?? 'not possible'))
   }, [])
   if (pair === undefined) {
     return (
@@ -49,20 +47,23 @@ interface AddGeneratedProps {
 }
 
 function AddGenerated({ pair, onDone, onClose }: AddGeneratedProps) {
-  const form = useCallForm('addSshKey', {
-    refreshes: ['listSshKeys'],
-    initial: { name: 'Generated in the console' },
-    body: ({ name }) => ({ name: name.trim(), publicKey: pair.publicKey }),
-    onDone: ({ name }) => onDone(name),
-  })
   return (
-    <FormDialog title="Generate SSH key" form={form} action="Generate and add" onClose={onClose}>
+    <FieldDialog
+      title="Generate SSH key"
+      action="Generate and add"
+      operation="addSshKey"
+      refreshes={['listSshKeys']}
+      fields={['name']}
+      initial={{ name: 'Generated in the console' }}
+      body={(body) => ({ ...body, publicKey: pair.publicKey })}
+      onDone={({ name }) => onDone(name)}
+      onClose={onClose}
+    >
       <p className="text-sm text-muted">
         The key pair is made in this browser. Only its public part is sent; you download the private part in the next
         step.
       </p>
-      <TextField label="Name" maxLength={255} {...form.text('name')} />
-    </FormDialog>
+    </FieldDialog>
   )
 }
 

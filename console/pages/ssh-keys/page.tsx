@@ -1,17 +1,15 @@
 /** SSH keys that new machines accept. */
 import type { Reply } from '../../../src/client/client.ts'
 import { useMay } from '../../api/me.ts'
-import { ConfirmCall, FormDialog } from '../../form/dialog.tsx'
-import { useCallForm } from '../../form/use-form.ts'
+import { ConfirmCall } from '../../form/dialog.tsx'
+import { FieldDialog } from '../../form/field-dialog.tsx'
 import { actionColumn, dateColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { ListTable } from '../../list/table.tsx'
 import { Button } from '../../ui/button.tsx'
 import { CodeBlock } from '../../ui/copy.tsx'
 import { useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { TextArea, TextField } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
-import { toast } from '../../ui/toast.tsx'
 import { GenerateDialog } from './generate-dialog.tsx'
 import { sshKeyComment, sshKeyFault } from './text.ts'
 
@@ -77,37 +75,34 @@ const columns: Columns<SshKey> = [
   dateColumn('Added', 'createdAt', { wideOnly: true }),
 ]
 
+const command = { show: <CodeBlock label="Command" code="cat ~/.ssh/id_ed25519.pub" /> }
+
 function AddDialog({ onClose }: { onClose: () => void }) {
-  const form = useCallForm('addSshKey', {
-    refreshes: ['listSshKeys'],
-    initial: { name: '', publicKey: '' },
-    body: ({ name, publicKey }) => ({ name: name.trim(), publicKey: publicKey.trim() }),
-    check: ({ publicKey }) => ({ publicKey: sshKeyFault(publicKey) }),
-    onDone: ({ name }) => {
-      toast(`Added ${name}`)
-      onClose()
-    },
-  })
-  const { name, publicKey } = form.values
-  const key = form.text('publicKey')
-  const paste = (text: string): void => {
-    // Suggests the key's comment as its name; a typed name stays.
-    form.set({ publicKey: text, ...(name === sshKeyComment(publicKey) ? { name: sshKeyComment(text) } : {}) })
-  }
   return (
-    <FormDialog title="Add SSH key" wide form={form} action="Add key" onClose={onClose}>
-      <TextArea
-        label="Public key"
-        rows={4}
-        spellCheck={false}
-        placeholder="ssh-ed25519 AAAA… you@laptop"
-        hint="The content of your .pub file. On Linux and macOS, print it with:"
-        {...key}
-        onChange={(event) => paste(event.target.value)}
-      />
-      <CodeBlock label="Command" code="cat ~/.ssh/id_ed25519.pub" />
-      <TextField label="Name" maxLength={255} {...form.text('name')} />
-    </FormDialog>
+    <FieldDialog
+      title="Add SSH key"
+      wide
+      action="Add key"
+      operation="addSshKey"
+      refreshes={['listSshKeys']}
+      fields={({ name, publicKey }) => [
+        [
+          'publicKey',
+          {
+            as: 'block',
+            placeholder: 'ssh-ed25519 AAAA… you@laptop',
+            hint: 'The content of your .pub file. On Linux and macOS, print it with:',
+            // Suggests the key's comment as its name; a typed name stays.
+            also: (text) => (name === sshKeyComment(publicKey) ? { name: sshKeyComment(text) } : {}),
+          },
+        ],
+        command,
+        'name',
+      ]}
+      check={({ publicKey }) => ({ publicKey: sshKeyFault(publicKey) })}
+      done={({ name }) => `Added ${name}`}
+      onClose={onClose}
+    />
   )
 }
 

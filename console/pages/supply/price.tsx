@@ -2,7 +2,7 @@
 import { editableUsd, gpuHourPrice, money } from '../../../src/view/money.ts'
 import type { Machine } from '../../../src/view/supply.ts'
 import { useEffect, useRef, useState } from 'react'
-import { useCallForm } from '../../form/use-form.ts'
+import { useFieldForm } from '../../form/field-form.ts'
 import { Button } from '../../ui/button.tsx'
 import { TextField } from '../../ui/field.tsx'
 import { toast } from '../../ui/toast.tsx'
@@ -28,11 +28,11 @@ function PriceForm({ machine, onClose }: { machine: Machine; onClose: () => void
   const element = useRef<HTMLFormElement>(null)
   // Pressing Change puts the cursor into the price.
   useEffect(() => element.current?.querySelector('input')?.select(), [])
-  const form = useCallForm('changeSuppliedMachine', {
+  const form = useFieldForm('changeSuppliedMachine', {
     input: { params: { id: machine.id } },
     refreshes: ['listSupply', 'searchMachines'],
     initial: { pricePerGpuHourUsd: editableUsd(machine.pricePerGpuHourUsd) },
-    body: ({ pricePerGpuHourUsd: price }) => ({ pricePerGpuHourUsd: price.trim() }),
+    fields: ['pricePerGpuHourUsd'],
     onDone: (_, { pricePerGpuHourUsd: price }) => {
       toast(`${machine.id} costs ${gpuHourPrice(price)}. Current rentals keep their price.`)
       onClose()

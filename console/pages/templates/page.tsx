@@ -1,15 +1,18 @@
 /** Templates: the operator's starter set and the account's own. */
+import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { useMay } from '../../api/me.ts'
-import { CallDialog, ConfirmCall } from '../../form/dialog.tsx'
+import { ConfirmCall } from '../../form/dialog.tsx'
+import { FieldDialog } from '../../form/field-dialog.tsx'
 import { actionColumn, badgeColumn, textColumn, type Columns } from '../../list/column.tsx'
+import { choicesIn } from '../../list/filter.tsx'
 import { ListTable } from '../../list/table.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Code, Facts } from '../../ui/card.tsx'
 import { CodeBlock } from '../../ui/copy.tsx'
 import { Dialog, DialogButtons, useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { SelectField, TextArea, TextField } from '../../ui/field.tsx'
+import { TextArea } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
 import { imageText, portsText, templateFault, templateOfText, textOfTemplate } from './text.ts'
 
@@ -113,71 +116,44 @@ function ShowDialog({ template, onClose }: { template: Template; onClose: () => 
 
 /** Without `template` it creates one, from scratch or from a rental. */
 function EditDialog({ template, onClose }: { template?: Template; onClose: () => void }) {
-  const common = {
-    title: template === undefined ? 'Create template' : `Edit ${template.name}`,
-    wide: true,
-    action: template === undefined ? 'Create' : 'Save as new version',
-    initial: {
-      name: template?.name ?? '',
-      visibility: template?.visibility === 'link' ? 'link' : 'private',
-      fields: textOfTemplate(template),
-    },
-    check: ({ fields }: { fields: string }) => ({ fields: templateFault(fields) }),
-    refreshes: ['listTemplates'] as const,
-    onClose,
-  }
-  const body = (values: { name: string; visibility: string; fields: string }) => ({
-    ...templateOfText(values.fields),
-    name: values.name.trim(),
-    ...(template?.owner === 'operator'
-      ? {}
-      : { visibility: values.visibility === 'link' ? ('link' as const) : ('private' as const) }),
-  })
-  const inputs = (form: {
-    text: (name: 'name' | 'visibility' | 'fields') => {
-      value: string
-      error: string | undefined
-      onChange: (event: { readonly target: { readonly value: string } }) => void
-    }
-  }) => (
-    <>
-      <TextField label="Name" maxLength={255} {...form.text('name')} />
-      {template?.owner !== 'operator' && (
-        <SelectField
-          label="Visibility"
-          choices={[
-            { value: 'private', label: 'Private: this account' },
-            { value: 'link', label: 'Anyone who knows its ID' },
-          ]}
-          {...form.text('visibility')}
-        />
-      )}
-      <TextArea
-        label="Fields (JSON)"
-        rows={14}
-        spellCheck={false}
-        className="font-mono"
-        hint="image, command, args, env, files, onStart, ports, diskGb, shmGb, minVramGb, params, readme"
-        {...form.text('fields')}
-      />
-    </>
-  )
-  return template === undefined ? (
-    <CallDialog {...common} operation="createTemplate" body={body} done={(made) => `Created ${made.name}`}>
-      {inputs}
-    </CallDialog>
-  ) : (
-    <CallDialog
-      {...common}
-      operation="changeTemplate"
-      input={{ params: { id: template.id } }}
-      body={body}
-      done={(made) => `${made.name} is at version ${made.version}`}
-    >
-      {inputs}
-    </CallDialog>
+  const [json, setJson] = useState(textOfTemplate(template))
+  const operation = template === undefined ? 'createTemplate' : 'changeTemplate'
+  const fault = templateFault(json)
+  return (
+    <FieldDialog<typeof operation>
+      operation={operation}
+      input={template && { params: { id: template.id } }}
+      refreshes={['listTemplates']}
+      title={template === undefined ? 'Create template' : `Edit ${template.name}`}
+      action={template === undefined ? 'Create' : 'Save as new version'}
+      wide
+      initial={{ name: template?.name ?? '', visibility: template?.visibility === 'link' ? 'link' : 'private' }}
+      fields={[
+        'name',
+        template?.owner !== 'operator' && ['visibility', { choices: visibilities, hint: null }],
+        {
+          show: (
+            <TextArea
+              label="Fields (JSON)"
+              rows={14}
+              spellCheck={false}
+              className="font-mono"
+              hint="image, command, args, env, files, onStart, ports, diskGb, shmGb, minVramGb, params, readme"
+              value={json}
+              onChange={(event) => setJson(event.target.value)}
+            />
+          ),
+        },
+      ]}
+      disabledReason={fault}
+      body={(body) => ({ ...templateOfText(json), ...body })}
+      done={({ name, version }) => (template === undefined ? `Created ${name}` : `${name} is at version ${version}`)}
+      onClose={onClose}
+    />
   )
 }
+
+const visibilities = choicesIn({ private: 'Private: this account', link: 'Anyone who knows its ID' })
 
 function DeleteDialog({ template, onClose }: { template: Template; onClose: () => void }) {
   return (

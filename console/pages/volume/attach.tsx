@@ -1,13 +1,14 @@
 /** Attaching a volume to machines that run. */
+import { useState } from 'react'
 import { number } from '../../../src/view/number.ts'
 import type { Volume } from '../../../src/view/volume.ts'
 import { ConfirmCall, FormFrame } from '../../form/dialog.tsx'
-import { optionalText } from '../../form/read.ts'
-import { useCallForm } from '../../form/use-form.ts'
+import { useFieldForm } from '../../form/field-form.ts'
+import { Fields } from '../../form/fields.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { CheckField, SelectField, TextField } from '../../ui/field.tsx'
+import { CheckList, SelectField } from '../../ui/field.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { nameOf, useCarriers, type Carrier } from './rental.ts'
@@ -53,54 +54,51 @@ interface FormProps extends AttachProps {
 
 /** A folder: to any number of machines. */
 function SharedForm({ volume, carriers, onClose }: FormProps) {
-  const form = useCallForm('attachVolume', {
+  const form = useFieldForm('attachVolume', {
     refreshes,
-    initial: { rentalIds: [] as readonly number[] },
-    body: ({ rentalIds }) => ({ storageVolumeId: volume.id, rentalIds: [...rentalIds] }),
+    fields: ['rentalIds'],
+    body: (body) => ({ ...body, storageVolumeId: volume.id }),
     onDone: () => {
       toast(`Attaching ${volume.label}`)
       onClose()
     },
   })
-  const { rentalIds: chosen } = form.values
+  const { rentalIds } = form.values
   return (
     <FormFrame
       form={form}
       action="Attach"
-      disabledReason={chosen.length === 0 ? 'Choose at least one machine' : undefined}
+      disabledReason={rentalIds === '' ? 'Choose at least one machine' : undefined}
       onClose={onClose}
     >
-      <fieldset className="flex flex-col gap-2">
-        <legend className="mb-1 text-sm font-medium">Machines</legend>
-        {carriers.map((carrier) => (
-          <CheckField
-            key={carrier.id}
-            label={nameOf(carrier)}
-            hint={`Rental ${carrier.id}, ${carrier.gpuCount} × ${carrier.gpuType.toUpperCase()}, ${carrier.status}`}
-            checked={chosen.includes(carrier.id)}
-            onChange={(event) =>
-              form.set({
-                rentalIds: event.target.checked ? [...chosen, carrier.id] : chosen.filter((id) => id !== carrier.id),
-              })
-            }
-          />
-        ))}
-      </fieldset>
+      <CheckList
+        label="Machines"
+        choices={carriers.map((carrier) => ({
+          value: String(carrier.id),
+          label: nameOf(carrier),
+          hint: `Rental ${carrier.id}, ${carrier.gpuCount} × ${carrier.gpuType.toUpperCase()}, ${carrier.status}`,
+        }))}
+        chosen={rentalIds.split(',')}
+        onChange={(ids) => form.set({ rentalIds: ids.join() })}
+        error={form.error('rentalIds')}
+      />
     </FormFrame>
   )
 }
 
 /** A disk: to one machine, mounted at a path. */
 function DiskForm({ volume, carriers, onClose }: FormProps) {
-  const form = useMountForm({ volumeId: volume.id, rentalId: carriers[0]?.id ?? 0, label: volume.label }, onClose)
+  const [rentalId, setRentalId] = useState(String(carriers[0]?.id))
+  const form = useMountForm(rentalId, [volume], true, onClose)
   return (
     <FormFrame form={form} action="Attach" onClose={onClose}>
       <SelectField
         label="Machine"
         choices={carriers.map((carrier) => ({ value: String(carrier.id), label: nameOf(carrier) }))}
-        {...form.text('rental')}
+        value={rentalId}
+        onChange={(event) => setRentalId(event.target.value)}
       />
-      <MountPathFields form={form} />
+      <Fields form={form} entries={mountFields} />
     </FormFrame>
   )
 }
@@ -116,74 +114,40 @@ interface DiskOfRentalProps {
 
 /** The same, from the side of the rental. */
 export function AttachToRentalDialog({ rentalId, rentalName, hasPath, volumes, onClose }: DiskOfRentalProps) {
-  const [first] = volumes
-  const form = useMountForm({ volumeId: first?.id ?? 0, rentalId, label: hasPath ? first?.label : undefined }, onClose)
+  const form = useMountForm(String(rentalId), volumes, hasPath, onClose)
   return (
     <Dialog title={`Attach a volume to ${rentalName}`} onClose={onClose}>
-      {first === undefined ? (
+      {volumes.length === 0 ? (
         <Empty title="No volume available" action={<ButtonLink to="/volumes">Volumes</ButtonLink>}>
           The volume must be active, in the same region and on the same engine as the machine.
         </Empty>
       ) : (
         <FormFrame form={form} action="Attach" onClose={onClose}>
-          <SelectField
-            label="Volume"
-            choices={volumes.map(({ id, label, sizeGb }) => ({
-              value: String(id),
-              label: `${label}, ${number(sizeGb)} GB`,
-            }))}
-            {...form.text('volume')}
-          />
-          {hasPath && <MountPathFields form={form} />}
+          <Fields form={form} />
         </FormFrame>
       )}
     </Dialog>
   )
 }
 
-interface MountOf {
-  readonly volumeId: number
-  readonly rentalId: number
-  /** For the suggested path; undefined: it has none. */
-  readonly label: string | undefined
-}
+const mountFields = ['path', 'readOnly'] as const
 
-function useMountForm({ volumeId, rentalId, label }: MountOf, onClose: () => void) {
-  return useCallForm('attachRentalVolume', {
+function useMountForm(rentalId: string, volumes: readonly Volume[], hasPath: boolean, onClose: () => void) {
+  const [first] = volumes
+  const choices = volumes.map(({ id, label, sizeGb }) => ({
+    value: String(id),
+    label: `${label}, ${number(sizeGb)} GB`,
+  }))
+  return useFieldForm('attachRentalVolume', {
     refreshes,
-    initial: {
-      rental: String(rentalId),
-      volume: String(volumeId),
-      path: label === undefined ? '' : `/mnt/${label}`,
-      readOnly: false,
-    },
-    input: ({ rental }) => ({ params: { id: rental } }),
-    body: ({ volume, path, readOnly }) => ({
-      storageVolumeId: Number(volume),
-      path: optionalText(path),
-      readOnly: readOnly || undefined,
-    }),
-    paths: { volume: 'storageVolumeId' },
-    onDone: (attached) => {
-      toast(`Attaching ${attached.label}`)
+    input: { params: { id: rentalId } },
+    fields: [['storageVolumeId', { label: 'Volume', choices }], ...(hasPath ? mountFields : [])],
+    initial: { storageVolumeId: String(first?.id), path: hasPath ? `/mnt/${first?.label}` : '' },
+    onDone: ({ label }) => {
+      toast(`Attaching ${label}`)
       onClose()
     },
   })
-}
-
-function MountPathFields({ form }: { form: ReturnType<typeof useMountForm> }) {
-  return (
-    <>
-      <TextField
-        label="Mount path"
-        placeholder="/data"
-        spellCheck={false}
-        hint="The disk appears at once and is mounted there from the next boot on. Leave empty to mount it yourself."
-        {...form.text('path')}
-      />
-      <CheckField label="Read-only" {...form.check('readOnly')} />
-    </>
-  )
 }
 
 interface DetachProps {

@@ -1,17 +1,17 @@
 /** Growing, copying and deleting a volume. */
 import { useNavigate } from '@tanstack/react-router'
-import { nanoUsdOf, usdFromNumber, zeroUsd } from '../../../src/base/money.ts'
+import { usdFromNumber, zeroUsd } from '../../../src/base/money.ts'
 import { hourlyPrice } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import type { Volume } from '../../../src/view/volume.ts'
 import { ConfirmCall, FormDialog } from '../../form/dialog.tsx'
+import { FieldDialog } from '../../form/field-dialog.tsx'
+import { useFieldForm } from '../../form/field-form.ts'
+import { Fields } from '../../form/fields.tsx'
 import { optionalNumber } from '../../form/read.ts'
-import { useCallForm } from '../../form/use-form.ts'
-import { TextField } from '../../ui/field.tsx'
 import { toast } from '../../ui/toast.tsx'
-import { TooLittle, useAffordable } from '../rent/money.tsx'
-import { VolumePrice } from '../volumes/create.tsx'
-import { MAX_GB, priceOfVolume, STEP_GB, useStorageOption } from '../volumes/price.ts'
+import { useVolumeCost } from '../volumes/cost.tsx'
+import { MAX_GB, STEP_GB } from '../volumes/price.ts'
 
 interface ChangeProps {
   readonly volume: Volume
@@ -19,90 +19,71 @@ interface ChangeProps {
 }
 
 const refreshes = ['listVolumes', 'getCustomerBalance'] as const
+const sizeLook = { label: 'New size (GB)', hint: `In steps of ${STEP_GB}, up to ${number(MAX_GB)}.` }
 
 export function GrowDialog({ volume, onClose }: ChangeProps) {
-  const form = useCallForm('growVolume', {
+  const isMore = (sizeGb: number | undefined): boolean => (sizeGb ?? 0) > volume.sizeGb
+  const form = useFieldForm('growVolume', {
     refreshes,
-    initial: { sizeInGb: String(Math.min(MAX_GB, volume.sizeGb + STEP_GB)) },
     input: { params: { id: volume.id } },
-    body: (values) => ({ sizeInGb: optionalNumber(values.sizeInGb) }),
-    check: (values) => ({
-      sizeInGb:
-        (optionalNumber(values.sizeInGb) ?? 0) > volume.sizeGb
-          ? undefined
-          : `Must be more than ${number(volume.sizeGb)}`,
+    fields: [['sizeInGb', sizeLook]],
+    initial: { sizeInGb: String(Math.min(MAX_GB, volume.sizeGb + STEP_GB)) },
+    check: ({ sizeInGb }) => ({
+      sizeInGb: isMore(optionalNumber(sizeInGb)) ? undefined : `Must be more than ${number(volume.sizeGb)}`,
     }),
     onDone: ({ growingToGb }) => {
       toast(`Growing ${volume.label} to ${number(growingToGb)} GB`)
       onClose()
     },
   })
-  const sizeGb = optionalNumber(form.values.sizeInGb) ?? 0
-  const option = useStorageOption(volume.region)
-  const price = Number.isInteger(sizeGb) && sizeGb > volume.sizeGb ? priceOfVolume(option, sizeGb) : undefined
-  const now = usdFromNumber(volume.costPerHour) ?? zeroUsd
-  const more = price === undefined || price <= now ? zeroUsd : nanoUsdOf(price - now)
-  const affordable = useAffordable(more)
+  const sizeGb = optionalNumber(form.values.sizeInGb)
+  const perHourNow = usdFromNumber(volume.costPerHour) ?? zeroUsd
+  const cost = useVolumeCost(volume.region, isMore(sizeGb) ? sizeGb : undefined, perHourNow)
   return (
     <FormDialog
       title={`Grow ${volume.label}`}
       form={form}
       action="Grow volume"
-      disabledReason={affordable.isEnough === false ? 'Your balance does not cover the first hour' : undefined}
+      disabledReason={cost.disabledReason}
       onClose={onClose}
     >
       <p className="text-sm text-muted">
-        {number(volume.sizeGb)} GB now, for {hourlyPrice(now)}. A volume cannot shrink again. It can stay in use
+        {number(volume.sizeGb)} GB now, for {hourlyPrice(perHourNow)}. A volume cannot shrink again. It can stay in use
         {volume.supports.kinds.includes('virtual-machine') &&
           '; in a virtual machine the space appears at its next boot'}
         .
       </p>
-      <TextField
-        label="New size (GB)"
-        type="number"
-        min={volume.sizeGb + STEP_GB}
-        max={MAX_GB}
-        step={STEP_GB}
-        hint={`In steps of ${STEP_GB}, up to ${number(MAX_GB)}.`}
-        {...form.text('sizeInGb')}
-      />
-      {price !== undefined && <VolumePrice perHour={price} />}
-      <TooLittle of={affordable} />
+      <Fields form={form} />
+      {cost.view}
     </FormDialog>
   )
 }
 
 export function CloneDialog({ volume, onClose }: ChangeProps) {
   const navigate = useNavigate()
-  const price = priceOfVolume(useStorageOption(volume.region), volume.sizeGb)
-  const affordable = useAffordable(price ?? zeroUsd)
-  const form = useCallForm('cloneVolume', {
-    refreshes,
-    initial: { label: `${volume.label}-copy` },
-    input: { params: { id: volume.id } },
-    body: ({ label }) => ({ label: label.trim() }),
-    onDone: ({ storageVolumeId, label }) => {
-      toast(`Copying ${volume.label} to ${label}`)
-      void navigate({ to: '/volumes/$id', params: { id: String(storageVolumeId) } })
-      onClose()
-    },
-  })
+  const cost = useVolumeCost(volume.region, volume.sizeGb)
   return (
-    <FormDialog
+    <FieldDialog
+      operation="cloneVolume"
+      refreshes={refreshes}
+      input={{ params: { id: volume.id } }}
       title={`Clone ${volume.label}`}
-      form={form}
       action="Clone volume"
-      disabledReason={affordable.isEnough === false ? 'Your balance does not cover the first hour' : undefined}
+      initial={{ label: `${volume.label}-copy` }}
+      fields={[['label', { label: 'Label of the copy' }], { show: cost.view }]}
+      disabledReason={cost.disabledReason}
+      done={({ label }) => `Copying ${volume.label} to ${label}`}
+      onDone={({ storageVolumeId }) => {
+        void navigate({ to: '/volumes/$id', params: { id: String(storageVolumeId) } })
+        onClose()
+      }}
       onClose={onClose}
     >
       <p className="text-sm text-muted">
         Makes a new volume of {number(volume.sizeGb)} GB with the same data, {whereOf(volume)}. Until the copy is ready,
         the original cannot be attached or deleted.
       </p>
-      <TextField label="Label of the copy" {...form.text('label')} />
-      {price !== undefined && <VolumePrice perHour={price} />}
-      <TooLittle of={affordable} />
-    </FormDialog>
+    </FieldDialog>
   )
 }
 

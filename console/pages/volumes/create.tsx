@@ -1,22 +1,20 @@
 /** Creating a volume. */
 import { kindList } from '../../../src/view/rental.ts'
-import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
-import type { z } from 'zod'
-import { DAY_MS } from '../../../src/base/instant.ts'
-import { costOfSpan, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
-import type { storageRegion } from '../../../src/contract/region.ts'
 import { useCall } from '../../api/query.ts'
 import { FormDialog } from '../../form/dialog.tsx'
+import { useFieldForm } from '../../form/field-form.ts'
+import { Fields } from '../../form/fields.tsx'
 import { optionalNumber } from '../../form/read.ts'
-import { useCallForm } from '../../form/use-form.ts'
-import { Code, Facts } from '../../ui/card.tsx'
+import { Code } from '../../ui/card.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { SelectField, TextField } from '../../ui/field.tsx'
+import { SelectField } from '../../ui/field.tsx'
 import { Notice } from '../../ui/notice.tsx'
 import { toast } from '../../ui/toast.tsx'
-import { MONTH_DAYS, TooLittle, useAffordable } from '../rent/money.tsx'
-import { MAX_GB, priceOfVolume, STEP_GB, useStorageOption, type StorageOption } from './price.ts'
+import { useVolumeCost } from './cost.tsx'
+import { MAX_GB, STEP_GB, useStorageOption, type StorageOption } from './price.ts'
+
+const IN_STEPS = `In steps of ${STEP_GB}`
 
 interface CreateProps {
   /** The region to start with. */
@@ -26,35 +24,29 @@ interface CreateProps {
   readonly onClose: () => void
 }
 
-export function CreateDialog({ region: wanted = '', machine, onClose }: CreateProps) {
+export function CreateDialog({ region: firstRegion = '', machine, onClose }: CreateProps) {
   const regions = useRegions()
-  const first = regions.find((name) => name === wanted) ?? regions[0] ?? ''
-  const regionOf = (values: { region: string }): string => values.region || first
-  const form = useCallForm('createVolume', {
+  const regionOf = (typed: string): string =>
+    typed || (regions.find((name) => name === firstRegion) ?? regions[0] ?? '')
+  const form = useFieldForm('createVolume', {
     refreshes: ['listVolumes', 'getCustomerBalance'],
-    initial: { region: '', label: '', sizeInGb: String(STEP_GB) },
-    body: (values) => ({
-      region: regionOf(values) as z.output<typeof storageRegion>,
-      label: values.label.trim(),
-      sizeInGb: optionalNumber(values.sizeInGb),
-      nodeName: machine,
-    }),
+    initial: { region: '', sizeInGb: String(STEP_GB) },
+    fields: ['label', 'sizeInGb'],
+    body: (body, { region: typed }) => ({ ...body, region: regionOf(typed), nodeName: machine }),
     onDone: ({ label }) => {
       toast(`Creating ${label}`)
       onClose()
     },
   })
-  const region = regionOf(form.values)
+  const region = regionOf(form.values.region)
   const option = useStorageOption(region)
-  const sizeGb = optionalNumber(form.values.sizeInGb) ?? 0
-  const price = Number.isInteger(sizeGb) ? priceOfVolume(option, sizeGb) : undefined
-  const affordable = useAffordable(price ?? zeroUsd)
+  const cost = useVolumeCost(region, optionalNumber(form.values.sizeInGb))
   return (
     <FormDialog
       title="Create volume"
       form={form}
       action="Create volume"
-      disabledReason={affordable.isEnough === false ? 'Your balance does not cover the first hour' : undefined}
+      disabledReason={cost.disabledReason}
       onClose={onClose}
     >
       {machine !== undefined && (
@@ -70,49 +62,25 @@ export function CreateDialog({ region: wanted = '', machine, onClose }: CreatePr
         {...form.text('region')}
         value={region}
       />
-      <TextField
-        label="Label"
-        placeholder="datasets"
-        hint="Mounted at /mnt/LABEL unless you choose another path."
-        {...form.text('label')}
+      <Fields
+        form={form}
+        entries={[
+          ['label', { placeholder: 'datasets', hint: 'Mounted at /mnt/LABEL unless you choose another path.' }],
+          ['sizeInGb', { label: 'Size (GB)', hint: machine === undefined ? sizeHint(option) : `${IN_STEPS}.` }],
+        ]}
       />
-      <TextField
-        label="Size (GB)"
-        type="number"
-        min={STEP_GB}
-        max={MAX_GB}
-        step={STEP_GB}
-        hint={machine === undefined ? sizeHint(option) : `In steps of ${STEP_GB}.`}
-        {...form.text('sizeInGb')}
-      />
-      {price !== undefined && <VolumePrice perHour={price} />}
-      <TooLittle of={affordable} />
+      {cost.view}
       <NoRegions />
     </FormDialog>
   )
 }
 
-export function VolumePrice({ perHour }: { perHour: NanoUsd }) {
-  return (
-    <div className="rounded-md border border-line bg-sunken p-3" aria-live="polite">
-      <Facts
-        facts={[
-          ['Per hour', <strong key="hour">{money(perHour)}</strong>],
-          ['Per day', money(costOfSpan(perHour, DAY_MS))],
-          [`Per ${MONTH_DAYS} days`, money(costOfSpan(perHour, MONTH_DAYS * DAY_MS))],
-        ]}
-      />
-    </div>
-  )
-}
-
 function sizeHint(option: StorageOption | undefined): string {
-  const steps = `In steps of ${STEP_GB}`
-  if (option === undefined) return `${steps}.`
+  if (option === undefined) return `${IN_STEPS}.`
   const { availableGb, supports } = option
   const later = supports?.grow === true ? 'it can grow later' : 'it cannot grow later'
   const isShort = availableGb !== null && availableGb < MAX_GB
-  return `${steps}; ${later}.${isShort ? ` ${number(availableGb)} GB available.` : ''}`
+  return `${IN_STEPS}; ${later}.${isShort ? ` ${number(availableGb)} GB available.` : ''}`
 }
 
 function regionHint(option: StorageOption | undefined): string {

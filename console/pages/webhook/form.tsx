@@ -2,13 +2,12 @@
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { eventTypes, type EventType } from '../../../src/contract/event-type.ts'
-import { FormFrame } from '../../form/dialog.tsx'
-import { optionalText } from '../../form/read.ts'
-import { useCallForm } from '../../form/use-form.ts'
-import { Dialog } from '../../ui/dialog.tsx'
-import { CheckField, TextField } from '../../ui/field.tsx'
+import { FormDialog } from '../../form/dialog.tsx'
+import { useFieldForm } from '../../form/field-form.ts'
+import { Fields } from '../../form/fields.tsx'
+import { CheckField } from '../../ui/field.tsx'
 import { toast } from '../../ui/toast.tsx'
-import { SecretOnce } from './parts.tsx'
+import { SigningSecret } from './parts.tsx'
 
 type Webhook = Reply<'listWebhooks'>['webhooks'][number]
 
@@ -26,80 +25,41 @@ const groups = [...new Set(chosenTypes.map((type) => type.split('.')[0] ?? ''))]
 /** Without a webhook: creates one and shows its secret. */
 export function WebhookForm({ webhook, onClose }: { webhook?: Webhook; onClose: () => void }) {
   const [secret, setSecret] = useState<string>()
-  if (secret !== undefined) {
-    return (
-      <Dialog title="Signing secret" onClose={onClose} wide kept>
-        <SecretOnce secret={secret} overlap={false} onClose={onClose} />
-      </Dialog>
-    )
-  }
-  return (
-    <Dialog title={webhook === undefined ? 'Add webhook' : 'Edit webhook'} onClose={onClose} wide>
-      <Fields webhook={webhook} onCreated={setSecret} onClose={onClose} />
-    </Dialog>
-  )
-}
-
-interface FieldsProps {
-  readonly webhook: Webhook | undefined
-  readonly onCreated: (secret: string) => void
-  readonly onClose: () => void
-}
-
-interface Values {
-  readonly url: string
-  readonly description: string
-  readonly eventTypes: readonly EventType[] | null
-}
-
-function Fields({ webhook, onCreated, onClose }: FieldsProps) {
-  const shared = {
-    refreshes: ['listWebhooks'] as const,
-    initial: {
-      url: webhook?.url ?? '',
-      description: webhook?.description ?? '',
-      eventTypes: webhook?.eventTypes ?? null,
-    } as Values,
-    body: ({ url, description, eventTypes: types }: Values) => ({
-      url: url.trim(),
-      description: optionalText(description) ?? null,
-      eventTypes: types === null ? null : [...types],
-    }),
-  }
-  const create = useCallForm('createWebhook', { ...shared, onDone: ({ secret }) => onCreated(secret) })
-  const change = useCallForm('changeWebhook', {
-    ...shared,
-    input: { params: { id: webhook?.id ?? '' } },
-    onDone: () => {
-      toast('Webhook saved')
-      onClose()
+  const [types, setTypes] = useState(webhook?.eventTypes ?? null)
+  const operation = webhook === undefined ? 'createWebhook' : 'changeWebhook'
+  const form = useFieldForm<typeof operation>(operation, {
+    refreshes: ['listWebhooks'],
+    input: webhook && { params: { id: webhook.id } },
+    before: webhook,
+    fields: ['url', 'description'],
+    body: (body) => ({ ...body, eventTypes: types }),
+    onDone: (reply) => {
+      if ('secret' in reply) setSecret(reply.secret)
+      else {
+        toast('Webhook saved')
+        onClose()
+      }
     },
   })
-  const form = webhook === undefined ? create : change
+  if (secret !== undefined) return <SigningSecret title="Signing secret" secret={secret} onClose={onClose} />
   return (
-    <FormFrame form={form} action={webhook === undefined ? 'Add webhook' : 'Save'} onClose={onClose}>
-      <TextField
-        label="URL"
-        type="url"
-        maxLength={2_048}
-        placeholder="https://example.com/hooks/berth"
-        hint="Receives a POST per event and must answer with a 2xx status within 10 seconds."
-        {...form.text('url')}
-      />
-      <TextField label="Description" maxLength={255} placeholder="Optional" {...form.text('description')} />
-      <EventChoice
-        types={form.values.eventTypes}
-        error={form.error('eventTypes')}
-        onChange={(types) => form.set({ eventTypes: types })}
-      />
-    </FormFrame>
+    <FormDialog
+      title={webhook === undefined ? 'Add webhook' : 'Edit webhook'}
+      wide
+      form={form}
+      action={webhook === undefined ? 'Add webhook' : 'Save'}
+      onClose={onClose}
+    >
+      <Fields form={form} wide />
+      <EventChoice types={types} error={form.error('eventTypes')} onChange={setTypes} />
+    </FormDialog>
   )
 }
 
 interface EventChoiceProps {
   readonly types: readonly EventType[] | null
   readonly error: string | undefined
-  readonly onChange: (types: readonly EventType[] | null) => void
+  readonly onChange: (types: EventType[] | null) => void
 }
 
 function EventChoice({ types, error, onChange }: EventChoiceProps) {

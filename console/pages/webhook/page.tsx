@@ -7,12 +7,12 @@ import { CallButton, ConfirmCall } from '../../form/dialog.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Card, Code, Facts } from '../../ui/card.tsx'
-import { ConfirmDialog, Dialog, useDialog } from '../../ui/dialog.tsx'
+import { ConfirmDialog, useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Deliveries } from './deliveries.tsx'
 import { WebhookForm } from './form.tsx'
-import { EventNames, SecretOnce, WebhookState, WebhookSwitch } from './parts.tsx'
+import { EventNames, SigningSecret, WebhookState, WebhookSwitch } from './parts.tsx'
 
 type Webhook = Reply<'listWebhooks'>['webhooks'][number]
 
@@ -21,8 +21,8 @@ const route = getRouteApi('/shell/webhooks/$id')
 export function WebhookPage() {
   const { id } = route.useParams()
   const webhooks = useCall('listWebhooks')
-  const found = webhooks.data?.webhooks.find((one) => one.id === id)
-  if (found !== undefined) return <OneWebhook webhook={found} />
+  const webhook = webhooks.data?.webhooks.find((one) => one.id === id)
+  if (webhook !== undefined) return <OneWebhook webhook={webhook} />
   return (
     <Page>
       <Answer of={webhooks}>
@@ -80,11 +80,7 @@ function OneWebhook({ webhook }: { webhook: Webhook }) {
 function RotateDialog({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
   const rotate = useAction('rotateWebhookSecret', ['listWebhooks'])
   if (rotate.data !== undefined) {
-    return (
-      <Dialog title="New signing secret" onClose={onClose} wide kept>
-        <SecretOnce secret={rotate.data.secret} overlap onClose={onClose} />
-      </Dialog>
-    )
+    return <SigningSecret title="New signing secret" secret={rotate.data.secret} overlap onClose={onClose} />
   }
   return (
     <ConfirmDialog

@@ -4,9 +4,7 @@ import type { EventType } from '../../../src/contract/event-type.ts'
 import { count } from '../../../src/view/number.ts'
 import { CallButton } from '../../form/dialog.tsx'
 import { Badge } from '../../ui/badge.tsx'
-import { Button } from '../../ui/button.tsx'
-import { CopyLine } from '../../ui/copy.tsx'
-import { DialogButtons } from '../../ui/dialog.tsx'
+import { SecretOnce } from '../../ui/secret-once.tsx'
 
 type Webhook = Reply<'listWebhooks'>['webhooks'][number]
 
@@ -49,21 +47,20 @@ export function WebhookSwitch({ webhook: { id, url, enabled } }: { webhook: Webh
   )
 }
 
-/** Inside a dialog, after a secret was created. */
-export function SecretOnce({ secret, overlap, onClose }: { secret: string; overlap: boolean; onClose: () => void }) {
+interface SigningSecretProps {
+  readonly title: string
+  readonly secret: string
+  /** Replaces another one. */
+  readonly overlap?: boolean
+  readonly onClose: () => void
+}
+
+export function SigningSecret({ title, secret, overlap = false, onClose }: SigningSecretProps) {
   return (
-    <div className="flex flex-col gap-4">
-      <p className="rounded-md border border-warn bg-warn-soft px-4 py-3 text-sm">
-        <strong>This secret is shown only once.</strong> Your server uses it to verify deliveries (Standard Webhooks).
-        If you lose it, rotate the secret.
-        {overlap && ' The old secret stays valid for 24 hours.'}
-      </p>
-      <CopyLine label="Signing secret" text={secret} />
-      <DialogButtons>
-        <Button look="primary" onClick={onClose}>
-          I have copied it
-        </Button>
-      </DialogButtons>
-    </div>
+    <SecretOnce title={title} label="Signing secret" secret={secret} onClose={onClose}>
+      <strong>This secret is shown only once.</strong> Your server uses it to verify deliveries (Standard Webhooks). If
+      you lose it, rotate the secret.
+      {overlap && ' The old secret stays valid for 24 hours.'}
+    </SecretOnce>
   )
 }
