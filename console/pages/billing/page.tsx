@@ -10,7 +10,7 @@ import { useCall } from '../../api/query.ts'
 import { dateColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { ListTable } from '../../list/table.tsx'
 import { Answer } from '../../ui/answer.tsx'
-import { Card, Stat, Stats } from '../../ui/card.tsx'
+import { Card, Stats } from '../../ui/card.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Money } from '../../ui/money.tsx'
@@ -78,20 +78,14 @@ function BalanceStats({ value }: { value?: Reply<'getCustomerBalance'> }) {
   const loading = <SkeletonText />
   const amount = (usd: string | undefined): ReactNode => (usd === undefined ? loading : <Money usd={usd} />)
   return (
-    <Stats>
-      <Stat
-        label="Balance"
-        value={amount(value?.balanceUsd)}
-        detail={value === undefined ? loading : <Lasts balance={value} />}
-      />
-      <Stat label="Available" value={amount(value?.availableUsd)} detail="For new rentals" />
-      <Stat label="On hold" value={amount(value?.heldUsd)} detail={value === undefined ? loading : holdDetail(value)} />
-      <Stat
-        label="Current spend"
-        value={value === undefined ? loading : hourlyPrice(value.hourlySpendUsd)}
-        detail="Machines and volumes"
-      />
-    </Stats>
+    <Stats
+      stats={[
+        ['Balance', amount(value?.balanceUsd), value === undefined ? loading : <Lasts key="lasts" balance={value} />],
+        ['Available', amount(value?.availableUsd), 'For new rentals'],
+        ['On hold', amount(value?.heldUsd), value === undefined ? loading : holdDetail(value)],
+        ['Current spend', value && hourlyPrice(value.hourlySpendUsd), 'Machines and volumes'],
+      ]}
+    />
   )
 }
 

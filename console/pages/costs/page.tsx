@@ -11,7 +11,7 @@ import { moneyColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { BarChart, MAX_PARTS, type Bar } from '../../ui/bar-chart.tsx'
 import { ButtonLink, TextLink } from '../../ui/button.tsx'
-import { Card, Stat, Stats } from '../../ui/card.tsx'
+import { Card, Stats } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
@@ -78,28 +78,14 @@ function Totals({ costs, days }: { costs: Costs | undefined; days: number }) {
   const loading = <SkeletonText />
   const month = costs?.month
   return (
-    <Stats>
-      <Stat
-        label="Charged"
-        value={costs === undefined ? loading : money(costs.totalUsd)}
-        detail={`In ${count(days, 'day')}`}
-      />
-      <Stat
-        label="This month so far"
-        value={month === undefined ? loading : money(month.spentUsd)}
-        detail={month === undefined ? loading : chargedAndRunning(month)}
-      />
-      <Stat
-        label="Forecast for the month"
-        value={month === undefined ? loading : money(month.forecastUsd)}
-        detail="Current spend until its end, average inference"
-      />
-      <Stat
-        label="Current spend"
-        value={month === undefined ? loading : hourlyPrice(month.hourlySpendUsd)}
-        detail="Running machines and volumes"
-      />
-    </Stats>
+    <Stats
+      stats={[
+        ['Charged', costs && money(costs.totalUsd), `In ${count(days, 'day')}`],
+        ['This month so far', month && money(month.spentUsd), month === undefined ? loading : chargedAndRunning(month)],
+        ['Forecast for the month', month && money(month.forecastUsd), 'Current spend until its end, average inference'],
+        ['Current spend', month && hourlyPrice(month.hourlySpendUsd), 'Running machines and volumes'],
+      ]}
+    />
   )
 }
 

@@ -15,7 +15,7 @@ import { missingScope, useMay } from '../../api/me.ts'
 import { LabelBadge } from '../../list/column.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Button } from '../../ui/button.tsx'
-import { Card, Code, Facts, Section, Stat, Stats } from '../../ui/card.tsx'
+import { Card, Code, Facts, Section, Stats } from '../../ui/card.tsx'
 import { useDialog } from '../../ui/dialog.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Progress } from '../../ui/progress.tsx'
@@ -110,28 +110,26 @@ function Status({ deployment }: { deployment: ManagedDeployment }) {
   const { min, max } = settings.replicas
   const budget = settings.hourlyBudgetUsd
   return (
-    <Stats>
-      <Stat
-        label="Status"
-        value={<LabelBadge of={deploymentStatusLabels[status]} />}
-        detail={`Scaling: ${scalingReason(why)}`}
-      />
-      <Stat
-        label="Replicas ready"
-        value={`${readyReplicas} of ${desiredReplicas}`}
-        detail={min === max ? `Always ${min}` : `Scales from ${min} to ${max}`}
-      />
-      <Stat
-        label="Requests waiting or running"
-        value={number(outstandingRequests)}
-        detail={`Aims for ${number(settings.scaling.targetOutstanding)} per replica`}
-      />
-      <Stat
-        label="Cost now"
-        value={hourlyPrice(deployment.costPerHourUsd)}
-        detail={budget === null ? 'No hourly budget' : `Budget ${hourlyPrice(budget)}`}
-      />
-    </Stats>
+    <Stats
+      stats={[
+        ['Status', <LabelBadge key="status" of={deploymentStatusLabels[status]} />, `Scaling: ${scalingReason(why)}`],
+        [
+          'Replicas ready',
+          `${readyReplicas} of ${desiredReplicas}`,
+          min === max ? `Always ${min}` : `Scales from ${min} to ${max}`,
+        ],
+        [
+          'Requests waiting or running',
+          number(outstandingRequests),
+          `Aims for ${number(settings.scaling.targetOutstanding)} per replica`,
+        ],
+        [
+          'Cost now',
+          hourlyPrice(deployment.costPerHourUsd),
+          budget === null ? 'No hourly budget' : `Budget ${hourlyPrice(budget)}`,
+        ],
+      ]}
+    />
   )
 }
 

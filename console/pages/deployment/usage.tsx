@@ -5,7 +5,7 @@ import { money } from '../../../src/view/money.ts'
 import { count, number } from '../../../src/view/number.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
-import { Section, Stat, Stats } from '../../ui/card.tsx'
+import { Section, Stats } from '../../ui/card.tsx'
 
 /** As often as the server counts. */
 const EVERY_MS = 10_000
@@ -17,38 +17,34 @@ export function Usage({ deployment: { id, kind } }: { deployment: ManagedDeploym
     <Section title="Last 30 days">
       <Answer of={usage} skeleton={<span className="h-[6.9rem] animate-pulse rounded-lg bg-sunken" />}>
         {(used) => (
-          <Stats>
-            <Stat
-              label={`${noun.charAt(0).toUpperCase()}${noun.slice(1)}s`}
-              value={number(used.inputUnits + used.outputUnits)}
-              detail={count(used.requests, 'request')}
-            />
-            <Stat
-              label="GPU cost"
-              value={money(used.gpuCostUsd)}
-              detail={
-                used.unitsPerUsd === null ? 'Nothing charged yet' : `${rate(used.unitsPerUsd)} ${noun}s per dollar`
-              }
-            />
-            <Stat
-              label="Utilisation"
-              value={percent(used.utilisationPercent)}
-              detail={
+          <Stats
+            stats={[
+              [
+                `${noun.charAt(0).toUpperCase()}${noun.slice(1)}s`,
+                number(used.inputUnits + used.outputUnits),
+                count(used.requests, 'request'),
+              ],
+              [
+                'GPU cost',
+                money(used.gpuCostUsd),
+                used.unitsPerUsd === null ? 'Nothing charged yet' : `${rate(used.unitsPerUsd)} ${noun}s per dollar`,
+              ],
+              [
+                'Utilisation',
+                percent(used.utilisationPercent),
                 used.paidSeconds === 0
                   ? 'Nothing charged yet'
-                  : `${span(used.busySeconds)} busy of ${span(used.paidSeconds)} paid`
-              }
-            />
-            <Stat
-              label={`${noun.charAt(0).toUpperCase()}${noun.slice(1)}s per second`}
-              value={rate(used.unitsPerSecond)}
-              detail={
+                  : `${span(used.busySeconds)} busy of ${span(used.paidSeconds)} paid`,
+              ],
+              [
+                `${noun.charAt(0).toUpperCase()}${noun.slice(1)}s per second`,
+                rate(used.unitsPerSecond),
                 used.outstandingPerReplica === null
                   ? 'One replica while busy'
-                  : `${outstandingText(used)} requests per replica`
-              }
-            />
-          </Stats>
+                  : `${outstandingText(used)} requests per replica`,
+              ],
+            ]}
+          />
         )}
       </Answer>
     </Section>

@@ -10,7 +10,7 @@ import { moneyColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { BarChart } from '../../ui/bar-chart.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
-import { Card, Section, Stat, Stats } from '../../ui/card.tsx'
+import { Card, Section, Stats } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { SelectField } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
@@ -62,20 +62,22 @@ function Sums({ earnings, days }: { earnings: Earnings; days: string }) {
   const totalHours = byMachine.reduce((sum, sale) => sum + (sale.gpuHours ?? 0), 0)
   return (
     <>
-      <Stats>
-        <Stat label="Unpaid" value={money(earnings.unpaidUsd)} detail="Paid out by the operator" />
-        <Stat label="Paid out" value={money(earnings.paidOutUsd)} detail="All time" />
-        <Stat
-          label={`Earned in ${days} days`}
-          value={money(earnings.earnedUsd)}
-          detail={`${localDate(earnings.from)} to ${localDate(earnings.to)}`}
-        />
-        <Stat
-          label="Occupancy"
-          value={totalHours === 0 ? '—' : `${number(Math.round((soldHours / totalHours) * 1_000) / 10)}%`}
-          detail={`Platform fee: ${number(earnings.platformFeePercentage)}%`}
-        />
-      </Stats>
+      <Stats
+        stats={[
+          ['Unpaid', money(earnings.unpaidUsd), 'Paid out by the operator'],
+          ['Paid out', money(earnings.paidOutUsd), 'All time'],
+          [
+            `Earned in ${days} days`,
+            money(earnings.earnedUsd),
+            `${localDate(earnings.from)} to ${localDate(earnings.to)}`,
+          ],
+          [
+            'Occupancy',
+            totalHours === 0 ? '—' : `${number(Math.round((soldHours / totalHours) * 1_000) / 10)}%`,
+            `Platform fee: ${number(earnings.platformFeePercentage)}%`,
+          ],
+        ]}
+      />
       {byMachine.length === 0 && parseUsd(earnings.earnedUsd) === 0n ? (
         <Empty
           title="No earnings yet"

@@ -21,12 +21,12 @@ import { moneyColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { ButtonLink, TextLink } from '../../ui/button.tsx'
-import { Card, Facts, Stat, Stats } from '../../ui/card.tsx'
+import { Card, Facts, Stats } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { SelectField } from '../../ui/field.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
-import { Skeleton, SkeletonText } from '../../ui/skeleton.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
 import { SliderField } from '../../ui/slider-field.tsx'
 import { Table } from '../../ui/table.tsx'
 import { RangeBar } from '../usage/range-bar.tsx'
@@ -76,30 +76,15 @@ function NoModels() {
 }
 
 function Totals({ economics }: { economics: Economics | undefined }) {
-  const loading = <SkeletonText />
   return (
-    <Stats>
-      <Stat
-        label="Revenue"
-        value={economics === undefined ? loading : money(economics.revenueUsd)}
-        detail="From requests"
-      />
-      <Stat
-        label="GPU cost"
-        value={economics === undefined ? loading : money(economics.gpuCostUsd)}
-        detail="Rentals and bills of other clouds"
-      />
-      <Stat
-        label="Margin"
-        value={economics === undefined ? loading : money(economics.marginUsd)}
-        detail="Revenue less GPU cost"
-      />
-      <Stat
-        label="Models"
-        value={economics === undefined ? loading : number(economics.models.length)}
-        detail="With a replica in this period"
-      />
-    </Stats>
+    <Stats
+      stats={[
+        ['Revenue', economics && money(economics.revenueUsd), 'From requests'],
+        ['GPU cost', economics && money(economics.gpuCostUsd), 'Rentals and bills of other clouds'],
+        ['Margin', economics && money(economics.marginUsd), 'Revenue less GPU cost'],
+        ['Models', economics && number(economics.models.length), 'With a replica in this period'],
+      ]}
+    />
   )
 }
 

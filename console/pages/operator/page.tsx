@@ -9,7 +9,7 @@ import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { ButtonLink, TextLink } from '../../ui/button.tsx'
-import { Card, Facts, Stat, Stats } from '../../ui/card.tsx'
+import { Card, Facts, Stats } from '../../ui/card.tsx'
 import { LineChart } from '../../ui/line-chart.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Progress } from '../../ui/progress.tsx'
@@ -56,20 +56,22 @@ function MoneyStats({ money: sums }: { money: Summary['money'] | undefined }) {
   const amount = (of: (all: Summary['money']) => string) =>
     sums === undefined ? <SkeletonText /> : money(usd(of(sums)))
   return (
-    <Stats>
-      <Stat
-        label="Charged today"
-        value={amount((all) => all.chargedTodayUsd)}
-        detail={sums === undefined ? ' ' : `${money(sums.chargedThisMonthUsd)} this month`}
-      />
-      <Stat label="Paid in today" value={amount((all) => all.paidInTodayUsd)} detail="by customers" />
-      <Stat
-        label="Balances after charges"
-        value={amount((all) => all.balancesUsd)}
-        detail={sums === undefined ? ' ' : `${money(sums.heldUsd)} on hold`}
-      />
-      <Stat label="Owed to suppliers" value={amount((all) => all.unpaidEarningsUsd)} detail="not paid out yet" />
-    </Stats>
+    <Stats
+      stats={[
+        [
+          'Charged today',
+          amount((all) => all.chargedTodayUsd),
+          sums === undefined ? ' ' : `${money(sums.chargedThisMonthUsd)} this month`,
+        ],
+        ['Paid in today', amount((all) => all.paidInTodayUsd), 'by customers'],
+        [
+          'Balances after charges',
+          amount((all) => all.balancesUsd),
+          sums === undefined ? ' ' : `${money(sums.heldUsd)} on hold`,
+        ],
+        ['Owed to suppliers', amount((all) => all.unpaidEarningsUsd), 'not paid out yet'],
+      ]}
+    />
   )
 }
 

@@ -10,12 +10,11 @@ import { useCall } from '../../api/query.ts'
 import { Ago, LabelBadge } from '../../list/column.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
-import { Card, Code, Facts, Stat, Stats } from '../../ui/card.tsx'
+import { Card, Code, Facts, Stats } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Notice } from '../../ui/notice.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
-import { SkeletonText } from '../../ui/skeleton.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { ProviderActions } from './actions.tsx'
 import { ProviderBills } from './bills.tsx'
@@ -133,11 +132,11 @@ function Numbers({ account }: { account: Provider }) {
   const margins = useCall('listMargins', { query: range }, { keepsLast: true })
   const margin = margins.data?.margins[0]
   return (
-    <Stats>
-      <Stat
-        label="Health"
-        value={<LabelBadge of={providerStateLabels[state]} />}
-        detail={
+    <Stats
+      stats={[
+        [
+          'Health',
+          <LabelBadge key="health" of={providerStateLabels[state]} />,
           <>
             <span className="block">
               For <Elapsed since={stateSince} />
@@ -147,25 +146,23 @@ function Numbers({ account }: { account: Provider }) {
                 Last answer <Ago at={answeredAt} />
               </span>
             )}
-          </>
-        }
-      />
-      <Stat
-        label="Cost this month"
-        value={money(cost)}
-        detail={
+          </>,
+        ],
+        [
+          'Cost this month',
+          money(cost),
           <>
             {cap === null ? 'No monthly cap' : `Monthly cap ${money(cap)}`}
             {cap !== null && <CapProgress cost={cost} cap={cap} />}
-          </>
-        }
-      />
-      <Stat
-        label="Margin this month"
-        value={margins.data === undefined ? <SkeletonText /> : <MarginAmount margin={margin} />}
-        detail={margin === undefined ? 'No rentals billed yet' : `Revenue ${money(margin.revenueUsd)}`}
-      />
-      <Stat label="Rentals" value={number(account.rentals)} detail="Not ended" />
-    </Stats>
+          </>,
+        ],
+        [
+          'Margin this month',
+          margins.data && <MarginAmount key="margin" margin={margin} />,
+          margin === undefined ? 'No rentals billed yet' : `Revenue ${money(margin.revenueUsd)}`,
+        ],
+        ['Rentals', number(account.rentals), 'Not ended'],
+      ]}
+    />
   )
 }

@@ -8,7 +8,7 @@ import { useCall } from '../../api/query.ts'
 import { actionsColumn, LabelBadge, textColumn, type Columns } from '../../list/column.tsx'
 import { PagedTable } from '../../list/table.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
-import { Stat, Stats } from '../../ui/card.tsx'
+import { Stats } from '../../ui/card.tsx'
 import { useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { CheckField } from '../../ui/field.tsx'
@@ -92,20 +92,18 @@ function totalsOf({ totals }: Reply<'listSupply'>) {
   const { machines, onSale, gpus, gpusRented, gpusFaulty, tenants, left } = totals
   if (machines + left === 0) return null
   return (
-    <Stats>
-      <Stat label="Machines" value={number(machines)} detail={`${onSale} on sale`} />
-      <Stat
-        label="GPUs rented"
-        value={`${number(gpusRented)} of ${number(gpus)}`}
-        detail={gpus === 0 ? '' : `${Math.round((gpusRented / gpus) * 100)}% occupied`}
-      />
-      <Stat label="Tenants" value={number(tenants)} detail="On machines with an agent" />
-      <Stat
-        label="Faulty GPUs"
-        value={number(gpusFaulty)}
-        detail={gpusFaulty === 0 ? 'All healthy' : 'Withdrawn from sale'}
-      />
-    </Stats>
+    <Stats
+      stats={[
+        ['Machines', number(machines), `${onSale} on sale`],
+        [
+          'GPUs rented',
+          `${number(gpusRented)} of ${number(gpus)}`,
+          gpus === 0 ? '' : `${Math.round((gpusRented / gpus) * 100)}% occupied`,
+        ],
+        ['Tenants', number(tenants), 'On machines with an agent'],
+        ['Faulty GPUs', number(gpusFaulty), gpusFaulty === 0 ? 'All healthy' : 'Withdrawn from sale'],
+      ]}
+    />
   )
 }
 

@@ -7,7 +7,7 @@ import { exactMoney, money } from '../../../src/view/money.ts'
 import { useOperatorEvents } from '../../api/live-operator.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
-import { Card, Stat, Stats } from '../../ui/card.tsx'
+import { Card, Stats } from '../../ui/card.tsx'
 import { SelectField } from '../../ui/field.tsx'
 import { LineChart } from '../../ui/line-chart.tsx'
 import { Page } from '../../ui/page.tsx'
@@ -73,16 +73,18 @@ function Totals({ traffic }: { traffic: Traffic }) {
   const cost = sumUsd(minutes.map((minute) => usd(minute.costUsd)))
   const inPeriod = `In the last ${minutes.length} minutes`
   return (
-    <Stats>
-      <Stat label="Requests" value={number(requests)} detail={inPeriod} />
-      <Stat
-        label="Failed"
-        value={number(failed)}
-        detail={requests === 0 ? 'No requests' : `${((100 * failed) / requests).toFixed(1)}% of requests`}
-      />
-      <Stat label="Tokens" value={number(input + output)} detail={`${number(input)} in, ${number(output)} out`} />
-      <Stat label="Revenue" value={money(cost)} detail={inPeriod} />
-    </Stats>
+    <Stats
+      stats={[
+        ['Requests', number(requests), inPeriod],
+        [
+          'Failed',
+          number(failed),
+          requests === 0 ? 'No requests' : `${((100 * failed) / requests).toFixed(1)}% of requests`,
+        ],
+        ['Tokens', number(input + output), `${number(input)} in, ${number(output)} out`],
+        ['Revenue', money(cost), inPeriod],
+      ]}
+    />
   )
 }
 

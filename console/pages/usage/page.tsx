@@ -9,11 +9,11 @@ import { hourlyPrice, money, notChargedYet } from '../../../src/view/money.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
-import { Card, Stat, Stats } from '../../ui/card.tsx'
+import { Card, Stats } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
-import { Skeleton, SkeletonText } from '../../ui/skeleton.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { UsageDays } from './days.tsx'
 import { UsageGroups } from './groups.tsx'
@@ -75,34 +75,23 @@ function isSplit(by: Grouping, range: Range): boolean {
 }
 
 function Totals({ summary, days }: { summary: Reply<'getUsageSummary'> | undefined; days: number }) {
-  const loading = <SkeletonText />
   const balance = useCall('getCustomerBalance')
   const running = useCall('getCosts').data?.month.unbilledUsd
   const total = parseUsd(summary?.totalUsd ?? '') ?? zeroUsd
   const requests = summary?.rows.reduce((sum, row) => sum + row.requests, 0) ?? 0
   return (
-    <Stats>
-      <Stat
-        label="Charged"
-        value={summary === undefined ? loading : money(total)}
-        detail={`In ${count(days, 'day')}${running === undefined ? '' : `; ${notChargedYet(running)}`}`}
-      />
-      <Stat
-        label="Average per day"
-        value={summary === undefined ? loading : money(nanoUsdOf(total / BigInt(days)))}
-        detail="Over the selected days"
-      />
-      <Stat
-        label="Inference requests"
-        value={summary === undefined ? loading : number(requests)}
-        detail="Billed, including cancelled ones"
-      />
-      <Stat
-        label="Current spend"
-        value={balance.data === undefined ? loading : hourlyPrice(balance.data.hourlySpendUsd)}
-        detail="Running machines and volumes"
-      />
-    </Stats>
+    <Stats
+      stats={[
+        [
+          'Charged',
+          summary && money(total),
+          `In ${count(days, 'day')}${running === undefined ? '' : `; ${notChargedYet(running)}`}`,
+        ],
+        ['Average per day', summary && money(nanoUsdOf(total / BigInt(days))), 'Over the selected days'],
+        ['Inference requests', summary && number(requests), 'Billed, including cancelled ones'],
+        ['Current spend', balance.data && hourlyPrice(balance.data.hourlySpendUsd), 'Running machines and volumes'],
+      ]}
+    />
   )
 }
 
