@@ -14,7 +14,7 @@ import type { Mailer } from '../domain/mail.ts'
 import type { InstanceOrder } from '../domain/order.ts'
 import type { Driver } from '../drivers/driver.ts'
 import type { Database } from '../store/platform/database.ts'
-import type { PlacedOrder } from '../store/rental/order-batch.ts'
+import type { PlacedOrder } from '../store/rental/order.ts'
 import type { MetricRecorder } from './rental/metric-recorder.ts'
 import type { RentalOptions } from './order/rental-option.ts'
 

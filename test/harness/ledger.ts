@@ -16,8 +16,7 @@ import { randomName } from '../../src/base/id.ts'
 import type { Tables } from '../../src/store/platform/tables.ts'
 import { manualClock, type ManualClock } from '../sim/clock.ts'
 import { openDatabase, transact, type Database, type Tx } from '../../src/store/platform/database.ts'
-import { insertCommitment } from '../../src/store/ledger/commitment.ts'
-import { drawCredit, placeHold, post } from '../../src/store/ledger/ledger.ts'
+import { placeHold, post } from '../../src/store/ledger/ledger.ts'
 import { insertTerm, lockRental, moveRental } from '../../src/store/rental/rental.ts'
 import {
   findOpenSegment,
@@ -144,9 +143,12 @@ export async function startRental(ledger: TestLedger, actor: Actor, order: Renta
     await insertTerm(tx, id, 1, term)
     const commitment = commitmentOf(term, order.reserved ?? [])
     if (commitment !== null) {
-      await insertCommitment(tx, id, commitment)
-      if ((await drawCredit(tx, actor.accountId, commitment.total)) === 'insufficient')
-        throw new Error('too little credit')
+      const rates = commitment.rates.map(({ days, perHour }) => ({ days, nanoPerHour: perHour.toString() }))
+      const row = { rental_id: id, total_nano: commitment.total, rates: JSON.stringify(rates) }
+      await tx.db.insertInto('commitment').values(row).execute()
+      await sql`select draw_credit('draw:' || gen_random_uuid(), ${actor.accountId}, ${commitment.total}::bigint, ${toDate(now)})`.execute(
+        tx.db,
+      )
     }
     await setAside(tx, actor, metered, commitment?.total ?? costOfSpan(term.costPerHour, HOLD_COVERS_MS))
     await moveRental(tx, id, 'Running', { started_at: now, seen_at: now })

@@ -112,8 +112,11 @@ export async function refuseOverBudget(
   now: Instant,
 ): Promise<Failure | undefined> {
   const [budget] = await store.listBlockingBudgets(db, order, monthDay(now))
-  if (budget === undefined) return undefined
-  return fail('budget_exceeded', { name: budget.name, amount: budget.amount, failureKind: 'forbidden' })
+  return budget && budgetFailure(budget.name, budget.amount)
+}
+
+export function budgetFailure(name: string, amount: NanoUsd): Failure {
+  return fail('budget_exceeded', { name, amount, failureKind: 'forbidden' })
 }
 
 function ascending(alerts: readonly number[]): number[] {

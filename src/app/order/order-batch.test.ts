@@ -1,4 +1,4 @@
-/** Orders in batches against orders alone: the same rows, the same limits, and nothing of what is not placed. */
+/** Orders in batches: the rows and reasons of orders alone, and nothing of what is not placed. */
 import fc from 'fast-check'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -10,7 +10,7 @@ import type { InstanceOrder } from '../../domain/order.ts'
 import { transact } from '../../store/platform/database.ts'
 import { readBalances } from '../../store/ledger/ledger.ts'
 import { changeMachine, findMachine, saveInventory } from '../../store/machine/machine.ts'
-import { placeOrders } from '../../store/rental/order-batch.ts'
+import { placeTogether } from '../../store/rental/order.ts'
 import { buy, openAccount, openTestLedger, type TestLedger } from '../../../test/harness/ledger.ts'
 import type { Actor } from '../app.ts'
 import { createOnce } from '../idempotency.ts'
@@ -157,7 +157,7 @@ test('repeats the response to a repeated key, and refuses the key for another re
   expect(await countRows()).toEqual(before)
 })
 
-test('leaves alone what it cannot place, without a trace of it, and places the rest', async () => {
+test('refuses what the account rules out, leaves alone what it cannot decide, and places the rest', async () => {
   const { db } = ledger.database
   const poor = await customer(nanoUsdOf(PRICE - 1n))
   const full = await customer(usd('100'))
@@ -186,7 +186,13 @@ test('leaves alone what it cannot place, without a trace of it, and places the r
     inBatch(dear, await orderOf(11, 1, { maxCostPerHourUsd: usd('1.99') }), 'h'),
     inBatch(lucky, await orderOf(12)),
   ])
-  expect(outcomes.map((placed) => placed?.ok)).toEqual([...Array.from({ length: 8 }, () => undefined), true])
+  const reasons = outcomes.map((outcome) => (outcome?.ok === false ? outcome.reason : outcome?.ok))
+  const refusals = ['insufficient_balance', 'quota_exceeded', 'key_spending_limit', 'budget_exceeded']
+  expect(reasons).toEqual([...refusals, undefined, undefined, undefined, undefined, true])
+  for (const [n, actor] of [poor, full, limited, overspent].entries()) {
+    const order = await orderOf(4 + n)
+    expect(await transact(ledger.database, (tx) => createInstance(ledger.app, tx, actor, order))).toEqual(outcomes[n])
+  }
   const after = await countRows()
   expect(Object.fromEntries(tables.map((table) => [table, (after[table] ?? 0) - (before[table] ?? 0)]))).toEqual({
     ...Object.fromEntries(tables.map((table) => [table, 1])),
@@ -275,16 +281,28 @@ test('refuses what the machine rules out with the reason of an order alone, unle
 
 test('refuses a batch with two orders for one machine', async () => {
   const actor = await customer(usd('9'))
-  const spec = { resources: { storageGb: 1 } } as never
-  const term = { costPerHour: PRICE, commitment: null } as never
+  const spec = { gpuCount: 1, resources: { storageGb: 1 } } as never
+  const term = { effectiveAt: ledger.clock.now(), costPerHour: PRICE, commitment: null } as never
   const guards = { autoTerminateAt: null, spendingLimit: null, maxCostPerHour: null }
   const order = (machineId: string) => ({
-    actor,
+    payer: actor,
     price: PRICE,
     needsSshKey: false,
-    order: { spec, term, guards, places: [{ clusterName: 'x', machines: [{ machineId, gpus: 1 }] }] } as never,
+    order: {
+      spec,
+      term,
+      guards,
+      places: [{ clusterName: 'x', machines: [{ machineId, gpus: 1 }] }],
+      summary: { gpus: '', where: '' },
+      ssh: 'none' as const,
+      mounts: [],
+      stopAt: null,
+      idle: null,
+      secretNames: [],
+      metadata: null,
+    },
   })
-  const batch = transact(ledger.database, (tx) => placeOrders(tx, [order('node-16'), order('node-16')]))
+  const batch = transact(ledger.database, (tx) => placeTogether(tx, [order('node-16'), order('node-16')]))
   await expect(batch).rejects.toMatchObject({ code: 'P0001' })
 })
 

@@ -1,25 +1,25 @@
 /**
- * Orders for marketplace machines that arrive at the same time, placed in one transaction. An order alone takes seven
- * round trips and some forty statements; in a batch of thirty its share of PostgreSQL's time is a tenth of that.
+ * Orders for marketplace machines that arrive at the same time, placed in one transaction. Most of PostgreSQL's time for an
+ * order is the start of its statements; in a batch of thirty its share is a tenth of an order's alone.
  *
- * A batch refuses only what the order and its machine rule out by themselves. What else it does not place (too little
- * money, a GPU that another order took, an option that needs a look at the database …) is `undefined` here and goes
- * through `createInstance`, which knows all reasons. Orders of one batch have different machines; batches that run at
- * the same time have different accounts too.
+ * An order that a batch neither places nor refuses (its account or machine is in use elsewhere, an option needs a look at
+ * the database …) is `undefined` here and goes through `createInstance`. Orders of one batch have different machines;
+ * batches that run at the same time have different accounts too.
  */
 import { setImmediate, setTimeout } from 'node:timers'
 import type { Instant } from '../../base/instant.ts'
+import type { NanoUsd } from '../../base/money.ts'
 import { ok, type Result } from '../../contract/result.ts'
-import type { InstanceOrder } from '../../domain/order.ts'
+import type { InstanceOrder, Order } from '../../domain/order.ts'
 import { transact, type Tx } from '../../store/platform/database.ts'
 import { endIdempotencies, startIdempotencies } from '../../store/platform/idempotency.ts'
 import { readOrderedMachines, type OrderedMachine } from '../../store/machine/machine.ts'
-import { isBadBatch, placeOrders, type BatchedOrder, type PlacedOrder } from '../../store/rental/order-batch.ts'
-import type { Actor, App, Once, OrderQueue } from '../app.ts'
+import { isBadBatch, type PlacedOrder } from '../../store/rental/order.ts'
+import type { Actor, App, Once, OrderQueue, Payer } from '../app.ts'
 import { hashRequest, sealResponse } from '../idempotency.ts'
 import { checkOrder } from './check-order.ts'
 import { readNode, siteOf } from './marketplace.ts'
-import { needsSshKey, recordOrder } from './place-order.ts'
+import { placeOrders } from './place-order.ts'
 import { readPlainOrder } from './read-order.ts'
 
 const MAX_ORDERS = 32
@@ -42,8 +42,11 @@ interface Waiting {
   readonly reject: (error: unknown) => void
 }
 
-interface Planned extends BatchedOrder {
+interface Checked {
   readonly waiting: Waiting
+  readonly payer: Payer
+  readonly order: Order
+  readonly price: NanoUsd
 }
 
 type Outcomes = ReadonlyMap<Waiting, Result<PlacedOrder>>
@@ -140,55 +143,43 @@ export class OrderBatches implements OrderQueue {
     )
     const now = clock.now()
     const outcomes = new Map<Waiting, Result<PlacedOrder>>()
-    const planned: Planned[] = []
+    const checked: Checked[] = []
     for (const waiting of batch) {
-      const plan = checkAlone(this.#app, waiting, machines.get(waiting.order.nodeName), now)
-      if (plan?.ok === true) planned.push({ ...plan.value, waiting })
+      const order = checkInBatch(this.#app, waiting, machines.get(waiting.order.nodeName), now)
+      if (order?.ok === true) checked.push(order.value)
       // A key may have a response already.
-      else if (plan !== undefined && waiting.once.key === undefined) outcomes.set(waiting, plan)
+      else if (order !== undefined && waiting.once.key === undefined) outcomes.set(waiting, order)
     }
-    if (planned.length === 0) return outcomes
-    const placed = await transact(database, (tx) => this.#write(tx, planned))
-    for (const [waiting, rental] of placed) outcomes.set(waiting, ok(rental))
-    return outcomes
+    if (checked.length === 0) return outcomes
+    const placed = await transact(database, (tx) => this.#write(tx, checked))
+    return new Map([...outcomes, ...placed])
   }
 
-  async #write(tx: Tx, planned: readonly Planned[]): Promise<ReadonlyMap<Waiting, PlacedOrder>> {
-    const keyed = planned.flatMap(({ waiting: { actor, once } }) =>
-      once.key === undefined
-        ? []
-        : [
-            {
-              accountId: actor.accountId,
-              key: once.key,
-              operation: once.operation,
-              bodyHash: hashRequest(actor, once),
-            },
-          ],
-    )
+  async #write(tx: Tx, checked: readonly Checked[]): Promise<Outcomes> {
+    const keyed = checked.flatMap(({ waiting: { actor, once } }) => {
+      const { key, operation } = once
+      if (key === undefined) return []
+      return [{ accountId: actor.accountId, key, operation, bodyHash: hashRequest(actor, once) }]
+    })
     const isStarted = await startIdempotencies(tx, keyed)
-    const orders = planned.filter(
-      ({ actor, waiting: { once } }) => once.key === undefined || isStarted(actor.accountId, once.key),
+    const orders = checked.filter(
+      ({ payer, waiting: { once } }) => once.key === undefined || isStarted(payer.accountId, once.key),
     )
-    const placed = orders.length === 0 ? new Map<number, PlacedOrder>() : await placeOrders(tx, orders)
-    const written = new Map<Waiting, PlacedOrder>()
-    for (const [n, rental] of placed) {
-      const one = orders[n]
-      if (one === undefined) throw new Error(`there is no order ${n} in the batch`)
-      written.set(one.waiting, rental)
-      recordOrder(tx, { ...rental, account_id: one.actor.accountId }, one.order)
+    const answers = orders.length === 0 ? [] : await placeOrders(this.#app, tx, orders)
+    const outcomes = new Map<Waiting, Result<PlacedOrder>>()
+    const responses: Parameters<typeof endIdempotencies>[1][number][] = []
+    for (const [n, { payer, waiting }] of orders.entries()) {
+      const answer = answers[n]
+      if (answer !== undefined) outcomes.set(waiting, answer)
+      const { key } = waiting.once
+      if (key === undefined) continue
+      // Without a response the key is free again.
+      const responseSealed =
+        answer?.ok === true ? sealResponse(this.#app, waiting.once, waiting.respond(answer.value)) : undefined
+      responses.push({ accountId: payer.accountId, key, responseSealed })
     }
-    await endIdempotencies(
-      tx,
-      orders.flatMap(({ actor, waiting }) => {
-        const rental = written.get(waiting)
-        const { key } = waiting.once
-        if (key === undefined) return []
-        const response = rental && sealResponse(this.#app, waiting.once, waiting.respond(rental))
-        return [{ accountId: actor.accountId, key, responseSealed: response }]
-      }),
-    )
-    return written
+    await endIdempotencies(tx, responses)
+    return outcomes
   }
 }
 
@@ -197,30 +188,23 @@ function accountOf({ actor }: Waiting): string {
 }
 
 /** Whether its machine and its account are all that has to be read. */
-function isPlain(order: InstanceOrder): boolean {
-  const { templateId, secrets, volumes = [], registryCredentialId, stopAt, idle, metadata } = order
-  const others = [templateId, secrets, registryCredentialId, stopAt, idle, metadata]
-  return volumes.length === 0 && others.every(isAbsent)
-}
-
-function isAbsent(value: unknown): boolean {
-  return value === undefined
+function isPlain({ templateId, secrets, volumes = [], registryCredentialId }: InstanceOrder): boolean {
+  return volumes.length === 0 && [templateId, secrets, registryCredentialId].every((option) => option === undefined)
 }
 
 /** Goes as far as `createInstance` goes without the account. undefined: there is more to read. */
-function checkAlone(
+function checkInBatch(
   app: App,
-  { actor, order: given }: Waiting,
+  waiting: Waiting,
   machine: OrderedMachine | undefined,
   now: Instant,
-): Result<BatchedOrder> | undefined {
-  const node = readNode(app, given, machine)
+): Result<Checked> | undefined {
+  const { actor: payer, order: fields } = waiting
+  const node = readNode(app, fields, machine)
   if (!node.ok) return node
-  const draft = readPlainOrder('container', { order: given, templateId: null, minVramGb: 0 }, now)
+  const draft = readPlainOrder('container', { order: fields, templateId: null, minVramGb: 0 }, now)
   if (!draft.ok) return draft
   if (draft.value.options.secretNames.length > 0) return undefined
   const order = checkOrder(app, draft.value, siteOf(draft.value, node.value, now), now)
-  if (!order.ok) return order
-  const price = node.value.price_nano_per_gpu_hour
-  return ok({ actor, order: order.value, price, needsSshKey: needsSshKey(app, order.value.spec) })
+  return order.ok ? ok({ waiting, payer, order: order.value, price: node.value.price_nano_per_gpu_hour }) : order
 }

@@ -1,17 +1,9 @@
-/** Commitments of reserved rentals: written with the order, closed when the term is over. */
+/** Commitments of reserved rentals: written by `place_orders`, closed when the term is over. */
 import { sql } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../../base/money.ts'
 import type { Commitment, Ending } from '../../domain/commitment.ts'
 import type { Db, Tx } from '../platform/database.ts'
-
-export async function insertCommitment(tx: Tx, rentalId: number, commitment: Commitment): Promise<void> {
-  const rates = commitment.rates.map(({ days, perHour }) => ({ days, nanoPerHour: perHour.toString() }))
-  await tx.db
-    .insertInto('commitment')
-    .values({ rental_id: rentalId, total_nano: commitment.total, rates: JSON.stringify(rates) })
-    .execute()
-}
 
 export interface FoundCommitment extends Commitment {
   /** null: its term is running. */

@@ -1,5 +1,4 @@
 /** Money moves through the SQL functions of schema/baseline/04_ledger.sql, called from here only. */
-import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../../base/instant.ts'
 import { formatUsd, type NanoUsd } from '../../base/money.ts'
@@ -46,20 +45,6 @@ export async function post(tx: Tx, posting: Posting): Promise<PostAnswer> {
     )
   }
   return outcome
-}
-
-/** Draws the part of `needed` that the balance lacks from the credit line. `insufficient`: the line does not cover it. */
-export async function drawCredit(
-  tx: Tx,
-  accountId: string,
-  needed: NanoUsd,
-): Promise<'posted' | 'enough' | 'insufficient'> {
-  const result = await sql<{ answer: 'posted' | 'enough' | 'insufficient' }>`
-    select draw_credit(${`draw:${randomUUID()}`}, ${accountId}, ${needed.toString()}::bigint,
-      ${toDate(tx.clock.now())}) as answer`.execute(tx.db)
-  const row = result.rows[0]
-  if (row === undefined) throw new Error('the ledger returned no row')
-  return row.answer
 }
 
 /** available → held. */

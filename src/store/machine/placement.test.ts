@@ -8,7 +8,7 @@ import { usd } from '../../base/money.ts'
 import type { ProviderId } from '../../contract/provider-data.ts'
 import { rejectionOf, type Demand } from '../../domain/placement.ts'
 import { transact } from '../platform/database.ts'
-import { writeOrder } from '../rental/order.ts'
+import { placeAlone } from '../rental/order.ts'
 import { findFull, listAllMachines, listPlaceable } from './placement.ts'
 
 const MACHINES = 500
@@ -115,10 +115,18 @@ test('an order takes the next place while another transaction has the first one 
     term: { termType: 'on-demand', effectiveAt: clock.now(), costPerHour: usd('2'), commitment: null } as never,
     guards: { autoTerminateAt: null, spendingLimit: null, maxCostPerHour: null },
     places: ids.map((machineId) => ({ clusterName: 'one', machines: [{ machineId, gpus: 1 }] })),
+    summary: { gpus: '', where: '' },
+    ssh: 'none' as const,
+    mounts: [],
+    stopAt: null,
+    idle: null,
+    secretNames: [],
+    metadata: null,
   })
   const place = async (ids: readonly string[]) => {
-    const written = await transact(database, (tx) => writeOrder(tx, actor, order(ids) as never, []))
-    return written.kind === 'written' ? written.rental.spec.nodes[0]?.machineId : written.kind
+    const given = { payer: actor, order: order(ids), needsSshKey: false }
+    const answer = await transact(database, (tx) => placeAlone(tx, given))
+    return answer.outcome === 'placed' ? answer.rental.spec.nodes[0]?.machineId : answer.outcome
   }
   const free = (await listAllMachines(database.db, MACHINES)).filter(
     ({ gpusFree, diskGbPerGpu, status, listed }) =>

@@ -4,7 +4,6 @@ import { toDate, toDateOrNull, type Instant } from '../../base/instant.ts'
 import type { NanoUsd } from '../../base/money.ts'
 import type { ProviderId } from '../../contract/provider-data.ts'
 import type { RentalName } from '../../contract/billing.ts'
-import type { IdleRule } from '../../contract/workload.ts'
 import { statesWhere, type RentalState } from '../../contract/rental-state.ts'
 import { statesBefore, type EngineSpec, type RentalKind } from '../../domain/rental.ts'
 import type { Term } from '../../domain/term.ts'
@@ -148,29 +147,6 @@ export async function listRunningRentals(db: Db, accountId: string, limit: numbe
 }
 
 /** Called in the transaction of the order. */
-export async function setOrderOptions(
-  tx: Tx,
-  id: number,
-  options: {
-    readonly stopAt: Instant | null
-    readonly idle: IdleRule | null
-    readonly secretNames: readonly string[]
-    readonly metadata: Readonly<Record<string, unknown>>
-  },
-): Promise<Rental> {
-  return tx.db
-    .updateTable('rental')
-    .set({
-      stop_at: toDateOrNull(options.stopAt),
-      idle: options.idle === null ? null : JSON.stringify(options.idle),
-      secret_names: [...options.secretNames],
-      user_metadata: JSON.stringify(options.metadata),
-    })
-    .where('id', '=', id)
-    .returningAll()
-    .executeTakeFirstOrThrow()
-}
-
 export async function listAllRentals(
   db: Db,
   query: {
