@@ -28,6 +28,8 @@ export interface Driver {
   readonly listLagMs: number
   /** Timeout of one call. After it the outcome is unknown. */
   readonly callTimeoutMs: number
+  /** Creates that may be in progress at once. Absent: a usual number. */
+  readonly createsAtOnce?: number
   /** How long a machine may take until it runs. Absent: the limit of the state Pending (domain/rental.ts). */
   readonly startLimitMs?: number
 

@@ -17,9 +17,10 @@ import type { Rental } from '../store/rental/rental.ts'
 import { listAttachments, readVolumes } from '../store/volume/volume.ts'
 import { attempt, noteFailure, rentalTask, type Progress } from './attempt.ts'
 import { driverIds, longestCallMs } from './drivers.ts'
-import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
+import { backOffMs, callSignal, eachOf, throwAll, type Reconciler } from './loop.ts'
 
-const BATCH = 64
+const BATCH = 128
+/** Creates in progress at a driver that names no other number. */
 const WIDTH = 16
 /** A lease lasts for the call's timeout and this much longer. */
 const LEASE_SLACK_MS = 5_000
@@ -36,7 +37,16 @@ export function provision(app: App): Reconciler {
         leaseMs: longestCallMs(app) + LEASE_SLACK_MS,
         limit: BATCH,
       })
-      await eachOf(leased.rows, WIDTH, (rental) => provisionOne(app, rental, leased.token, signal))
+      const results = await Promise.allSettled(
+        [...new Set(leased.rows.map(({ driver }) => driver))].map((id) =>
+          eachOf(
+            leased.rows.filter(({ driver }) => driver === id),
+            app.drivers.get(id)?.createsAtOnce ?? WIDTH,
+            (rental) => provisionOne(app, rental, leased.token, signal),
+          ),
+        ),
+      )
+      throwAll(results.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : [])))
       return leased.rows.length === BATCH
     },
   }

@@ -65,13 +65,17 @@ export class ClusterView {
   readonly #slices: Feed<ResourceSliceObject> | undefined
   readonly #claims: Feed<ResourceClaimObject> | undefined
   readonly #options: ClusterViewOptions
+  readonly #followers = new Map<string, PodFollower>()
   #running: Promise<unknown> | undefined
 
   constructor(options: ClusterViewOptions) {
     const { tagPrefix, config } = options
     this.#nodes = new Feed('/api/v1/nodes', (object) => nodeObject.parse(object), changeOfNode, options)
-    const reduce = (object: unknown): PodUse | undefined =>
-      useOfPod(podObject.parse(object), config.gpuResource, tagPrefix)
+    const reduce = (object: unknown): PodUse | undefined => {
+      const pod = podObject.parse(object)
+      this.#followers.get(`${pod.metadata.namespace ?? ''}/${pod.metadata.name}`)?.take(pod)
+      return useOfPod(pod, config.gpuResource, tagPrefix)
+    }
     this.#pods = new Feed('/api/v1/pods', reduce, changeOfPod, options)
     this.#options = options
     if (config.dra === undefined) return
@@ -100,6 +104,16 @@ export class ClusterView {
     await this.#running
   }
 
+  /** Follows one pod from now on. The caller ends it with `stop`. */
+  follow({ namespace, name }: { readonly namespace: string; readonly name: string }): PodFollower {
+    const key = `${namespace}/${name}`
+    const follower = new PodFollower(() => {
+      if (this.#followers.get(key) === follower) this.#followers.delete(key)
+    })
+    this.#followers.set(key, follower)
+    return follower
+  }
+
   /** As far as it is known now. */
   readyNodes(): string[] {
     return this.#nodes
@@ -122,6 +136,36 @@ export class ClusterView {
       nodes,
       useOf: (node) => ({ ...useOf(node), otherGpus: devices.othersOf(node), devices: devices.devicesOf(node) }),
     }
+  }
+}
+
+/** The newest state of one pod that the watch has told. */
+export class PodFollower {
+  readonly stop: () => void
+  #news: PodObject | undefined
+  #wake: () => void = () => {}
+
+  constructor(stop: () => void) {
+    this.stop = stop
+  }
+
+  take(pod: PodObject): void {
+    this.#news = pod
+    this.#wake()
+  }
+
+  /** Each state is returned once. undefined: there was none in this time, or the watch is cut. */
+  async next(withinMs: number, signal: AbortSignal): Promise<PodObject | undefined> {
+    if (this.#news === undefined) {
+      const timer = new AbortController()
+      const news = new Promise<void>((resolve) => (this.#wake = resolve))
+      const late = pause(withinMs, undefined, { signal: AbortSignal.any([signal, timer.signal]) })
+      await Promise.race([news, late]).finally(() => timer.abort())
+      late.catch(() => {})
+    }
+    const pod = this.#news
+    this.#news = undefined
+    return pod
   }
 }
 

@@ -8,6 +8,7 @@ import { externalIdOf, machineIdOf, OURS, TAG_ANNOTATION } from './names.ts'
 import { isReady } from './node-offer.ts'
 import { leaseObject, nodeObject, podObject, versionObject, type NodeObject, type PodObject } from './objects.ts'
 import type { NodeReach } from './pod-state.ts'
+import { TenantNamespaces } from './tenant-namespace.ts'
 
 export interface ClusterOptions {
   readonly config: ClusterConfig
@@ -28,6 +29,7 @@ export class Cluster {
   readonly config: ClusterConfig
   readonly api: KubernetesApi
   readonly view: ClusterView
+  readonly namespaces: TenantNamespaces
   readonly tagPrefix: string
   /** When its cached weights were last looked at. undefined: not since the start. */
   tidiedAt: Instant | undefined
@@ -38,6 +40,7 @@ export class Cluster {
     this.config = config
     this.tagPrefix = tagPrefix
     this.api = new KubernetesApi(access)
+    this.namespaces = new TenantNamespaces(this.api, config)
     this.view = new ClusterView({ api: this.api, config, tagPrefix, changed, warn })
     this.view.start()
   }

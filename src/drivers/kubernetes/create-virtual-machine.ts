@@ -8,7 +8,6 @@ import type { Cluster } from './cluster.ts'
 import { refusalOf, refused, type Refused } from './create.ts'
 import { externalIdOf, TAG_ANNOTATION, type PodAddress } from './names.ts'
 import { anyObject, virtualMachineObject } from './objects.ts'
-import { ensureNamespace } from './tenant-namespace.ts'
 import { SSH_TARGET, virtualMachineObjects, virtualMachinePath } from './virtual-machine.ts'
 import type { KubernetesWorld } from './world.ts'
 
@@ -33,7 +32,7 @@ export async function createVirtualMachine(
   if (order === undefined) throw new Error(`There is no order with the tag ${tag}.`)
   const node = await cluster.nodeOf(claim.machineId, signal)
   if (node === undefined) return refused('no_capacity', `Node ${claim.machineId} has left the cluster.`)
-  const namespace = await ensureNamespace(api, config, order.accountId, signal)
+  const namespace = await cluster.namespaces.ensure(order.accountId, signal)
   const ports = await world.openPorts(tag, [SSH_TARGET, ...openPortsOf(spec)])
   const sshPort = ports.get(SSH_TARGET)
   const parts = { tag, spec, ...order, config, settings, namespace, node: node.metadata.name, sshPort }

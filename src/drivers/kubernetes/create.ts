@@ -11,6 +11,7 @@ import { NeverStarts } from '../../runtimes/runtime.ts'
 import type { Warn } from './answering.ts'
 import { ApiRefused, hasStatus, type KubernetesApi } from './api.ts'
 import type { Cluster } from './cluster.ts'
+import type { PodFollower } from './cluster-view.ts'
 import type { ClusterConfig } from './config.ts'
 import { deletePod, deleteParts } from './destroy.ts'
 import { resourceClaimPath } from './devices.ts'
@@ -20,7 +21,6 @@ import { limitsDisk } from './node-offer.ts'
 import { anyObject, claimStatus, podObject, type PodObject } from './objects.ts'
 import { podObjects, type PodOrder } from './pod-spec.ts'
 import { sentence } from './pod-state.ts'
-import { ensureNamespace } from './tenant-namespace.ts'
 import { claimPath, claimsOf } from './volumes.ts'
 import { whyNoDiskFor } from './weights.ts'
 import { ensureWeightsClaim, removeWeightsClaim } from './weights-claim.ts'
@@ -34,7 +34,7 @@ const NO_ROOM_MS = 2_000
 const SCHEDULED_MS = 10_000
 /** How the scheduler words it. */
 const REFUSED_VOLUME = /volume/i
-const POLL_MS = { first: 100, growth: 1.4, last: 1_000 } as const
+const POLL_MS = { first: 100, last: 1_000 } as const
 
 export interface CreateTools {
   readonly world: KubernetesWorld
@@ -62,8 +62,8 @@ export async function createPod(
   if (node === undefined) return refused('no_capacity', `Node ${claim.machineId} has left the cluster.`)
   const image = await nameImage(cluster, spec)
   if (typeof image !== 'string') return image
-  const { config, api } = cluster
-  const namespace = await ensureNamespace(api, config, order.accountId, signal)
+  const { config } = cluster
+  const namespace = await cluster.namespaces.ensure(order.accountId, signal)
   const unusable = await refuseVolumes(cluster, spec, namespace, node.metadata.name, signal)
   if (unusable !== undefined) return unusable
   await world.openPorts(tag, openPortsOf(spec))
@@ -81,7 +81,11 @@ export async function createPod(
   const place = async (weightsClaim: string | undefined): Promise<CreateOutcome> => {
     const tooLarge = weightsClaim === undefined ? whyNoDiskFor(program, spec.resources.storageGb) : undefined
     if (tooLarge !== undefined) return refused('weights_unavailable', tooLarge)
-    return placePod(cluster, { ...parts, weightsClaim }, signal)
+    return placePod(cluster, { ...parts, weightsClaim }, signal).catch((error: unknown) => {
+      // Someone may have removed the namespace since it was looked at.
+      if (hasStatus(error, 404)) cluster.namespaces.forget(accountId)
+      throw error
+    })
   }
   const { weights } = program
   if (weights === undefined) return place(undefined)
@@ -111,18 +115,23 @@ async function placePod(cluster: Cluster, order: PodOrder, signal: AbortSignal):
     }
   }
   // Before the pod, which would wait for them: a crash in between must not leave a pod that never starts.
-  const made = await applyParts({}).then(
-    () => postPod(api, address, tag, pod, signal),
-    (error: unknown) => refusalOrThrow(error),
-  )
-  if (made.kind === 'refused') {
-    await deleteParts(api, config, address, signal)
-    return made
+  const follower = cluster.view.follow(address)
+  try {
+    const posted = await applyParts({}).then(
+      () => postPod(api, address, tag, pod, signal),
+      (error: unknown) => refusalOrThrow(error),
+    )
+    if (posted.kind === 'refused') {
+      await deleteParts(api, config, address, signal)
+      return posted
+    }
+    const { uid } = posted.pod.metadata
+    if (uid !== undefined) await applyParts({ ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name, uid }] })
+    const noRoom = await waitForRoom(cluster, address, posted.pod, follower, signal)
+    return noRoom ?? { kind: 'created', externalId: externalIdOf(address) }
+  } finally {
+    follower.stop()
   }
-  const { uid } = made.pod.metadata
-  if (uid !== undefined) await applyParts({ ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name, uid }] })
-  const noRoom = await waitForRoom(cluster, address, signal)
-  return noRoom ?? { kind: 'created', externalId: externalIdOf(address) }
 }
 
 /** A pod with a volume that it cannot have would wait for ever. */
@@ -229,16 +238,18 @@ export function refusalOf(error: unknown): Refused | undefined {
   return undefined
 }
 
-/** Refused if the scheduler finds no room on the node. */
+/** Refused if the scheduler finds no room on the node. The watch tells; while it says nothing, the pod is read. */
 async function waitForRoom(
   { api, config }: Cluster,
   address: PodAddress,
+  posted: PodObject,
+  follower: PodFollower,
   signal: AbortSignal,
 ): Promise<Refused | undefined> {
   const started = performance.now()
   let fullSince: number | undefined
-  for (let waitMs: number = POLL_MS.first; ; waitMs = Math.min(waitMs * POLL_MS.growth, POLL_MS.last)) {
-    const pod = await api.find(podPath(address), podObject, { signal })
+  let pod: PodObject | undefined = posted
+  for (;;) {
     // Removed by someone else meanwhile: the list tells.
     if (pod === undefined || pod.spec?.nodeName !== undefined) return undefined
     const scheduled = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled')
@@ -251,7 +262,7 @@ async function waitForRoom(
       }
     }
     if (now - started >= SCHEDULED_MS) return undefined
-    await pause(waitMs, undefined, { signal })
+    pod = (await follower.next(POLL_MS.last, signal)) ?? (await api.find(podPath(address), podObject, { signal }))
   }
 }
 

@@ -29,6 +29,8 @@ import { tidyWeights } from './weights-claim.ts'
 import type { KnownOrder, KubernetesWorld } from './world.ts'
 
 const CALL_TIMEOUT_MS = 30_000
+/** Most of a create is a wait for the scheduler. */
+const CREATES_AT_ONCE = 64
 /** Logs that are read for one list. */
 const MAX_PROGRESS = 20
 const PROGRESS_MS = 2_000
@@ -69,6 +71,7 @@ export function kubernetesDriver(
     },
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,
+    createsAtOnce: CREATES_AT_ONCE,
     volumes: kubernetesVolumes(clusters, world, warn),
     streams: {
       machines: () => clusters.flatMap((cluster) => cluster.machineIds()),

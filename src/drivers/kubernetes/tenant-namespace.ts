@@ -69,6 +69,43 @@ function namespaceObjects(config: ClusterConfig, accountId: string) {
   }
 }
 
+/** How long a namespace counts as complete: its policy and quota are written again with the next order after that. */
+const TRUSTED_MS = 60_000
+
+/** The namespaces of the tenants of one cluster. */
+export class TenantNamespaces {
+  readonly #api: KubernetesApi
+  readonly #config: ClusterConfig
+  readonly #completeAt = new Map<string, number>()
+
+  constructor(api: KubernetesApi, config: ClusterConfig) {
+    this.#api = api
+    this.#config = config
+  }
+
+  /** The name of the account's namespace, which exists with its policy and quota. */
+  async ensure(accountId: string, signal: AbortSignal): Promise<string> {
+    const completeAt = this.#completeAt.get(accountId)
+    if (completeAt !== undefined && performance.now() - completeAt < TRUSTED_MS) {
+      return namespaceOf(this.#config.namespacePrefix, accountId)
+    }
+    const name = await ensureNamespace(this.#api, this.#config, accountId, signal)
+    this.#forgetOld()
+    this.#completeAt.set(accountId, performance.now())
+    return name
+  }
+
+  /** It may be gone. */
+  forget(accountId: string): void {
+    this.#completeAt.delete(accountId)
+  }
+
+  #forgetOld(): void {
+    const oldest = performance.now() - TRUSTED_MS
+    for (const [accountId, at] of this.#completeAt) if (at < oldest) this.#completeAt.delete(accountId)
+  }
+}
+
 /** Idempotent. Throws if someone else has a namespace of that name. */
 export async function ensureNamespace(
   api: KubernetesApi,
