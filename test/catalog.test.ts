@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { builtInCatalog } from '../src/domain/built-in-catalog.ts'
 import { passForReal } from './harness/simulated-machine.ts'
 import { testServer, type Call, type TestServer } from './harness/server.ts'
+import { waitFor } from './harness/wait.ts'
 
 let server: TestServer
 let call: Call
@@ -54,6 +55,13 @@ describe('the catalog', () => {
       parsers: { tools: 'hermes', reasoning: 'qwen3' },
       cuda: '13.0',
     })
+    const listed = await waitFor('the gateway to know the model', async () => {
+      const { data } = (await call('GET', '/v1/models')).body as {
+        data: Array<{ id: string; supports_tools: boolean }>
+      }
+      return data.find(({ id }) => id === body.model)
+    })
+    expect(listed).toMatchObject({ supports_tools: true })
   })
 
   test('keeps the limits of the order: region, price and GPUs', async () => {

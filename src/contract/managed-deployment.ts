@@ -258,6 +258,14 @@ export const managedDeploymentEndpoints = {
         }),
         sharedWith: sharedWith.optional().describe('IDs of other accounts that may use it'),
         contextTokens: z.int().min(1).max(100_000_000).optional(),
+        supportsTools: z
+          .boolean()
+          .optional()
+          .describe('Accept requests with tools; default: if its engine can parse tool calls'),
+        supportsImageInput: z
+          .boolean()
+          .optional()
+          .describe('Accept requests with images; default: as the catalog says, or no'),
         ...orderedSpecFields,
         replicas: settingFields.replicas.optional(),
         scaling: scaling.optional(),

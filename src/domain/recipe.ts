@@ -96,6 +96,12 @@ export function replicaOf(order: RecipeOrder, served: ServedModel): Result<Repli
   })
 }
 
+/** Whether requests with tools make sense: vLLM and SGLang reject them without a parser; our own engine says it itself. */
+export function acceptsTools({ name, parsers }: RecipeOrder): boolean {
+  if (name === 'vllm' || name === 'sglang') return parsers?.tools !== undefined
+  return name !== 'berth-engine'
+}
+
 function adapterOf(engine: EngineRecipe, base: string, name: string, index: number): ServedAdapter {
   switch (engine.adapters) {
     case 'by_path':

@@ -30,6 +30,7 @@ export interface ResolvedSpec {
   /** Of the catalog; the name of a deployment that has no other. */
   readonly modelId?: string
   readonly contextTokens?: number
+  readonly supportsImageInput?: boolean
 }
 
 /** The order as a whole specification: with the images and parsers of the catalog, and the GPUs of the cheapest fit. */
@@ -60,6 +61,7 @@ export async function resolveSpec(
   return ok({
     kind: model.value.kind,
     modelId: model.value.id,
+    supportsImageInput: model.value.abilities.includes('vision'),
     ...(model.value.contextTokens === undefined ? {} : { contextTokens: model.value.contextTokens }),
     spec: {
       recipe: { ...spec.recipe, ...recipe, ...ownEnv },

@@ -5,6 +5,7 @@ import type { DeploymentSettings, DeploymentSpec } from '../../contract/managed-
 import { fail, failField, ok, type Result } from '../../contract/result.ts'
 import type { AuditAction } from '../../domain/audit.ts'
 import type { ModelKind } from '../../domain/inference.ts'
+import { acceptsTools } from '../../domain/recipe.ts'
 import { containerOf } from '../../domain/replica-plan.ts'
 import { initialScaling } from '../../domain/scaling.ts'
 import { writeAudit } from '../../store/platform/audit.ts'
@@ -24,6 +25,9 @@ export interface NewDeployment {
   readonly forEveryone?: boolean | undefined
   readonly sharedWith?: readonly string[] | undefined
   readonly contextTokens?: number | undefined
+  /** Default: as its engine is started. */
+  readonly supportsTools?: boolean | undefined
+  readonly supportsImageInput?: boolean | undefined
   readonly spec: DeploymentSpec
   readonly settings: DeploymentSettings
 }
@@ -119,7 +123,7 @@ async function privateModel(tx: Tx, actor: Actor, input: NewDeployment): Promise
 async function addModel(
   tx: Tx,
   { name, accountId }: { name: string; accountId: string | null },
-  { kind, contextTokens, sharedWith }: NewDeployment,
+  { kind, contextTokens, sharedWith, spec, supportsTools, supportsImageInput = false }: NewDeployment,
 ): Promise<Result<Served>> {
   if ((await countModels(tx.db)) >= limits.models) return fail('too_many_models', { max: limits.models })
   const isNew = await insertModel(tx, {
@@ -127,6 +131,8 @@ async function addModel(
     kind,
     engine: null,
     context_tokens: contextTokens ?? null,
+    supports_tools: kind === 'chat' && (supportsTools ?? acceptsTools(spec.recipe)),
+    supports_image_input: kind === 'chat' && supportsImageInput,
     account_id: accountId,
     shared_with: accountId === null ? [] : [...(sharedWith ?? [])],
   })

@@ -54,6 +54,7 @@ export const managedDeploymentHandlers = {
         ...name,
         ...order,
         contextTokens: body.contextTokens ?? order.contextTokens,
+        supportsImageInput: body.supportsImageInput ?? order.supportsImageInput,
         settings: settingsOf(body),
       })
       return created.ok ? ok(await oneOnWire(app, tx.db, created.value)) : created
