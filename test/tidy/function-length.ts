@@ -30,7 +30,7 @@ export const longFunctions: Readonly<Record<string, number>> = {
   'src/drivers/conformance.ts driverConformance': 86,
   'src/drivers/conformance.ts driverConformance > describe': 74,
   'src/drivers/host/disk.ts diskEngine': 105,
-  'src/drivers/kubernetes/driver.ts kubernetesDriver': 105,
+  'src/drivers/kubernetes/driver.ts kubernetesDriver': 90,
   'src/drivers/kubernetes/pod-spec.ts podObjects': 95,
   'src/drivers/metal/volumes.ts folderEngine': 99,
   'src/engines/process/engine-host.ts makeEngineHost': 79,

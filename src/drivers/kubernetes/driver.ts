@@ -7,7 +7,7 @@
  */
 import type { Clock, Instant } from '../../base/instant.ts'
 import { signalWithin } from '../../base/signal-within.ts'
-import type { Driver, EngineMachine, InventoryMachine } from '../driver.ts'
+import type { Driver, DriverTraits, EngineMachine, InventoryMachine } from '../driver.ts'
 import { ofAnswering, type Warn } from './answering.ts'
 import { checkCluster } from './check.ts'
 import type { Cluster } from './cluster.ts'
@@ -52,23 +52,7 @@ export function kubernetesDriver(
   const memoryOf = (cluster: Cluster): GpuMemory => memories.get(cluster) ?? new GpuMemory(cluster, warn)
   return {
     id: 'kubernetes',
-    traits: {
-      simulated: false,
-      elastic: false,
-      ssh: false,
-      logs: true,
-      terminal: true,
-      metrics: true,
-      // GPUs may be measured, but who is connected to a pod is not known.
-      blindToUse: true,
-      ports: 'relayed',
-      power: { stop: [], reboot: [] },
-      downloads: {
-        clusters: clusters
-          .filter(({ config }) => config.serving !== undefined && config.virtualMachines === undefined)
-          .map(({ config }) => config.name),
-      },
-    },
+    traits: traitsOf(clusters),
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,
     createsAtOnce: CREATES_AT_ONCE,
@@ -242,5 +226,25 @@ function unreachable(
     state: 'unreachable',
     message: `Cluster ${clusterName} does not answer, so the state of ${machineId} is not known.`,
     ...(cluster?.listedAt === undefined ? {} : { seenAt: cluster.listedAt }),
+  }
+}
+
+function traitsOf(clusters: readonly Cluster[]): DriverTraits {
+  return {
+    simulated: false,
+    elastic: false,
+    ssh: false,
+    logs: true,
+    terminal: true,
+    metrics: true,
+    // GPUs may be measured, but who is connected to a pod is not known.
+    blindToUse: true,
+    ports: 'relayed',
+    power: { stop: [], reboot: [] },
+    downloads: {
+      clusters: clusters
+        .filter(({ config }) => config.serving !== undefined && config.virtualMachines === undefined)
+        .map(({ config }) => config.name),
+    },
   }
 }
