@@ -18,7 +18,7 @@ const usageFields = {
   gpuCostUsd: usdAmount.describe('Charges for the replicas, less refunds'),
   paidSeconds: z.number().describe('Charged time of all replicas'),
   busySeconds: z.number().describe('Time of all replicas with at least one request'),
-  utilisationPercent: z.number().nullable().describe('Busy part of the paid time; null: nothing was paid'),
+  utilizationPercent: z.number().nullable().describe('Busy part of the paid time; null: nothing was paid'),
   outstandingPerReplica: z.number().nullable().describe('Average number of requests per replica, waiting or running'),
   targetOutstanding: z
     .number()
@@ -42,15 +42,15 @@ const priceAdvice = z
       .describe('false: too little was measured, and there is no advice; see `neededRequests`, `neededBusySeconds`'),
     neededRequests: z.number().describe('Requests that are still missing for advice'),
     neededBusySeconds: z.number().describe('Busy time that is still missing for advice'),
-    utilisationPercent: z.number().nullable().describe('Utilisation that the advised prices are for'),
+    utilizationPercent: z.number().nullable().describe('Utilization that the advised prices are for'),
     blendedUsdPerMillion: usdAmount.nullable().describe('Price per million units, input and output, that covers cost'),
     prices: unitPrices
       .nullable()
       .describe('Current prices multiplied so that they cover cost; null: the model is free'),
-    breakEvenUtilisationPercent: z
+    breakEvenUtilizationPercent: z
       .number()
       .nullable()
-      .describe('Utilisation from which current prices cover cost; above 100: never. null: the model is free'),
+      .describe('Utilization from which current prices cover cost; above 100: never. null: the model is free'),
   })
   .meta({ id: 'PriceAdvice' })
 
@@ -83,7 +83,7 @@ export const economicsEndpoints = {
     method: 'GET',
     path: '/v2/deployments/{id}/usage',
     access: ['compute:read'],
-    summary: 'Show requests, GPU cost and utilisation of a managed deployment',
+    summary: 'Show requests, GPU cost and utilization of a managed deployment',
     description: 'Counted about every ten seconds. The GPU cost is what the ledger has charged, by day of the charge.',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
@@ -96,19 +96,19 @@ export const economicsEndpoints = {
     method: 'GET',
     path: '/v2/operator/economics',
     access: ['operator'],
-    summary: 'Show revenue, GPU cost, margin and utilisation of models for everyone, with price advice',
+    summary: 'Show revenue, GPU cost, margin and utilization of models for everyone, with price advice',
     description:
       'Amounts are sums of the ledger, by the day of the posting. Advice assumes the throughput measured while replicas were busy.',
     errors: [400, 401, 403, 500],
     query: z.strictObject({
       ...dayRange,
       model: z.string().min(1).max(200).optional().describe('Only this model'),
-      utilisationPercent: z.coerce
+      utilizationPercent: z.coerce
         .number()
         .min(1)
         .max(100)
         .optional()
-        .describe('Utilisation to advise prices for; default: the measured one'),
+        .describe('Utilization to advise prices for; default: the measured one'),
     }),
     response: z.object({
       from: day,

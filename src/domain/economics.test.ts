@@ -6,7 +6,7 @@ import {
   advisePrice,
   MIN_BUSY_MS,
   MIN_REQUESTS,
-  utilisationBp,
+  utilizationBp,
   type ServingUsage,
   type UnitPrices,
 } from './economics.ts'
@@ -36,7 +36,7 @@ describe('the price advisor', () => {
   test('at the measured utilization, asks for what was paid divided by what was sold', () => {
     const advice = advisePrice(day, prices)
     // $20 for 14.4 million tokens; today's prices bring $13.80.
-    expect(advice).toMatchObject({ kind: 'measured', utilisationBp: 4_000, blended: 1_388_888_889n })
+    expect(advice).toMatchObject({ kind: 'measured', utilizationBp: 4_000, blended: 1_388_888_889n })
     expect(advice.kind === 'measured' && advice.prices?.output).toBe(2_898_550_725n)
     // At $13.80 per four busy hours, six of ten hours carry the cost.
     expect(advice.kind === 'measured' && advice.breakEvenBp).toBe(5_798)
@@ -68,7 +68,7 @@ describe('the price advisor', () => {
       gpuCost: fc.bigInt({ min: 1n, max: 10n ** 16n }).map(nanoUsdOf),
     })
     .map(({ idleMs, ...usage }): ServingUsage => ({ ...usage, paidMs: usage.busyMs + idleMs }))
-    .filter((usage) => (utilisationBp(usage) ?? 0) > 0)
+    .filter((usage) => (utilizationBp(usage) ?? 0) > 0)
   const unitPrices = fc.record({ input: price, cached: price, output: price })
   const share = fc.integer({ min: 1, max: 10_000 })
 

@@ -34,7 +34,7 @@ export function unitsOf({ inputUnits, outputUnits }: Pick<ServingUsage, 'inputUn
 }
 
 /** Share of the paid time with at least one request, in basis points, rounded down. null: nothing was paid. */
-export function utilisationBp({ busyMs, paidMs }: Pick<ServingUsage, 'busyMs' | 'paidMs'>): number | null {
+export function utilizationBp({ busyMs, paidMs }: Pick<ServingUsage, 'busyMs' | 'paidMs'>): number | null {
   return paidMs === 0n ? null : Number(min((busyMs * ALL_BP) / paidMs, ALL_BP))
 }
 
@@ -69,7 +69,7 @@ export type PriceAdvice =
   | {
       readonly kind: 'measured'
       /** The prices below are for this utilization. */
-      readonly utilisationBp: number
+      readonly utilizationBp: number
       /** The price per million units of any kind at which income covers cost. */
       readonly blended: NanoUsd
       /** The current prices, raised or lowered by one factor until they cover cost. null: the model is free. */
@@ -85,7 +85,7 @@ export type PriceAdvice =
 export function advisePrice(usage: ServingUsage, prices: UnitPrices, atBp?: number): PriceAdvice {
   const { busyMs, paidMs, requests, gpuCost } = usage
   const units = unitsOf(usage)
-  const measuredBp = utilisationBp(usage)
+  const measuredBp = utilizationBp(usage)
   if (measuredBp === null || busyMs < MIN_BUSY_MS || requests < MIN_REQUESTS || units === 0n || measuredBp === 0) {
     return { kind: 'too_little_measured', busyMs, requests }
   }
@@ -97,7 +97,7 @@ export function advisePrice(usage: ServingUsage, prices: UnitPrices, atBp?: numb
     nanoUsdOf(ceilDivide(price * scaledCost * PER_MILLION, max(income, 1n) * scale))
   return {
     kind: 'measured',
-    utilisationBp: atBp ?? measuredBp,
+    utilizationBp: atBp ?? measuredBp,
     blended: nanoUsdOf(ceilDivide(scaledCost * PER_MILLION, units * scale)),
     prices:
       income === 0n ? null : { input: raise(prices.input), cached: raise(prices.cached), output: raise(prices.output) },

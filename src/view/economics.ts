@@ -62,7 +62,7 @@ export function adviceText(advice: Advice, { kind, prices }: Pick<Economics, 'ki
   if (!advice.isMeasured) return [notMeasuredText(advice)]
   const noun = `${unitNoun(kind)}s`
   const blended = money(advice.blendedUsdPerMillion ?? '0')
-  const cover = `At ${percent(advice.utilisationPercent)} utilisation, ${blended} per million ${noun} covers the cost of GPUs.`
+  const cover = `At ${percent(advice.utilizationPercent)} utilization, ${blended} per million ${noun} covers the cost of GPUs.`
   return [cover, ...pricesText(advice), breakEvenText(advice, prices)]
 }
 
@@ -84,8 +84,8 @@ function pricesText({ prices }: Advice): string[] {
   return [`With the current ratio of prices: ${sold.map(([name, price]) => `${money(price)} ${name}`).join(', ')}.`]
 }
 
-function breakEvenText({ breakEvenUtilisationPercent: at }: Advice, prices: Economics['prices']): string {
-  if (at === null || prices === null) return 'The model is free, so no utilisation covers the cost.'
-  if (at > 100) return 'Current prices do not cover the cost at any utilisation.'
-  return `Current prices cover the cost from ${percent(at)} utilisation on.`
+function breakEvenText({ breakEvenUtilizationPercent: at }: Advice, prices: Economics['prices']): string {
+  if (at === null || prices === null) return 'The model is free, so no utilization covers the cost.'
+  if (at > 100) return 'Current prices do not cover the cost at any utilization.'
+  return `Current prices cover the cost from ${percent(at)} utilization on.`
 }

@@ -30,7 +30,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`deployments${browserLeftOut}`, ()
   let customer: { id: string; key: string; call: Call }
 
   beforeAll(async () => {
-    browser = await openBrowser({ env: { BERTH_ENGINES: 'host' } })
+    browser = await openBrowser({ env: { BERTH_DRIVERS: 'host' } })
     engine = http.createServer((request, response) => {
       request.resume().on('end', () => response.writeHead(200, { 'Content-Type': 'application/json' }).end(answer))
     })
@@ -163,8 +163,8 @@ describe.skipIf(whyNoBrowser() !== undefined)(`deployments${browserLeftOut}`, ()
     await page.getByText('Current prices', { exact: false }).waitFor()
     const shown = await succeed(operator, 'GET', '/v2/operator/economics')
     expect(usd(shown.marginUsd)).toBe(usd(shown.revenueUsd) - usd(shown.gpuCostUsd))
-    await page.getByLabel('Utilisation (%)').fill('50')
-    await page.getByText('At 50% utilisation', { exact: false }).waitFor()
+    await page.getByLabel('Utilization (%)').fill('50')
+    await page.getByText('At 50% utilization', { exact: false }).waitFor()
     await look('economics')
     await page.setViewportSize({ width: 390, height: 844 })
     await look('economics-390')

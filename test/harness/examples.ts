@@ -199,7 +199,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   rolloutManagedDeployment: (its) => owned({ id: its.managedDeployment }, exampleBodies.rolloutManagedDeployment),
   deleteManagedDeployment: (its) => owned({ id: its.managedDeploymentToDelete }),
   getDeploymentUsage: (its) => ({ ...owned({ id: its.managedDeployment }), query: { from: '2026-01-01' } }),
-  getEconomics: () => ({ query: { from: '2026-01-01', utilisationPercent: '60' } }),
+  getEconomics: () => ({ query: { from: '2026-01-01', utilizationPercent: '60' } }),
   listTemplates: none,
   getTemplate: (its) => owned({ id: its.template }),
   createTemplate: withBody(exampleBodies.createTemplate),

@@ -1,4 +1,4 @@
-/** Requests, GPU cost and utilisation of a deployment in the last 30 days. */
+/** Requests, GPU cost and utilization of a deployment in the last 30 days. */
 import { outstandingText, percent, rate, span, unitNoun } from '../../../src/view/economics.ts'
 import type { ManagedDeployment } from '../../../src/view/deployment.ts'
 import { money } from '../../../src/view/money.ts'
@@ -30,8 +30,8 @@ export function Usage({ deployment: { id, kind } }: { deployment: ManagedDeploym
                 used.unitsPerUsd === null ? 'Nothing charged yet' : `${rate(used.unitsPerUsd)} ${noun}s per dollar`,
               ],
               [
-                'Utilisation',
-                percent(used.utilisationPercent),
+                'Utilization',
+                percent(used.utilizationPercent),
                 used.paidSeconds === 0
                   ? 'Nothing charged yet'
                   : `${span(used.busySeconds)} busy of ${span(used.paidSeconds)} paid`,

@@ -105,7 +105,7 @@ const columns: Columns<Model> = [
     (one) => <Badge tone={one.marginUsd.startsWith('-') ? 'bad' : 'good'}>{marginText(one)}</Badge>,
     { align: 'right' },
   ),
-  textColumn('Utilisation', ({ utilisationPercent }) => percent(utilisationPercent), { align: 'right' }),
+  textColumn('Utilization', ({ utilizationPercent }) => percent(utilizationPercent), { align: 'right' }),
   textColumn('Units per second', ({ unitsPerSecond }) => rate(unitsPerSecond), { align: 'right', wideOnly: true }),
   textColumn('Units per dollar', ({ unitsPerUsd }) => rate(unitsPerUsd), { align: 'right', wideOnly: true }),
 ]
@@ -153,27 +153,27 @@ function ModelFacts({ one }: { one: Model }) {
   )
 }
 
-/** Which price covers the cost at another utilisation. */
+/** Which price covers the cost at another utilization. */
 function Advisor({ one, range }: { one: Model; range: Range }) {
   const [typed, setTyped] = useState('')
   const chosen = useDeferredValue(optionalNumber(typed))
   const isRight = chosen === undefined || (chosen >= 1 && chosen <= 100)
-  const utilisationPercent = isRight ? chosen : undefined
+  const utilizationPercent = isRight ? chosen : undefined
   const economics = useCall(
     'getEconomics',
-    { query: { ...range, model: one.model, utilisationPercent } },
-    { enabled: utilisationPercent !== undefined, keepsLast: true },
+    { query: { ...range, model: one.model, utilizationPercent } },
+    { enabled: utilizationPercent !== undefined, keepsLast: true },
   )
-  const current = utilisationPercent === undefined ? one : (economics.data?.models[0] ?? one)
+  const current = utilizationPercent === undefined ? one : (economics.data?.models[0] ?? one)
   if (one.advice === null) return null
-  const measured = Math.max(1, Math.round(one.utilisationPercent ?? 1))
+  const measured = Math.max(1, Math.round(one.utilizationPercent ?? 1))
   const error = isRight ? undefined : 'Must be a number from 1 to 100'
   return (
     <Card title="Price advisor">
       <div className="flex flex-col gap-4">
         {one.advice.isMeasured && (
           <SliderField
-            label="Utilisation (%)"
+            label="Utilization (%)"
             min={1}
             max={100}
             step={1}

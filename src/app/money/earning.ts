@@ -1,4 +1,4 @@
-/** Earnings and utilisation of a supplier's machines: in total, per day and per machine. */
+/** Earnings and utilization of a supplier's machines: in total, per day and per machine. */
 import { addMs, DAY_MS, formatDay, HOUR_MS, later, startOfDay, type Instant } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
 import { nanoUsdOf, sumUsd, zeroUsd, type NanoUsd } from '../../base/money.ts'

@@ -80,7 +80,7 @@ export interface Economics extends DayRange {
 /** Of models for everyone. */
 export async function readEconomics(
   app: App,
-  input: RangeInput & { readonly model?: string | undefined; readonly utilisationBp?: number | undefined },
+  input: RangeInput & { readonly model?: string | undefined; readonly utilizationBp?: number | undefined },
 ): Promise<Result<Economics>> {
   const range = readRange(app, input, (to) => addMs(to, -(DEFAULT_DAYS - 1) * DAY_MS))
   if (!range.ok) return range
@@ -91,7 +91,7 @@ export async function readEconomics(
     const known = new Map((await readModels(db, names)).map((one) => [one.name, one]))
     const deployed = new Map((await listManaged(db)).map((one) => [one.model, one]))
     const models = used.map((one) =>
-      economicsOf(one, range.value, revenues, known.get(one.model), deployed.get(one.model), input.utilisationBp),
+      economicsOf(one, range.value, revenues, known.get(one.model), deployed.get(one.model), input.utilizationBp),
     )
     const revenue = sumUsd(models.map((one) => one.revenue))
     const gpuCost = sumUsd(models.map((one) => one.usage.gpuCost))
@@ -105,7 +105,7 @@ function economicsOf(
   revenues: ReadonlyMap<string, NanoUsd>,
   known: Model | undefined,
   deployed: ManagedDeployment | undefined,
-  utilisationBp: number | undefined,
+  utilizationBp: number | undefined,
 ): ModelEconomics {
   const names = new Set([used.model, ...used.models])
   const revenue = sumUsd([...names].map((name) => revenues.get(name) ?? zeroUsd))
@@ -124,7 +124,7 @@ function economicsOf(
     usage,
     targetOutstanding: deployed?.settings.scaling.targetOutstanding ?? null,
     prices,
-    advice: prices === null ? null : advisePrice(usage, prices, utilisationBp),
+    advice: prices === null ? null : advisePrice(usage, prices, utilizationBp),
   }
 }
 

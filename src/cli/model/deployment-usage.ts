@@ -28,7 +28,7 @@ export function describeUsage(used: Reply<'getDeploymentUsage'>, { model, kind }
     ],
     ['GPU cost', money(used.gpuCostUsd)],
     ['GPU time', `${span(used.paidSeconds)} paid, ${span(used.busySeconds)} busy`],
-    ['Utilisation', percent(used.utilisationPercent)],
+    ['Utilization', percent(used.utilizationPercent)],
     ['Outstanding', `${outstandingText(used)} requests per replica`],
     ['Throughput', `${rate(used.unitsPerSecond)} ${noun}s per second and replica while busy`],
     ['Per dollar', `${rate(used.unitsPerUsd)} ${noun}s`],

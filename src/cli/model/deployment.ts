@@ -136,7 +136,7 @@ export const rows: readonly Row[] = [
   show<'getDeploymentUsage', unknown, Listed>(
     'deployments usage',
     'getDeploymentUsage',
-    'show requests, GPU cost and utilisation of a deployment',
+    'show requests, GPU cost and utilization of a deployment',
     {
       ...own,
       target: deployment,

@@ -15,7 +15,7 @@ import {
   percentageOf,
   rateOf,
   unitsOf,
-  utilisationBp,
+  utilizationBp,
   type PriceAdvice,
   type UnitPrices,
 } from '../../domain/economics.ts'
@@ -25,17 +25,17 @@ type Model = ResponseOf<Api['getEconomics']>['models'][number]
 
 export const economicsHandlers = {
   getDeploymentUsage: async (app, { actor, params, query }) => {
-    const found = await readDeploymentUsage(app, actor, params.id, query)
-    if (!found.ok) return found
-    return ok({ from: found.value.from, to: found.value.to, ...usageOnWire(found.value) })
+    const usage = await readDeploymentUsage(app, actor, params.id, query)
+    if (!usage.ok) return usage
+    return ok({ from: usage.value.from, to: usage.value.to, ...usageOnWire(usage.value) })
   },
 
   getEconomics: async (app, { query }) => {
-    const { utilisationPercent, ...rest } = query
-    const at = utilisationPercent === undefined ? {} : { utilisationBp: Math.round(utilisationPercent * 100) }
-    const found = await readEconomics(app, { ...rest, ...at })
-    if (!found.ok) return found
-    const { from, to, revenue, gpuCost, margin, models } = found.value
+    const { utilizationPercent, ...rest } = query
+    const at = utilizationPercent === undefined ? {} : { utilizationBp: Math.round(utilizationPercent * 100) }
+    const economics = await readEconomics(app, { ...rest, ...at })
+    if (!economics.ok) return economics
+    const { from, to, revenue, gpuCost, margin, models } = economics.value
     return ok({
       from,
       to,
@@ -58,7 +58,7 @@ function usageOnWire({ usage, targetOutstanding }: DeploymentUsage) {
     gpuCostUsd: gpuCost,
     paidSeconds: Number(paidMs) / SECOND_MS,
     busySeconds: Number(busyMs) / SECOND_MS,
-    utilisationPercent: percentOfBp(utilisationBp(usage)),
+    utilizationPercent: percentOfBp(utilizationBp(usage)),
     outstandingPerReplica: rateOf(requestMs, paidMs),
     targetOutstanding,
     unitsPerSecond: rateOf(unitsOf(usage), busyMs, perSecond),
@@ -101,20 +101,20 @@ function adviceOnWire(advice: PriceAdvice): NonNullable<Model['advice']> {
       isMeasured: false,
       neededRequests: Math.max(0, Number(MIN_REQUESTS - advice.requests)),
       neededBusySeconds: Math.max(0, Math.ceil(missingMs / SECOND_MS)),
-      utilisationPercent: null,
+      utilizationPercent: null,
       blendedUsdPerMillion: null,
       prices: null,
-      breakEvenUtilisationPercent: null,
+      breakEvenUtilizationPercent: null,
     }
   }
   return {
     isMeasured: true,
     neededRequests: 0,
     neededBusySeconds: 0,
-    utilisationPercent: percentOfBp(advice.utilisationBp),
+    utilizationPercent: percentOfBp(advice.utilizationBp),
     blendedUsdPerMillion: advice.blended,
     prices: advice.prices === null ? null : pricesOnWire(advice.prices),
-    breakEvenUtilisationPercent: percentOfBp(advice.breakEvenBp),
+    breakEvenUtilizationPercent: percentOfBp(advice.breakEvenBp),
   }
 }
 
