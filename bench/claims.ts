@@ -18,7 +18,7 @@ export const claims: Bench = {
   about: `GPU-exact claims, ${MACHINES} machines × 8 GPUs, ${WIDTH} at a time`,
   run: async () => {
     // No engine: this measures the claim with its money and records, not a simulated boot.
-    const server = await startServer({ BERTH_ENGINES: '', BERTH_DATABASE_CONNECTIONS: '10' })
+    const server = await startServer({ BERTH_DRIVERS: '', BERTH_DATABASE_CONNECTIONS: '10' })
     try {
       await fillMachines(server.databaseUrl, MACHINES)
       const keys = await openAccounts(server, readKey(server, 'operator'), ACCOUNTS)

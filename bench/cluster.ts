@@ -80,7 +80,7 @@ async function throughBerth(kube: KubeCluster): Promise<Figure[]> {
   const file = path.join(folder, 'clusters.json')
   await writeFile(file, JSON.stringify({ clusters: [config] }))
   const startedAt = performance.now()
-  const server = await startServer({ BERTH_ENGINES: 'kubernetes', BERTH_KUBERNETES: file })
+  const server = await startServer({ BERTH_DRIVERS: 'kubernetes', BERTH_KUBERNETES: file })
   const database = new pg.Client({ connectionString: server.databaseUrl })
   try {
     await database.connect()

@@ -32,7 +32,7 @@ export const listing: Bench = {
   name: 'listing',
   about: `marketplace listing over ${MACHINES} machines`,
   run: async () => {
-    const server = await startServer({ BERTH_ENGINES: '' })
+    const server = await startServer({ BERTH_DRIVERS: '' })
     const client = new pg.Client({ connectionString: server.databaseUrl })
     try {
       await fillMachines(server.databaseUrl, MACHINES)

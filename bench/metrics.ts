@@ -27,7 +27,7 @@ export const metrics: Bench = {
   name: 'metrics',
   about: `samples and summaries of ${RENTALS} rentals`,
   run: async () => {
-    const server = await startServer({ BERTH_ENGINES: 'mock' })
+    const server = await startServer({ BERTH_DRIVERS: 'mock' })
     const database = openDatabase({ url: server.databaseUrl, clock: systemClock })
     try {
       const hour = addMs(floorTo(systemClock.now(), HOUR_MS), -HOUR_MS)

@@ -12,7 +12,7 @@ export const rentalOptions: Bench = {
   name: 'rental-options',
   about: `rental-options over ${MACHINES} machines, without a key`,
   run: async () => {
-    const server = await startServer({ BERTH_ENGINES: '' })
+    const server = await startServer({ BERTH_DRIVERS: '' })
     try {
       await fill(server.databaseUrl)
       await ask(server)

@@ -24,7 +24,7 @@ export const rentals: Bench = {
   about: `${RENTALS} active rentals on one server`,
   run: async () => {
     const server = await startServer({
-      BERTH_ENGINES: 'mock',
+      BERTH_DRIVERS: 'mock',
       BERTH_MOCK_SCALE: String(Math.ceil(RENTALS / RENTALS_PER_COPY)),
       BERTH_MOCK_BOOT_MS: '0',
       BERTH_MOCK_DESTROY_MS: '0',

@@ -23,7 +23,7 @@ afterEach(async () => {
 
 async function start(options: { databaseUrl?: string; env?: Record<string, string> } = {}): Promise<TestServer> {
   const { env, ...more } = options
-  const server = await testServer({ ...more, runLoops: false, env: { BERTH_ENGINES: '', ...env } })
+  const server = await testServer({ ...more, runLoops: false, env: { BERTH_DRIVERS: '', ...env } })
   cleanUp.push(() => server.close())
   return server
 }

@@ -60,7 +60,7 @@ describe.skipIf(missing !== undefined)(`${KILLS} kills while pods come and go${s
     }
     const file = path.join(folder, 'clusters.json')
     await writeFile(file, JSON.stringify({ clusters: [lab] }))
-    env = { BERTH_DATA_DIR: path.join(folder, 'data'), BERTH_ENGINES: 'kubernetes', BERTH_KUBERNETES: file }
+    env = { BERTH_DATA_DIR: path.join(folder, 'data'), BERTH_DRIVERS: 'kubernetes', BERTH_KUBERNETES: file }
     server = await startServerProcess(env)
     const keyOf = (kind: string): string => readFileSync(path.join(folder, 'data', `${kind}.key`), 'utf8').trim()
     keys = { demo: keyOf('demo'), operator: keyOf('operator') }

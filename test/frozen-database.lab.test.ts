@@ -72,7 +72,7 @@ describe.skipIf(!isRoot)(`a data disk of its own${isRoot ? '' : ' (needs root)'}
     const server = await startServerProcess({
       BERTH_DATA_DIR: folder,
       DATABASE_URL: database.url,
-      BERTH_ENGINES: 'mock',
+      BERTH_DRIVERS: 'mock',
       BERTH_ALLOW_PRIVATE_ADDRESSES: 'true',
     })
     closing.push(() => server.killTree())

@@ -46,7 +46,7 @@ describe.skipIf(reason !== null)(`a full file server${reason === null ? '' : ` (
     const database = await testDatabase()
     undo.push(() => database.drop())
     const env = {
-      BERTH_ENGINES: 'private-cloud',
+      BERTH_DRIVERS: 'private-cloud',
       BERTH_RELAY_PORTS: relayPorts(),
       BERTH_STORAGE_DIR: lab.folder,
       BERTH_STORAGE_VIP: lab.vip,

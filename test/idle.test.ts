@@ -20,7 +20,7 @@ let server: TestServer
 let ada: { id: string; key: string; call: Call }
 
 const start = (): Promise<TestServer> =>
-  testServer({ databaseUrl: database.url, clock, runLoops: false, env: { BERTH_ENGINES: 'mock,host' } })
+  testServer({ databaseUrl: database.url, clock, runLoops: false, env: { BERTH_DRIVERS: 'mock,host' } })
 
 beforeAll(async () => {
   database = await testDatabase()

@@ -37,7 +37,7 @@ describe.skipIf(why !== undefined)(`the image${why === undefined ? '' : ` (left 
     const settings = {
       DATABASE_URL: forward.url,
       BERTH_SECRET_KEY: 'a secret key for the image in a test',
-      BERTH_ENGINES: 'mock',
+      BERTH_DRIVERS: 'mock',
     }
     const limits = ['--network', 'host', '--read-only', '--tmpfs', '/tmp', '--cap-drop', 'ALL']
     const env = Object.entries(settings).flatMap(([name, value]) => ['-e', `${name}=${value}`])

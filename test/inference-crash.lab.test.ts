@@ -40,7 +40,7 @@ let model: TestModel
 let gateways: GatewayProcess[]
 const cleanUp: Array<() => Promise<void>> = []
 beforeAll(async () => {
-  house = await testServer({ runLoops: false, env: { BERTH_ENGINES: '', BERTH_SECRET_KEY: SECRET_KEY } })
+  house = await testServer({ runLoops: false, env: { BERTH_DRIVERS: '', BERTH_SECRET_KEY: SECRET_KEY } })
   ledger = readLedgerOf(house.databaseUrl)
   model = await serveModel(house, {
     model: { inputUsdPerMillion: '0.01', cachedUsdPerMillion: '0.005', outputUsdPerMillion: '0.04' },

@@ -32,7 +32,7 @@ let cheap: Offer
 /** 64 concurrent clients need more than 0.1 USD in holds from the start. */
 let dear: Offer
 beforeAll(async () => {
-  house = await testServer({ runLoops: false, env: { BERTH_ENGINES: '' } })
+  house = await testServer({ runLoops: false, env: { BERTH_DRIVERS: '' } })
   ledger = readLedgerOf(house.databaseUrl)
   cheap = await offer('test/cheap', { input: 1_500, cached: 750, output: 6_000 })
   dear = await offer('test/dear', { input: 6_000, cached: 3_000, output: 24_000 })
@@ -81,7 +81,7 @@ async function startGateway(): Promise<TestServer> {
   return testServer({
     databaseUrl: house.databaseUrl,
     runLoops: false,
-    env: { BERTH_ENGINES: '', BERTH_ROLE: 'gateway' },
+    env: { BERTH_DRIVERS: '', BERTH_ROLE: 'gateway' },
   })
 }
 

@@ -37,7 +37,7 @@ const cleanUp: Array<() => Promise<void>> = []
 beforeAll(async () => {
   dataDir = await mkdtemp(path.join(os.tmpdir(), 'berth-outage-'))
   postgres = await startPostgres()
-  server = await testServer({ databaseUrl: postgres.url, env: { BERTH_ENGINES: '' } })
+  server = await testServer({ databaseUrl: postgres.url, env: { BERTH_DRIVERS: '' } })
   ledger = readLedgerOf(postgres.url)
   model = await serveModel(server, {
     model: { inputUsdPerMillion: '0.01', cachedUsdPerMillion: '0.005', outputUsdPerMillion: '0.04' },
@@ -164,7 +164,7 @@ test('answers chats without PostgreSQL and loses no charge', { timeout: 5 * MINU
     expectBilledOnce(await ledger.read(id), results, { prices, paidIn })
   }
   expect(await ledger.inAnyPurse()).toBe(0n)
-  server = await testServer({ databaseUrl: postgres.url, runLoops: false, env: { BERTH_ENGINES: '' } })
+  server = await testServer({ databaseUrl: postgres.url, runLoops: false, env: { BERTH_DRIVERS: '' } })
   const verified = await server.as(operatorKey)('GET', '/v2/operator/ledger/verify')
   expect(verified.body).toMatchObject({ ok: true, findings: [] })
 })

@@ -50,7 +50,7 @@ const start = (program = inject('serverBundle'), port = '0'): Promise<ServerProc
     {
       BERTH_DATA_DIR: path.join(home, 'data'),
       DATABASE_URL: database.url,
-      BERTH_ENGINES: 'host',
+      BERTH_DRIVERS: 'host',
       BERTH_SELL_SIMULATED: 'true',
       BERTH_PORT: port,
     },

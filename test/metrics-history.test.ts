@@ -24,7 +24,7 @@ let own: MeasuredRental
 let others: MeasuredRental
 
 const start = (): Promise<TestServer> =>
-  testServer({ databaseUrl: database.url, clock, runLoops: false, env: { BERTH_ENGINES: 'mock,host' } })
+  testServer({ databaseUrl: database.url, clock, runLoops: false, env: { BERTH_DRIVERS: 'mock,host' } })
 
 beforeAll(async () => {
   database = await testDatabase()

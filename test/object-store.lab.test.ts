@@ -116,7 +116,7 @@ describe.skipIf(why !== undefined)(`an object store${why === undefined ? '' : ` 
     beforeAll(async () => {
       server = await testServer({
         env: {
-          BERTH_ENGINES: 'host',
+          BERTH_DRIVERS: 'host',
           BERTH_S3_URL: s3.url,
           BERTH_S3_REGION: s3.region,
           BERTH_S3_ACCESS_KEY: s3.accessKey,

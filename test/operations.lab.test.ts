@@ -38,7 +38,7 @@ async function startServer(env: Record<string, string>) {
       DATABASE_URL: database.url,
       BERTH_DATA_DIR: dir,
       BERTH_PORT: '0',
-      BERTH_ENGINES: 'mock',
+      BERTH_DRIVERS: 'mock',
       ...env,
     },
     stdio: ['ignore', 'pipe', 'pipe'],

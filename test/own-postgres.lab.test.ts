@@ -72,7 +72,7 @@ describe.skipIf(why !== undefined)(`a PostgreSQL of Debian${why === undefined ? 
       DATABASE_URL: urlOf(database),
       BERTH_DATA_DIR: dataDir,
       BERTH_SECRET_KEY: SECRET_KEY,
-      BERTH_ENGINES: 'mock',
+      BERTH_DRIVERS: 'mock',
       BERTH_MOCK_BOOT_MS: '0',
       BERTH_MOCK_DESTROY_MS: '0',
     })

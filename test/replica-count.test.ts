@@ -13,7 +13,7 @@ import { succeed } from './harness/journey.ts'
 import { caller, testServer, type Call, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
 
-const env = { BERTH_ENGINES: 'host' }
+const env = { BERTH_DRIVERS: 'host' }
 let own: TestDatabase
 let server: TestServer
 let engine: http.Server

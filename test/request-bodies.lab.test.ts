@@ -32,7 +32,7 @@ let other: Account
 
 beforeAll(async () => {
   server = await startServerLab({
-    BERTH_ENGINES: 'mock',
+    BERTH_DRIVERS: 'mock',
     BERTH_ALLOW_PRIVATE_ADDRESSES: 'true',
     BERTH_BODY_MEMORY_MB: String(BUDGET_MB),
     BERTH_BODY_MEMORY_PER_ACCOUNT_MB: String(ACCOUNT_MB),

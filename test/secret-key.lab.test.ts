@@ -43,7 +43,7 @@ async function start(key: string, others = ''): Promise<{ server: ServerProcess;
   const server = await startServerProcess({
     BERTH_DATA_DIR: home,
     DATABASE_URL: database.url,
-    BERTH_ENGINES: 'mock',
+    BERTH_DRIVERS: 'mock',
     BERTH_ALLOW_PRIVATE_ADDRESSES: 'true',
     BERTH_SECRET_KEY: key,
     BERTH_SECRET_KEY_OTHERS: others,

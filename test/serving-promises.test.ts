@@ -45,7 +45,7 @@ let mostRunning = 0
 let gate: Promise<void> = Promise.resolve()
 
 beforeAll(async () => {
-  server = await testServer({ env: { BERTH_ENGINES: 'host' } })
+  server = await testServer({ env: { BERTH_DRIVERS: 'host' } })
   engine = http.createServer((request, response) => void answer(request, response))
   await once(engine.listen(0, '127.0.0.1'), 'listening')
   const { port } = engine.address() as AddressInfo

@@ -64,7 +64,7 @@ async function startServer(address: string): Promise<void> {
     BERTH_HOST: address,
     BERTH_PEER_PORT: '0',
     BERTH_RELAY_PORTS: `${relayPort}-${relayPort}`,
-    BERTH_ENGINES: 'host',
+    BERTH_DRIVERS: 'host',
     // The rental is a row of this test: nothing may look after it.
     BERTH_ROLE: 'gateway',
   })

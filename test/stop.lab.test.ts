@@ -86,7 +86,7 @@ it('npm start passes SIGTERM on to the server, which stops PostgreSQL and releas
 it('reports that it is draining while it still answers, and stops at a second signal', async () => {
   const database = await testDatabase()
   cleanUp.push(() => database.drop())
-  const env = { DATABASE_URL: database.url, BERTH_ENGINES: 'mock' }
+  const env = { DATABASE_URL: database.url, BERTH_DRIVERS: 'mock' }
   // Longer than this test: only the second signal can end it.
   const server = await startServerProcess({ ...env, BERTH_DATA_DIR: await folder(), BERTH_DRAIN_SECONDS: '600' })
   cleanUp.push(() => server.killTree())
@@ -109,7 +109,7 @@ it('reports that it is draining while it still answers, and stops at a second si
 it('stops on its own when the drain period is over', async () => {
   const database = await testDatabase()
   cleanUp.push(() => database.drop())
-  const env = { DATABASE_URL: database.url, BERTH_ENGINES: 'mock' }
+  const env = { DATABASE_URL: database.url, BERTH_DRIVERS: 'mock' }
   const server = await startServerProcess({ ...env, BERTH_DATA_DIR: await folder(), BERTH_DRAIN_SECONDS: '0.2' })
   cleanUp.push(() => server.killTree())
   const { code, tookMs } = await server.stop()

@@ -32,7 +32,7 @@ describe.each<ProxyName>(['nginx', 'caddy'])('behind %s', (name) => {
     let customer: Awaited<ReturnType<TestServer['account']>>
 
     beforeAll(async () => {
-      server = await testServer({ env: { BERTH_TRUST_PROXY: '1', BERTH_ENGINES: 'mock,host' }, runLoops: false })
+      server = await testServer({ env: { BERTH_TRUST_PROXY: '1', BERTH_DRIVERS: 'mock,host' }, runLoops: false })
       model = await serveModel(server, { model: { contextTokens: 8_000_000 } })
       customer = await server.account({ usd: '50' })
       proxy = await startTlsProxy(name, Number(new URL(server.url).port))

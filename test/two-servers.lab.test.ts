@@ -32,7 +32,7 @@ let servers: ServerProcess[]
 let operatorKey: string
 
 const shared = {
-  BERTH_ENGINES: 'mock,host',
+  BERTH_DRIVERS: 'mock,host',
   BERTH_SELL_SIMULATED: 'true',
   BERTH_STORAGE_OVERCOMMIT: '1000',
   BERTH_PEER_PORT: '0',

@@ -38,7 +38,7 @@ let server: TestServer
 let ledger: LedgerReader
 let model: TestModel
 beforeAll(async () => {
-  server = await testServer({ runLoops: false, env: { BERTH_ENGINES: '', BERTH_WORKERS: String(WORKERS) } })
+  server = await testServer({ runLoops: false, env: { BERTH_DRIVERS: '', BERTH_WORKERS: String(WORKERS) } })
   ledger = readLedgerOf(server.databaseUrl)
   model = await serveModel(server, {
     model: { inputUsdPerMillion: '0.01', cachedUsdPerMillion: '0.005', outputUsdPerMillion: '0.04' },

@@ -47,7 +47,7 @@ export const events: Bench = {
   run: async () => {
     checkOpenFiles()
     const inspector = await freePort()
-    const server = await startServer({ BERTH_ENGINES: '', NODE_OPTIONS: `--inspect=127.0.0.1:${inspector}` })
+    const server = await startServer({ BERTH_DRIVERS: '', NODE_OPTIONS: `--inspect=127.0.0.1:${inspector}` })
     try {
       const probe = await openHeapProbe(inspector)
       const accounts = await openAccounts(server)

@@ -46,7 +46,7 @@ export async function startBerth(
   { name = BERTH, program = process.execPath } = {},
 ): Promise<BerthSide> {
   const server = await startServer(
-    { BERTH_LOCAL_ENGINES: 'false', BERTH_ALLOW_PRIVATE_ADDRESSES: 'true', BERTH_ENGINES: '', ...env },
+    { BERTH_LOCAL_ENGINES: 'false', BERTH_ALLOW_PRIVATE_ADDRESSES: 'true', BERTH_DRIVERS: '', ...env },
     {},
     program,
   )

@@ -245,7 +245,7 @@ async function startBerth({ engine, workers }, upstreamModel) {
     BERTH_LOG_LEVEL: 'warn',
     BERTH_LOCAL_ENGINES: 'false',
     BERTH_ALLOW_PRIVATE_ADDRESSES: 'true',
-    BERTH_ENGINES: '',
+    BERTH_DRIVERS: '',
     ...(process.env.DATABASE_URL === undefined ? {} : { DATABASE_URL: process.env.DATABASE_URL }),
     ...(workers === undefined ? {} : { BERTH_WORKERS: workers }),
   }

@@ -44,7 +44,7 @@ export const history: Bench = {
   run: async () => {
     checkDisk()
     // Vacuum runs between the measurements instead of during them.
-    const server = await startServer({ BERTH_ENGINES: '' }, { autovacuum: 'off', max_wal_size: '1GB' })
+    const server = await startServer({ BERTH_DRIVERS: '' }, { autovacuum: 'off', max_wal_size: '1GB' })
     const client = new pg.Client({ connectionString: server.databaseUrl })
     try {
       await client.connect()

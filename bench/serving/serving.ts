@@ -49,7 +49,7 @@ export const serving: Bench = {
       const berth = await stage.add(
         startBerth([], {
           BERTH_HOST: docker.network.bridgeAddress,
-          BERTH_ENGINES: 'host',
+          BERTH_DRIVERS: 'host',
           BERTH_SELL_SIMULATED: 'true',
           BERTH_RELAY_PORTS: relayPorts(),
         }),

@@ -36,7 +36,7 @@ function start(env: Readonly<Record<string, string>>) {
     BERTH_PORT: '0',
     BERTH_DATA_DIR: dataDir,
     DATABASE_URL: database.url,
-    BERTH_ENGINES: 'mock,host',
+    BERTH_DRIVERS: 'mock,host',
     BERTH_SECRET_KEY: 'the secret key of every test server',
     BERTH_LOCAL_ENGINES: 'false',
     BERTH_WORKERS: '2',

@@ -10,7 +10,7 @@ import { CAPACITY_WAKE } from '../store/machine/machine.ts'
 import { isDemoTaken, type WelcomeOptions } from './console/console-welcome.ts'
 import { makeDemoLink } from './console/demo-link.ts'
 import { openData, type OpenData } from './data/open-data.ts'
-import { engineLinks } from './hosts/engine-links.ts'
+import { driverLinks } from './hosts/driver-links.ts'
 import { makeHostLinks } from './hosts/host-links.ts'
 import { makeHttpServer } from './http/http.ts'
 import { openLog } from './log.ts'
@@ -89,7 +89,7 @@ export function serve(settings: Settings, options: ServeOptions = {}): Promise<R
     const newAccounts = await setUp(context, core, { newOperatorKey })
     const welcome = welcomeOptions(context, options.isTrial)
 
-    const links = makeHostLinks(engineLinks(core.drivers.values()))
+    const links = makeHostLinks(driverLinks(core.drivers.values()))
     const dial: NonNullable<App['dialWorkload']> = ({ hostId, workloadId, port }) =>
       links.open(hostId, { kind: 'port', workloadId, port })
     const callers = await parts.add(openCallers(context, core, workers))

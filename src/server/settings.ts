@@ -55,7 +55,7 @@ const environment = z.object({
     .regex(/^postgres(ql)?:\/\//, 'must begin with postgresql://')
     .optional(),
   BERTH_DATABASE_CONNECTIONS: z.coerce.number().int().min(4).max(500).default(20),
-  BERTH_ENGINES: z
+  BERTH_DRIVERS: z
     .string()
     .regex(
       /^(mock|host|private-cloud|kubernetes)?(,(mock|host|private-cloud|kubernetes))*$/,
@@ -135,7 +135,7 @@ const environment = z.object({
 /** Settings that people set; Kubernetes itself sets KUBERNETES_SERVICE_HOST and _PORT. */
 export type SettingName = Exclude<keyof typeof environment.shape, `KUBERNETES_SERVICE_${string}`>
 
-export type EngineName = 'mock' | 'host' | 'private-cloud' | 'kubernetes'
+export type DriverName = 'mock' | 'host' | 'private-cloud' | 'kubernetes'
 
 export interface Settings {
   readonly host: string
@@ -144,7 +144,7 @@ export interface Settings {
   /** undefined: embedded PostgreSQL in the data folder. */
   readonly databaseUrl: string | undefined
   readonly databaseConnections: number
-  readonly engines: readonly EngineName[]
+  readonly drivers: readonly DriverName[]
   /** Relay for hosts behind routers: the address to listen on, its public name, its port range. */
   readonly relay: {
     readonly host: string
@@ -164,7 +164,7 @@ export interface Settings {
   readonly cpuPerHour: NanoUsd
   /** A file with bare-metal hosts, read at startup. undefined: hosts are added by the API only. */
   readonly inventoryFile: string | undefined
-  /** A file with Kubernetes clusters, read at startup. Present with the engine `kubernetes`. */
+  /** A file with Kubernetes clusters, read at startup. Present with the driver `kubernetes`. */
   readonly kubernetes: { readonly file: string; readonly serviceUrl: string | undefined } | undefined
   /** The file server for bare-metal volumes. undefined: none. */
   readonly storage: { readonly dir: string; readonly vip: string } | undefined
@@ -223,26 +223,22 @@ export class SettingsError extends Error {}
 
 export function readSettings(env: Readonly<Record<string, string | undefined>>): Settings {
   const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''))
+  if ('BERTH_ENGINES' in given) {
+    throw new SettingsError('Invalid setting: BERTH_ENGINES is BERTH_DRIVERS now; it lists what offers machines')
+  }
   const parsed = environment.safeParse(given, { error: issueText })
   if (!parsed.success) {
     const problems = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
     throw new SettingsError(`Invalid setting: ${problems.join('; ')}`)
   }
   const read = parsed.data
-  // A server with its own database is a real one: simulated machines must be asked for there.
-  const defaultEngines = read.DATABASE_URL === undefined ? 'mock,host,private-cloud' : 'host,private-cloud'
-  const clusters = read.BERTH_KUBERNETES === undefined ? '' : ',kubernetes'
-  const engines = (read.BERTH_ENGINES ?? `${defaultEngines}${clusters}`).split(',').filter(Boolean)
-  if (engines.includes('kubernetes') && read.BERTH_KUBERNETES === undefined) {
-    throw new SettingsError('Invalid setting: the engine kubernetes needs BERTH_KUBERNETES, a file with clusters')
-  }
   return {
     host: read.BERTH_HOST,
     port: read.BERTH_PORT,
     dataDir: path.resolve(read.BERTH_DATA_DIR),
     databaseUrl: read.DATABASE_URL,
     databaseConnections: read.BERTH_DATABASE_CONNECTIONS,
-    engines: [...new Set(engines)] as EngineName[],
+    drivers: readDrivers(read),
     relay: readRelay(read),
     peers: readPeers(read),
     portDomain: portDomainOf(read),
@@ -314,6 +310,17 @@ function portDomainOf(read: Environment): PortDomain | undefined {
   if (read.BERTH_APPS_DOMAIN !== undefined) return readPortDomain(read.BERTH_APPS_DOMAIN)
   const isLocal = isLoopback(read.BERTH_HOST) && trustedProxyOf(read.BERTH_TRUST_PROXY) === undefined
   return isLocal ? localPortDomain : undefined
+}
+
+function readDrivers(read: Environment): DriverName[] {
+  // A server with its own database is a real one: simulated machines must be asked for there.
+  const usual = read.DATABASE_URL === undefined ? 'mock,host,private-cloud' : 'host,private-cloud'
+  const clusters = read.BERTH_KUBERNETES === undefined ? '' : ',kubernetes'
+  const drivers = (read.BERTH_DRIVERS ?? `${usual}${clusters}`).split(',').filter(Boolean)
+  if (drivers.includes('kubernetes') && read.BERTH_KUBERNETES === undefined) {
+    throw new SettingsError('Invalid setting: the driver kubernetes needs BERTH_KUBERNETES, a file with clusters')
+  }
+  return [...new Set(drivers)] as DriverName[]
 }
 
 function readRelay(read: Environment): Settings['relay'] {

@@ -9,7 +9,7 @@ export interface Started {
   readonly url: string
   readonly settings: Pick<
     Settings,
-    'dataDir' | 'defaultModels' | 'engines' | 'localEngines' | 'host' | 'trustedProxy' | 'databaseUrl'
+    'dataDir' | 'defaultModels' | 'drivers' | 'localEngines' | 'host' | 'trustedProxy' | 'databaseUrl'
   >
   readonly newAccounts: NewAccounts
   /** undefined: there is no demo account to link to. */
@@ -19,7 +19,7 @@ export interface Started {
 
 export function welcome({ url, settings, newAccounts, demoLinkToken, tookMs }: Started): string {
   const dataDir = shownFolder(settings.dataDir)
-  const isSimulated = settings.engines.includes('mock')
+  const isSimulated = settings.drivers.includes('mock')
   const hasChatModel = settings.defaultModels === 'all' && settings.localEngines
   const lines = [
     `Berth is ready at ${url} (${(tookMs / 1_000).toFixed(1)} s).`,
@@ -95,7 +95,7 @@ const settings: Readonly<Record<SettingName, string>> = {
   BERTH_DATA_DIR: 'folder for keys, journal, models and the embedded PostgreSQL (.berth)',
   DATABASE_URL: 'PostgreSQL 15 or newer to use instead of the embedded one',
   BERTH_DATABASE_CONNECTIONS: 'size of the database connection pool (20)',
-  BERTH_ENGINES: 'machine engines to offer (mock,host,private-cloud; no mock with DATABASE_URL)',
+  BERTH_DRIVERS: 'drivers that offer machines (mock,host,private-cloud; no mock with DATABASE_URL)',
   BERTH_RELAY_HOST: 'address that relays ports to machines on joined hosts (BERTH_HOST)',
   BERTH_RELAY_PUBLIC_HOST: 'public name of that address, shown to customers (the address, or the host name)',
   BERTH_RELAY_PORTS: 'port range of the relay (20000-29999)',
@@ -140,7 +140,7 @@ const settings: Readonly<Record<SettingName, string>> = {
   BERTH_S3_SECRET_KEY: 'secret key of that store',
   BERTH_ENGINE_DIR: 'folder of the built engines, for the image berth/engine (beside the server)',
   BERTH_MOCK_BOOT_MS: 'time a simulated machine takes to start (6000)',
-  BERTH_MOCK_OFFERS: 'let the simulated engine offer elastic capacity, like a cloud (false)',
+  BERTH_MOCK_OFFERS: 'let the simulated driver offer elastic capacity, like a cloud (false)',
   BERTH_MOCK_SCALE: 'copies of the simulated fleet (1)',
   BERTH_MOCK_DESTROY_MS: 'time a simulated machine takes to stop (3000)',
 }

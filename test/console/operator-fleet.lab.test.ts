@@ -32,7 +32,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
   beforeAll(async () => {
     // Late enough to be flagged as stuck; five minutes later its engine releases it.
     const clock = lateClock(rentalStateTable.Terminating.limit?.ms ?? 0)
-    browser = await openBrowser({ clock, env: { BERTH_ENGINES: 'mock,host,private-cloud' } })
+    browser = await openBrowser({ clock, env: { BERTH_DRIVERS: 'mock,host,private-cloud' } })
     server = browser.server
     const pier = await server.account({ usd: '500' })
     await makeStuckRental(server, pier.call, () => clock.catchUp())

@@ -20,7 +20,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`other clouds in the console${brow
 
   beforeAll(async () => {
     const baseUrl = await sim.server.listen()
-    browser = await openBrowser({ env: { BERTH_ENGINES: 'host' } })
+    browser = await openBrowser({ env: { BERTH_DRIVERS: 'host' } })
     server = browser.server
     const add = (body: object) => succeed(server.operator, 'POST', providers, { provider: 'lambda', baseUrl, ...body })
     await add({ name: 'spare', credentials: { apiKey: 'wrong-key' } })

@@ -34,7 +34,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`ports${browserLeftOut}`, () => {
   const seen: IncomingHttpHeaders[] = []
 
   beforeAll(async () => {
-    browser = await openBrowser({ env: { BERTH_ENGINES: 'host' } })
+    browser = await openBrowser({ env: { BERTH_DRIVERS: 'host' } })
     application = http.createServer((request, response) => {
       seen.push(request.headers)
       response.writeHead(200, { 'Content-Type': 'text/html; charset=utf-8' }).end(PAGE)

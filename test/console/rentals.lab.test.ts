@@ -19,7 +19,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
   let customer: { key: string; call: Call }
 
   beforeAll(async () => {
-    browser = await openBrowser({ env: { BERTH_ENGINES: 'mock,host' } })
+    browser = await openBrowser({ env: { BERTH_DRIVERS: 'mock,host' } })
     customer = await browser.server.account({ usd: '250' })
   })
   afterAll(() => browser.close())

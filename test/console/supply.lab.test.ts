@@ -30,7 +30,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`supplying machines${browserLeftOu
 
   beforeAll(async () => {
     const clock = { now: () => addMs(systemClock.now(), -behindMs) }
-    browser = await openBrowser({ clock, env: { BERTH_ENGINES: 'mock,host' } })
+    browser = await openBrowser({ clock, env: { BERTH_DRIVERS: 'mock,host' } })
     supplier = await browser.server.account({ platformFeePercentage: 15 })
     customer = await browser.server.account({ usd: '1000' })
   })

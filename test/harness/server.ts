@@ -64,7 +64,7 @@ export async function testServer(options: TestServerOptions = {}): Promise<TestS
     BERTH_PORT: '0',
     BERTH_DATA_DIR: dataDir,
     DATABASE_URL: databaseUrl,
-    BERTH_ENGINES: 'mock',
+    BERTH_DRIVERS: 'mock',
     BERTH_SECRET_KEY: 'the secret key of every test server',
     BERTH_MOCK_BOOT_MS: '0',
     BERTH_MOCK_DESTROY_MS: '0',

@@ -17,7 +17,7 @@ let [main, other]: [VerdaSim, VerdaSim] = [undefined as never, undefined as neve
 let park: VoltageParkSim
 
 beforeAll(async () => {
-  journey = await startJourney({ env: { BERTH_ENGINES: 'host', BERTH_ALLOW_PRIVATE_ADDRESSES: 'true' } })
+  journey = await startJourney({ env: { BERTH_DRIVERS: 'host', BERTH_ALLOW_PRIVATE_ADDRESSES: 'true' } })
   const { clock } = journey
   main = new VerdaSim({ clock })
   other = new VerdaSim({ clock })

@@ -79,7 +79,7 @@ const regions: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 }
 
 beforeAll(async () => {
-  journey = await startJourney({ env: { BERTH_ENGINES: 'host', BERTH_ALLOW_PRIVATE_ADDRESSES: 'true' } })
+  journey = await startJourney({ env: { BERTH_DRIVERS: 'host', BERTH_ALLOW_PRIVATE_ADDRESSES: 'true' } })
   const { clock }: { clock: Clock } = journey
   park = new VoltageParkSim({ clock })
   sims.set('crusoe', new CrusoeSim({ clock }))

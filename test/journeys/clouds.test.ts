@@ -20,7 +20,7 @@ let ada: Call
 let baseUrl: string
 
 beforeAll(async () => {
-  journey = await startJourney({ env: { BERTH_ENGINES: 'host', BERTH_ALLOW_PRIVATE_ADDRESSES: 'true' } })
+  journey = await startJourney({ env: { BERTH_DRIVERS: 'host', BERTH_ALLOW_PRIVATE_ADDRESSES: 'true' } })
   sim = new LambdaSim({ clock: journey.clock, bootMs: 30_000 })
   baseUrl = await sim.server.listen()
   ada = (await journey.account({ usd: '1000', sshKey: true })).call

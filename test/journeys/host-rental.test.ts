@@ -20,7 +20,7 @@ const agents: TestAgent[] = []
 const beats: NodeJS.Timeout[] = []
 
 beforeAll(async () => {
-  server = await testServer({ env: { BERTH_ENGINES: 'mock,host' } })
+  server = await testServer({ env: { BERTH_DRIVERS: 'mock,host' } })
   customer = await server.account({ usd: '1000' })
   stranger = await server.account({ usd: '1000' })
 })

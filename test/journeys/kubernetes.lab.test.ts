@@ -86,7 +86,7 @@ describe.skipIf(missing !== undefined)(`containers on Kubernetes from order to b
     await writeFile(file, JSON.stringify({ clusters: [config] }))
     server = await testServer({
       env: {
-        BERTH_ENGINES: 'kubernetes',
+        BERTH_DRIVERS: 'kubernetes',
         BERTH_KUBERNETES: file,
         BERTH_APPS_DOMAIN: `http://${APPS_DOMAIN}`,
         ...servingEnv(cluster, port),

@@ -73,7 +73,7 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
   beforeAll(async () => {
     machines = await startVmMachines({
       hosts: 2,
-      env: { BERTH_ENGINES: 'mock,host', BERTH_APPS_DOMAIN: 'apps.example.test' },
+      env: { BERTH_DRIVERS: 'mock,host', BERTH_APPS_DOMAIN: 'apps.example.test' },
     })
     ;[host, other] = machines.hosts as [VmHost, VmHost]
     await succeed(machines.server.operator, 'PUT', '/v2/operator/price-book', {

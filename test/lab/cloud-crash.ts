@@ -69,7 +69,7 @@ export async function crashRun(makeCloud: (clock: Clock) => CrashCloud, kills: n
   const server = await testServer({
     clock,
     runLoops: false,
-    env: { BERTH_ENGINES: 'host', BERTH_ALLOW_PRIVATE_ADDRESSES: 'true', BERTH_SECRET_KEY: SECRET_KEY },
+    env: { BERTH_DRIVERS: 'host', BERTH_ALLOW_PRIVATE_ADDRESSES: 'true', BERTH_SECRET_KEY: SECRET_KEY },
   })
   let child: ChildProcess | undefined
   try {

@@ -37,7 +37,7 @@ export async function makeGatewayProcess(options: { databaseUrl: string; secretK
     DATABASE_URL: options.databaseUrl,
     BERTH_SECRET_KEY: options.secretKey,
     BERTH_ROLE: 'gateway',
-    BERTH_ENGINES: '',
+    BERTH_DRIVERS: '',
     BERTH_LOCAL_ENGINES: 'false',
     // Two gateways, the test server and its own queries share one PostgreSQL with other tests.
     BERTH_DATABASE_CONNECTIONS: '6',

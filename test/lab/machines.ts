@@ -101,7 +101,7 @@ export async function startMachinesOf<Server extends MachineServer & { close(): 
     undo.push(() => registry.close())
     const server = await startServer({
       BERTH_HOST: network.bridgeAddress,
-      BERTH_ENGINES: 'host',
+      BERTH_DRIVERS: 'host',
       BERTH_RELAY_PORTS: relayPorts(),
       ...options.env,
     })

@@ -43,7 +43,7 @@ export async function startMetalMachines(options: MetalLabOptions): Promise<Meta
     const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-metal-keys-'))
     undo.push(() => removeFolder(folder))
     const env = {
-      BERTH_ENGINES: 'private-cloud',
+      BERTH_DRIVERS: 'private-cloud',
       BERTH_RELAY_PORTS: relayPorts(),
       BERTH_PORT: String(ownPorts()),
     }

@@ -61,7 +61,7 @@ export async function startVmMachines(options: {
     const server = await testServer({
       env: {
         BERTH_HOST: network.bridgeAddress,
-        BERTH_ENGINES: 'host',
+        BERTH_DRIVERS: 'host',
         ...options.env,
       },
     })

@@ -51,7 +51,7 @@ export function FleetEngines() {
         <Answer of={audit} skeleton={<Skeleton rows={4} />}>
           {({ engines }) =>
             engines.length === 0 ? (
-              <Empty title="No engines enabled">Enable engines with the setting BERTH_ENGINES.</Empty>
+              <Empty title="No engines enabled">Enable engines with the setting BERTH_DRIVERS.</Empty>
             ) : (
               <div className="flex flex-col gap-5">
                 {engines.map((engine) => (

@@ -63,7 +63,7 @@ function NoMachine({ isFiltered }: { isFiltered: boolean }) {
     <Empty title="No machines match">Change the search text or the filters.</Empty>
   ) : (
     <Empty title="No machines yet">
-      Machines come from the engines in BERTH_ENGINES and from hosts that join. See the Hosts tab.
+      Machines come from the engines in BERTH_DRIVERS and from hosts that join. See the Hosts tab.
     </Empty>
   )
 }

@@ -4,7 +4,7 @@ source "$(dirname "$0")/lib.sh"
 unpack "$1" berth
 
 say 'server'
-BERTH_ENGINES=host BERTH_DEFAULT_MODELS=none BERTH_LOG_LEVEL=warn setsid "$LAB/berth/bin/node" "$LAB/berth/app/bin/berth.mjs" serve >"$LAB/server.log" 2>&1 </dev/null &
+BERTH_DRIVERS=host BERTH_DEFAULT_MODELS=none BERTH_LOG_LEVEL=warn setsid "$LAB/berth/bin/node" "$LAB/berth/app/bin/berth.mjs" serve >"$LAB/server.log" 2>&1 </dev/null &
 until_true 60 berth status || { tail -30 "$LAB/server.log"; exit 1; }
 berth status
 

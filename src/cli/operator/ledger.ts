@@ -34,7 +34,7 @@ export const rows: readonly Row[] = [
       const findings = engines.flatMap((engine) => engine.findings)
       return [
         engines.length === 0
-          ? 'This server has no engines (BERTH_ENGINES).'
+          ? 'This server has no drivers (BERTH_DRIVERS).'
           : tableOf(engines, [
               'driver:ENGINE',
               { REACHABLE: ({ reachable, error }) => (reachable ? 'yes' : red(error ?? 'no')) },

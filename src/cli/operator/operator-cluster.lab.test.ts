@@ -24,7 +24,7 @@ beforeAll(async () => {
   const file = path.join(folder, 'clusters.yaml')
   const cluster = { name: 'lab', kubeconfig: 'kubeconfig', region: 'eu-1', prices: { 'NVIDIA-H200': '2.50' } }
   await writeFile(file, JSON.stringify({ clusters: [cluster] }))
-  cli = await startCliTest({ BERTH_ENGINES: 'mock,kubernetes', BERTH_KUBERNETES: file })
+  cli = await startCliTest({ BERTH_DRIVERS: 'mock,kubernetes', BERTH_KUBERNETES: file })
 })
 afterAll(async () => {
   await cli.close()

@@ -35,7 +35,7 @@ const machineRows: readonly Row[] = [
     unmatched: 'To list all of them: berth operator fleet ls',
     empty: [
       'There are no machines yet.',
-      'They come from engines (BERTH_ENGINES) and from hosts. To add a host, create',
+      'They come from drivers (BERTH_DRIVERS) and from hosts. To add a host, create',
       'a join token: berth supply tokens create',
     ],
     read: ({ client }) => readStuck(client),

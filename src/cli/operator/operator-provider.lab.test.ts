@@ -16,7 +16,7 @@ let url: string
 
 beforeAll(async () => {
   url = await sim.server.listen()
-  cli = await startCliTest({ BERTH_ENGINES: 'host', BERTH_ALLOW_PRIVATE_ADDRESSES: 'true' })
+  cli = await startCliTest({ BERTH_DRIVERS: 'host', BERTH_ALLOW_PRIVATE_ADDRESSES: 'true' })
 })
 afterAll(async () => {
   await cli.close()

@@ -24,7 +24,7 @@ const smoke = ['operator', 'providers', 'smoke', 'main', '--spend-up-to']
 
 beforeAll(async () => {
   url = await sim.server.listen()
-  cli = await startCliTest({ BERTH_ENGINES: 'host', BERTH_ALLOW_PRIVATE_ADDRESSES: 'true' })
+  cli = await startCliTest({ BERTH_DRIVERS: 'host', BERTH_ALLOW_PRIVATE_ADDRESSES: 'true' })
   sshd = await startLoopbackSshd({ nvidiaSmi: 'NVIDIA H100 80GB HBM3, 81559 MiB' })
   vi.stubEnv('PATH', `${sshd.programs}:${process.env['PATH']}`)
   for (const [name, baseUrl, preference] of [

@@ -12,7 +12,7 @@ let root: string
 
 beforeAll(async () => {
   root = await mkdtemp(path.join(os.tmpdir(), 'berth-cli-agent-'))
-  server = await testServer({ env: { BERTH_ENGINES: 'host' } })
+  server = await testServer({ env: { BERTH_DRIVERS: 'host' } })
 })
 afterAll(async () => {
   await server.close()

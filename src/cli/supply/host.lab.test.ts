@@ -24,7 +24,7 @@ let beat: NodeJS.Timeout
 let instance = ''
 
 beforeAll(async () => {
-  cli = await startCliTest({ BERTH_ENGINES: 'mock,host' })
+  cli = await startCliTest({ BERTH_DRIVERS: 'mock,host' })
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const { token } = (await cli.json('supply', 'tokens', 'create')) as { token: string }
   const body = { token, name: 'pier-1', offer: testOffer, publicKey: publicKey.export({ format: 'jwk' }).x }

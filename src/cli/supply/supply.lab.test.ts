@@ -25,7 +25,7 @@ const HOUSE_PRICED = 'mock-lab-h100-01'
 const FEE_PERCENT = 15n
 
 beforeAll(async () => {
-  cli = await startCliTest({ BERTH_ENGINES: 'mock,host' })
+  cli = await startCliTest({ BERTH_DRIVERS: 'mock,host' })
   supplier = await cli.server.account({ platformFeePercentage: Number(FEE_PERCENT) })
   customer = await cli.server.account({ usd: '1000' })
 })

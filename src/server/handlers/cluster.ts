@@ -8,9 +8,9 @@ const CHECK_MS = 240_000
 
 export const clusterHandlers = {
   listClusters: async (app) => {
-    const engines = [...app.drivers.values()].flatMap(({ clusters }) => clusters ?? [])
-    const found = await Promise.all(engines.map((engine) => engine.list(AbortSignal.timeout(LIST_MS))))
-    return ok({ clusters: found.flat() })
+    const sources = [...app.drivers.values()].flatMap(({ clusters }) => clusters ?? [])
+    const clusters = await Promise.all(sources.map((source) => source.list(AbortSignal.timeout(LIST_MS))))
+    return ok({ clusters: clusters.flat() })
   },
 
   checkCluster: async (app, { params, body }) => {

@@ -31,7 +31,7 @@ async function auditEngine(app: App, driver: Driver) {
         ...[...orphans, ...orphanVolumes].map((orphan) => ({
           check: orphan.why,
           subject: orphan.tag,
-          detail: `${orphan.externalId} at the engine`,
+          detail: `${orphan.externalId} at the provider`,
         })),
         ...missing.map((row) => ({
           check: 'not_shown',
@@ -46,11 +46,11 @@ async function auditEngine(app: App, driver: Driver) {
       ],
     }
   } catch (error) {
-    app.warn?.(error, `the audit could not reach the engine ${driver.id}`)
+    app.warn?.(error, `the audit could not reach the provider of ${driver.id}`)
     return {
       driver: driver.id,
       reachable: false,
-      error: `The engine did not answer: ${error instanceof Error ? error.message : String(error)}`.slice(
+      error: `The provider did not answer: ${error instanceof Error ? error.message : String(error)}`.slice(
         0,
         MAX_ERROR_CHARS,
       ),

@@ -14,7 +14,7 @@ let bob: { id: string; key: string; call: Call }
 const supplier = { scopes: ['supply'], platformFeePercentage: 10 } as const
 
 beforeAll(async () => {
-  journey = await startJourney({ env: { BERTH_ENGINES: 'mock,host' } })
+  journey = await startJourney({ env: { BERTH_DRIVERS: 'mock,host' } })
   ada = await journey.account({ ...supplier, scopes: [...supplier.scopes] })
   bob = await journey.account({ ...supplier, scopes: [...supplier.scopes] })
 })
@@ -46,12 +46,12 @@ describe('a join token', () => {
     const customer = await journey.account({ scopes: ['supply'] })
     const refused = await customer.call('POST', '/v2/supply/join-tokens', {})
     expect([refused.status, refused.body.reason]).toEqual([403, 'not_a_supplier'])
-    const made = await succeed(ada.call, 'POST', '/v2/supply/join-tokens', { uses: 2, expiresInHours: 1 })
-    expect(made).toMatchObject({ usesLeft: 2, supplierId: ada.id, token: expect.stringMatching(/^bj_\w{49}$/) })
-    expect(made.command).toBe(`curl -fsSL ${journey.url}/install.sh | sh -s -- --token ${made.token}`)
+    const created = await succeed(ada.call, 'POST', '/v2/supply/join-tokens', { uses: 2, expiresInHours: 1 })
+    expect(created).toMatchObject({ usesLeft: 2, supplierId: ada.id, token: expect.stringMatching(/^bj_\w{49}$/) })
+    expect(created.command).toBe(`curl -fsSL ${journey.url}/install.sh | sh -s -- --token ${created.token}`)
     const house = await succeed(journey.operator, 'POST', '/v2/supply/join-tokens', {})
     expect(house).toMatchObject({ usesLeft: 1, supplierId: null })
-    expect(await auditOf(`join_token:${made.id}`)).toEqual(['join_token.create'])
+    expect(await auditOf(`join_token:${created.id}`)).toEqual(['join_token.create'])
   })
 
   test('is stored as a hash, and never shown again', async () => {
@@ -76,10 +76,10 @@ describe('a join token', () => {
     const late = await tokenOf(ada.call, { expiresInHours: 1 })
     journey.clock.advance(HOUR_MS)
     expect((await join({ token: late })).body.reason).toBe('join_token_refused')
-    const made = await succeed(ada.call, 'POST', '/v2/supply/join-tokens', {})
-    expect((await bob.call('DELETE', `/v2/supply/join-tokens/${made.id}`)).status).toBe(404)
-    await succeed(ada.call, 'DELETE', `/v2/supply/join-tokens/${made.id}`)
-    expect((await join({ token: made.token })).body.reason).toBe('join_token_refused')
+    const created = await succeed(ada.call, 'POST', '/v2/supply/join-tokens', {})
+    expect((await bob.call('DELETE', `/v2/supply/join-tokens/${created.id}`)).status).toBe(404)
+    await succeed(ada.call, 'DELETE', `/v2/supply/join-tokens/${created.id}`)
+    expect((await join({ token: created.token })).body.reason).toBe('join_token_refused')
     for (const wrong of ['bj_', `bj_${'0'.repeat(49)}`, `${token.slice(0, -1)}!`]) {
       expect((await join({ token: wrong })).status).toBe(403)
     }
@@ -255,9 +255,9 @@ describe('bare metal over SSH', () => {
       privateIp: '10.20.0.17',
       sshPort: 22,
     })
-    const shown = await succeed(journey.operator, 'GET', '/v2/operator/hosts?state=cleaning')
-    expect(shown.hosts.map((host: { id: string }) => host.id)).toEqual(['metal-1'])
-    expect(JSON.stringify([body, shown])).not.toContain('PRIVATE KEY')
+    const listed = await succeed(journey.operator, 'GET', '/v2/operator/hosts?state=cleaning')
+    expect(listed.hosts.map((host: { id: string }) => host.id)).toEqual(['metal-1'])
+    expect(JSON.stringify([body, listed])).not.toContain('PRIVATE KEY')
     const row = await journey.app.database.db
       .selectFrom('host')
       .selectAll()

@@ -48,14 +48,14 @@ export const providerHandlers = {
     readWire(app, await transact(app.database, (tx) => rotateProvider(app, tx, actor, params.name, body.credentials))),
 
   checkProvider: async (app, { params }) => {
-    const checks = await askProvider(app, params.name, (engine, signal) => engine.check(params.name, signal))
+    const checks = await askProvider(app, params.name, (driver, signal) => driver.check(params.name, signal))
     return checks.ok
       ? ok({ ok: checks.value.every(({ result }) => result !== 'failed'), checks: checks.value })
       : checks
   },
 
   listProviderOffers: async (app, { params }) => {
-    const offers = await askProvider(app, params.name, (engine, signal) => engine.offers(params.name, signal))
+    const offers = await askProvider(app, params.name, (driver, signal) => driver.offers(params.name, signal))
     if (!offers.ok) return offers
     const sales = await listOfferSales(app.database.db, params.name)
     return ok({
@@ -65,14 +65,16 @@ export const providerHandlers = {
 
   listProviderResources: async (app, { params, query }) => {
     const prefix = tagPrefix(app.installationId)
-    const found = await askProvider(app, params.name, (engine, signal) => engine.resources(params.name, prefix, signal))
-    if (!found.ok) return found
-    const resources = found.value.map(({ what, id, tag, state }) => {
+    const listed = await askProvider(app, params.name, (driver, signal) =>
+      driver.resources(params.name, prefix, signal),
+    )
+    if (!listed.ok) return listed
+    const resources = listed.value.map(({ what, id, tag, state }) => {
       const rentalId = idOfTag(app.installationId, 'rental', tag) ?? null
       return { what, id, state: state ?? null, rentalId }
     })
-    const { rentalId: wanted } = query
-    return ok({ resources: resources.filter(({ rentalId }) => wanted === undefined || rentalId === wanted) })
+    const { rentalId: filter } = query
+    return ok({ resources: resources.filter(({ rentalId }) => filter === undefined || rentalId === filter) })
   },
 
   removeProvider: async (app, { actor, params }) => {
@@ -91,15 +93,15 @@ function saleOnWire(sale: OfferSale | undefined): OffersOnWire[number]['sale'] {
 async function askProvider<T>(
   app: App,
   name: string,
-  ask: (engine: ProviderEngine, signal: AbortSignal) => Promise<T | undefined>,
+  ask: (driver: ProviderEngine, signal: AbortSignal) => Promise<T | undefined>,
 ): Promise<Result<T>> {
   const account = await findProviderAccount(app.database.db, name)
   if (account === undefined || account.removed_at !== null) return fail('provider_not_found', { name })
   await app.providers?.refresh()
-  const engine = app.drivers.get(account.driver)?.providers
-  if (engine === undefined) return fail('provider_not_found', { name })
+  const driver = app.drivers.get(account.driver)?.providers
+  if (driver === undefined) return fail('provider_not_found', { name })
   try {
-    const answer = await ask(engine, AbortSignal.timeout(CALL_MS))
+    const answer = await ask(driver, AbortSignal.timeout(CALL_MS))
     return answer === undefined ? fail('provider_not_found', { name }) : ok(answer)
   } catch (error) {
     return fail('provider_unreachable', { name, message: error instanceof Error ? error.message : String(error) })

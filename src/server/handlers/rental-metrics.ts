@@ -73,6 +73,6 @@ function whyUnmeasured(app: App, rental: Rental): string {
   const traits = app.drivers.get(rental.driver)?.traits
   if (rental.released_at !== null) return 'The rental has ended'
   if (traits?.simulated === true) return 'The simulated machine is not running'
-  if (traits?.metrics !== true) return 'This engine does not report GPU metrics'
+  if (traits?.metrics !== true) return 'The provider of this machine does not report GPU metrics'
   return 'The host has not reported any metrics yet'
 }

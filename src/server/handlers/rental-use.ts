@@ -32,8 +32,8 @@ export async function readUse(app: App, rentals: readonly Rental[]): Promise<Map
   }
   const byId = new Map(rentals.filter(({ id }) => !use.has(id)).map((rental) => [rental.id, rental]))
   const measuring = rentals.filter(({ id, driver }) => byId.has(id) && app.drivers.get(driver)?.measure !== undefined)
-  for (const [id, found] of await recordedUse(app, measuring)) {
-    use.set(id, found)
+  for (const [id, recorded] of await recordedUse(app, measuring)) {
+    use.set(id, recorded)
     byId.delete(id)
   }
   const machines = await listRentedMachines(app.database.db, [...byId.keys()])
@@ -49,7 +49,7 @@ export async function readUse(app: App, rentals: readonly Rental[]): Promise<Map
   return use
 }
 
-/** The last sample of rentals whose engine is asked (reconcile/measure.ts). Older ones are history. */
+/** The last sample of rentals whose driver is asked (reconcile/measure.ts). Older ones are history. */
 async function recordedUse(app: App, rentals: readonly Rental[]): Promise<Map<number, RentalUse>> {
   const now = app.clock.now()
   const from = addMs(now, -RECENT_MS)

@@ -38,7 +38,7 @@ export function rentalRecord(app: App, rental: Rental): ResponseOf<Api['createBa
     orgId: rental.account_id,
     startedAt: rental.started_at,
     terminatedAt: rental.terminated_at,
-    // The tag at the engine; the engine's own id is in providerData.
+    // The tag at the provider; the provider's own id is in providerData.
     externalId: rentalTag(app, rental),
     rentalId: rental.id,
     providerData: rental.provider_data ?? pendingProviderData(rental.driver, rental.spec),
@@ -54,7 +54,7 @@ export function rentalRecord(app: App, rental: Rental): ResponseOf<Api['createBa
   }
 }
 
-/** The ordered size, until the engine answers. The schema drops fields that this provider does not have. */
+/** The ordered size, until the provider answers. The schema drops fields that this provider does not have. */
 function pendingProviderData(providerId: ProviderId, spec: EngineSpec): ProviderData {
   const { cpuModel, cpuCount, ramGb, storageGb } = wholeOf(spec)
   const size = { cpuModel, gpuCount: spec.gpuCount, ramGb, storageGb }

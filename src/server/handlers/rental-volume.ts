@@ -17,15 +17,15 @@ import type { Handlers } from '../http/handler.ts'
 
 export const rentalVolumeHandlers = {
   listRentalVolumes: async (app, { actor, params }) => {
-    const found = await listRentalVolumes(app.database.db, actor, params.id)
-    if (!found.ok) return found
-    const { rental, volumes } = found.value
-    const engine = app.drivers.get(rental.driver)?.volumes
+    const listed = await listRentalVolumes(app.database.db, actor, params.id)
+    if (!listed.ok) return listed
+    const { rental, volumes } = listed.value
+    const driver = app.drivers.get(rental.driver)?.volumes
     return ok({
       volumes: volumes.map(onWire),
       supports: {
-        order: engine?.serves.includes(rental.kind) === true,
-        attach: engine?.attaches.includes(rental.kind) === true,
+        order: driver?.serves.includes(rental.kind) === true,
+        attach: driver?.attaches.includes(rental.kind) === true,
         mount: rental.kind !== 'bare-metal',
       },
     })
@@ -67,9 +67,9 @@ export const rentalVolumeHandlers = {
     const request = { params, body }
     return createOnce(app, actor, { key: idempotencyKey, operation, request }, async (tx) => {
       const order = { volumeId: params.id, label: body.label, room: room.value }
-      const made = await cloneVolume(app, tx, actor, order)
-      if (!made.ok) return made
-      const { id, label, size_gb: sizeInGb } = made.value
+      const clone = await cloneVolume(app, tx, actor, order)
+      if (!clone.ok) return clone
+      const { id, label, size_gb: sizeInGb } = clone.value
       return ok({ storageVolumeId: id, label, sizeInGb })
     })
   },

@@ -13,25 +13,25 @@ export const storageOptionHandlers = {
   listStorageOptions: async (app) => {
     const options = await listStorageOptions(app)
     return ok(
-      options.map(({ region, enabled, perGbHour, availableGb, engine }) => ({
+      options.map(({ region, enabled, perGbHour, availableGb, engine: volumes }) => ({
         region: region as StorageRegion,
         enabled,
         costPerGbHourUsd: perGbHour,
         minSizeInGb: volumeSize.minGb,
         maxSizeInGb: volumeSize.maxGb,
         availableGb,
-        supports: engine === undefined ? null : supportOf(engine),
+        supports: volumes === undefined ? null : supportOf(volumes),
       })),
     )
   },
 } satisfies Partial<Handlers>
 
-export function supportOf(engine: VolumeEngine | undefined) {
+export function supportOf(volumes: VolumeEngine | undefined) {
   return {
-    kinds: [...(engine?.serves ?? [])],
-    attach: [...(engine?.attaches ?? [])],
-    shared: engine?.isLocal === false,
-    grow: engine?.grow !== undefined,
-    clone: engine?.copies === true,
+    kinds: [...(volumes?.serves ?? [])],
+    attach: [...(volumes?.attaches ?? [])],
+    shared: volumes?.isLocal === false,
+    grow: volumes?.grow !== undefined,
+    clone: volumes?.copies === true,
   }
 }

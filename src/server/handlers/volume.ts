@@ -89,7 +89,7 @@ function volumeRecord(
   hosts: ReadonlyMap<string, string>,
 ) {
   const own = attachments.filter((one) => one.volumeId === volume.id)
-  const engine = app.drivers.get(volume.driver)?.volumes
+  const driver = app.drivers.get(volume.driver)?.volumes
   return {
     id: volume.id,
     createdAt: volume.created_at,
@@ -123,6 +123,6 @@ function volumeRecord(
       readOnly,
     })),
     providerId: volume.driver,
-    supports: supportOf(engine),
+    supports: supportOf(driver),
   }
 }

@@ -155,15 +155,15 @@ export class AgentSession implements HostLink {
 
   async #sendDesiredOnce(): Promise<void> {
     if (!this.#isOpen()) return
-    const found = await readDesired(this.#ports.app.database.db, this.hostId)
-    const wanted = found === undefined ? undefined : await resolveSecrets(this.#ports.app, found)
+    const stored = await readDesired(this.#ports.app.database.db, this.hostId)
+    const desired = stored === undefined ? undefined : await resolveSecrets(this.#ports.app, stored)
     if (!this.#isOpen()) return
-    if (wanted === undefined) return this.#giveUp('unknown_host', 'This host is no longer registered')
-    const text = JSON.stringify(wanted)
+    if (desired === undefined) return this.#giveUp('unknown_host', 'This host is no longer registered')
+    const text = JSON.stringify(desired)
     const before = this.#sent
     const isLate = before !== undefined && performance.now() - before.atMs >= RESEND_AFTER_MS && this.#isBehind()
     if (before?.text === text && !isLate) return
-    this.#sent = { generation: wanted.generation, text, atMs: performance.now() }
+    this.#sent = { generation: desired.generation, text, atMs: performance.now() }
     this.#sendText(text)
   }
 

@@ -62,9 +62,9 @@ async function placeWorkload(host: TestHost, tag: string): Promise<string> {
   const world = postgresHostWorld(lab.database, { from: 21_000, to: 21_400 })
   const driver = hostDriver({ world, clock: lab.clock, relayHost: 'relay.test' })
   const spec = sampleSpec({ kind: 'container', ports: [], nodes: [{ machineId: host.id, gpuIndexes: [0] }] })
-  const made = await driver.create(tag, spec, new AbortController().signal)
-  if (made.kind !== 'created') throw new Error(made.message)
-  return made.externalId
+  const machine = await driver.create(tag, spec, new AbortController().signal)
+  if (machine.kind !== 'created') throw new Error(machine.message)
+  return machine.externalId
 }
 
 async function refusalOf(agent: TestAgent): Promise<string> {
@@ -89,7 +89,7 @@ test('welcomes a host that signs with its key, and sends it the desired state', 
 
 test('welcomes the real agent, and opens streams to it', async () => {
   const host = await newHost()
-  const wanted: number[] = []
+  const generations: number[] = []
   const connection = openConnection({
     server: lab.httpUrl,
     hostId: host.id,
@@ -101,11 +101,11 @@ test('welcomes the real agent, and opens streams to it', async () => {
     },
     version: '0.0.0',
     report: () => ({ type: 'report', generation: 1, offer: testOffer, notes: ['it'], workloads: [], volumes: [] }),
-    desired: ({ generation }) => wanted.push(generation),
+    desired: ({ generation }) => generations.push(generation),
     accept: (_, stream) => void stream.pipe(stream),
     state: () => {},
   })
-  await waitFor('its report', async () => wanted.length > 0 && (await rowOf(host))?.notes[0] === 'it')
+  await waitFor('its report', async () => generations.length > 0 && (await rowOf(host))?.notes[0] === 'it')
   const stream = lab.links.open(host.id, { kind: 'port', workloadId: 'w', port: 0 })
   if (stream === undefined) throw new Error('no link')
   stream.end('SSH-2.0-test')
@@ -129,11 +129,11 @@ test('refuses an unknown host, a wrong key and another host’s name in the same
 test('refuses a signature made for another connection', async () => {
   const host = await newHost()
   const first = call(host)
-  const said: string[] = []
+  const messages: string[] = []
   const send = first.socket.send.bind(first.socket)
-  first.socket.send = ((text: string) => (said.push(text), send(text))) as WebSocket['send']
+  first.socket.send = ((text: string) => (messages.push(text), send(text))) as WebSocket['send']
   await first.enter()
-  const { signature } = JSON.parse(said[0] ?? '') as { signature: string }
+  const { signature } = JSON.parse(messages[0] ?? '') as { signature: string }
   const thief = call(host)
   await thief.hello({ signature })
   expect(await refusalOf(thief)).toBe('unknown_host')
@@ -206,8 +206,8 @@ test('sends the desired state when it changes, and again until the host has acte
   const host = await newHost()
   const agent = await callSeen(host)
   await placeWorkload(host, 'berth-test123-2-00')
-  const wanted = await agent.hear('desired', (one) => one.generation === 2)
-  expect(wanted.workloads.map(({ tag, want }) => [tag, want])).toEqual([['berth-test123-2-00', 'run']])
+  const desired = await agent.hear('desired', (one) => one.generation === 2)
+  expect(desired.workloads.map(({ tag, want }) => [tag, want])).toEqual([['berth-test123-2-00', 'run']])
   const reported = (): number => agent.messages.filter((one) => one.type === 'desired').length
   const before = reported()
   // Not often enough to count as a flood.
@@ -222,12 +222,12 @@ test('keeps the last measurements', async () => {
   for (const cpuPercent of [10, 20, 30]) {
     agent.say({ type: 'metrics', gpus: [], cpuPercent, memoryUsedGb: 1, diskFreeGb: null })
   }
-  const kept = await waitFor('the last', async () => {
+  const lastLog = await waitFor('the last', async () => {
     await lab.recorder.tick()
     const row = await rowOf(host)
     return row?.metrics?.cpuPercent === 30 ? row : undefined
   })
-  expect(kept.metrics_at).toBe(lab.clock.now())
+  expect(lastLog.metrics_at).toBe(lab.clock.now())
 })
 
 test('moves a host as its owner asks, but does not let it leave with tenants', async () => {

@@ -47,8 +47,8 @@ async function openOther(vault = lab.app.vault): Promise<{ links: HostLinks; pee
 }
 
 function connectAgent(): Promise<TestAgent> {
-  const accept = (asked: unknown, stream: MuxStream): void => {
-    opened.push({ request: asked, stream })
+  const accept = (request: unknown, stream: MuxStream): void => {
+    opened.push({ request: request, stream })
     serve(stream)
   }
   return new TestAgent(lab.httpUrl, host, accept).enter()

@@ -225,14 +225,14 @@ class OtherServers implements Peers, RemoteLinks {
     const connection = new PeerConnection(
       socket,
       'server',
-      (asked, stream) => this.#forward(asked, stream),
+      (request, stream) => this.#forward(request, stream),
       () => void this.#incoming.delete(connection),
     )
     this.#incoming.add(connection)
   }
 
-  #forward(asked: unknown, stream: MuxStream): void {
-    const parsed = forwarded.safeParse(asked)
+  #forward(message: unknown, stream: MuxStream): void {
+    const parsed = forwarded.safeParse(message)
     if (!parsed.success) return void stream.destroy(new Error('the request for a stream is not valid'))
     const { hostId, request } = parsed.data
     const target = this.#options.links.openHere(hostId, request)
@@ -285,7 +285,7 @@ class PeerConnection {
   constructor(
     socket: WebSocket,
     side: 'client' | 'server',
-    accept: ((asked: unknown, stream: MuxStream) => void) | undefined,
+    accept: ((request: unknown, stream: MuxStream) => void) | undefined,
     ended: (error: Error | undefined) => void,
   ) {
     this.#socket = socket
@@ -317,8 +317,8 @@ class PeerConnection {
     this.#ping = setInterval(() => this.#checkLiving(), PING_MS).unref()
   }
 
-  open(asked: unknown): MuxStream {
-    return this.#mux.open(asked)
+  open(request: unknown): MuxStream {
+    return this.#mux.open(request)
   }
 
   close(): void {

@@ -40,12 +40,12 @@ afterEach(async () => {
 })
 
 function connectAgent(): Promise<TestAgent> {
-  const made = new TestAgent(lab.httpUrl, host, (request, stream) => {
+  const agent = new TestAgent(lab.httpUrl, host, (request, stream) => {
     requests.push(streamRequest.parse(request))
     streams.push(stream)
     serve(stream)
   })
-  return made.enter()
+  return agent.enter()
 }
 
 async function freePort(): Promise<number> {

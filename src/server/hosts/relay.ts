@@ -120,17 +120,17 @@ class PortRelay {
       return
     }
     if (this.#isClosed) return
-    const wanted = new Map(all.map((one) => [one.port, one]))
-    const gone = [...this.#open.values()].filter((port) => !isSame(port.wanted, wanted.get(port.wanted.port)))
+    const desired = new Map(all.map((one) => [one.port, one]))
+    const gone = [...this.#open.values()].filter((port) => !isSame(port.wanted, desired.get(port.wanted.port)))
     await Promise.all(gone.map((port) => this.#shut(port)))
-    for (const port of this.#taken) if (!wanted.has(port)) this.#taken.delete(port)
-    const added = [...wanted.values()].filter((one) => !this.#open.has(one.port))
+    for (const port of this.#taken) if (!desired.has(port)) this.#taken.delete(port)
+    const added = [...desired.values()].filter((one) => !this.#open.has(one.port))
     await Promise.all(added.map((one) => this.#listen(one)))
   }
 
-  #listen(wanted: Wanted): Promise<void> {
+  #listen(forward: Wanted): Promise<void> {
     const { host, log } = this.#options
-    const { port } = wanted
+    const { port } = forward
     const server = net.createServer({
       allowHalfOpen: true,
       noDelay: true,
@@ -142,7 +142,7 @@ class PortRelay {
       'connection',
       contained(
         (_error, [socket]) => socket.destroy(),
-        (socket: Socket) => this.#connect(socket, wanted, sockets),
+        (socket: Socket) => this.#connect(socket, forward, sockets),
       ),
     )
     const listening = new Promise<void>((resolve) => {
@@ -157,7 +157,7 @@ class PortRelay {
         resolve()
       })
     })
-    this.#open.set(port, { wanted, server, sockets, listening })
+    this.#open.set(port, { wanted: forward, server, sockets, listening })
     server.listen({ port, host })
     return listening
   }
@@ -170,19 +170,19 @@ class PortRelay {
     await closed
   }
 
-  #connect(socket: Socket, wanted: Wanted, sockets: Set<Socket>): void {
+  #connect(socket: Socket, forward: Wanted, sockets: Set<Socket>): void {
     const { links, log } = this.#options
     socket.on('error', () => {})
-    const { hostId, workloadId, target } = wanted
+    const { hostId, workloadId, target } = forward
     const release = this.#shares.take({ kind: target === SSH_TARGET ? 'ssh' : 'ports', hostId, workloadId })
     if (typeof release === 'string') {
-      if (!this.#full.has(wanted.port)) {
+      if (!this.#full.has(forward.port)) {
         log.warn(
-          { port: wanted.port, workload: workloadId },
+          { port: forward.port, workload: workloadId },
           `refused a relayed connection: the ${release} limit is reached`,
         )
       }
-      this.#full.add(wanted.port)
+      this.#full.add(forward.port)
       return void socket.resetAndDestroy()
     }
     sockets.add(socket)

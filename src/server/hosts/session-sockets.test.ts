@@ -59,18 +59,18 @@ interface Asked {
   readonly headers?: Record<string, string>
 }
 
-function dial(id: number | string, asked: Asked): WebSocket {
+function dial(id: number | string, session: Asked): WebSocket {
   const options: ClientOptions = {
-    headers: { ...(asked.key === undefined ? {} : { Authorization: `Bearer ${asked.key}` }), ...asked.headers },
+    headers: { ...(session.key === undefined ? {} : { Authorization: `Bearer ${session.key}` }), ...session.headers },
   }
-  const url = `${lab.httpUrl.replace('http', 'ws')}/v2/alpha/on-demand/rentals/${id}/terminal${asked.query ?? ''}`
-  return new WebSocket(url, asked.protocols ?? [], options)
+  const url = `${lab.httpUrl.replace('http', 'ws')}/v2/alpha/on-demand/rentals/${id}/terminal${session.query ?? ''}`
+  return new WebSocket(url, session.protocols ?? [], options)
 }
 
 /** The response to a rejected request. */
-async function refusal(id: number | string, asked: Asked): Promise<{ status: number | undefined; body: unknown }> {
+async function refusal(id: number | string, session: Asked): Promise<{ status: number | undefined; body: unknown }> {
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
-    const socket = dial(id, asked)
+    const socket = dial(id, session)
     socket.once('unexpected-response', (_, answer) => resolve(answer))
     socket.once('open', () => reject(new Error('it was let in')))
     socket.once('error', reject)
@@ -86,9 +86,9 @@ interface Terminal {
   closed?: { code: number; reason: string }
 }
 
-async function enter(asked: Asked, id = rentalId): Promise<Terminal> {
+async function enter(session: Asked, id = rentalId): Promise<Terminal> {
   const before = opened.length
-  const socket = dial(id, asked)
+  const socket = dial(id, session)
   const frames: Terminal['frames'] = []
   let closed: Terminal['closed']
   socket.on('message', (data, isBinary) => {

@@ -142,11 +142,11 @@ export function openSessionSockets(options: SessionSocketsOptions): SessionSocke
 }
 
 /** The output of a customer's machine. Ends with an error if the host disconnects. */
-export function openLogs(app: App, links: HostLinks, rental: Rental, wanted: LogRequest): Result<Readable> {
-  const found = findLink(app, links, rental, 'logs')
-  if (!found.ok) return found
-  const { link, workloadId } = found.value
-  const stream = link.open({ kind: 'logs', workloadId, ...wanted })
+export function openLogs(app: App, links: HostLinks, rental: Rental, request: LogRequest): Result<Readable> {
+  const target = findLink(app, links, rental, 'logs')
+  if (!target.ok) return target
+  const { link, workloadId } = target.value
+  const stream = link.open({ kind: 'logs', workloadId, ...request })
   // The server sends nothing, and ending its side earlier could look like a disconnect.
   stream.once('end', () => stream.end())
   return ok(stream)
@@ -175,9 +175,9 @@ async function check(options: SessionSocketsOptions, request: IncomingMessage, i
   if (rental === undefined || rental.account_id !== caller.value.accountId) {
     return refused(fail('rental_not_found'))
   }
-  const found = findLink(app, links, rental, 'terminal')
-  if (!found.ok) return refused(found)
-  const { link, workloadId } = found.value
+  const target = findLink(app, links, rental, 'terminal')
+  if (!target.ok) return refused(target)
+  const { link, workloadId } = target.value
   const argv = command.length === 0 ? null : command
   const start = (): MuxStream =>
     link.open(

@@ -60,7 +60,7 @@ test.each(['true', 'yes', '99', 'proxy.example', '10.0.0.0/33', '10.0.0.5,', '1.
 test('forged first entries do not bypass the limit on wrong keys', async () => {
   // The limit is one per minute, and this must not take two.
   const clock = manualClock()
-  const env = { BERTH_TRUST_PROXY: '1', BERTH_ENGINES: 'mock,host' }
+  const env = { BERTH_TRUST_PROXY: '1', BERTH_DRIVERS: 'mock,host' }
   const server = await testServer({ env, clock, runLoops: false })
   const headers = (client: string) => ({
     Authorization: 'Bearer wrong',

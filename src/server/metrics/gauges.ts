@@ -64,10 +64,10 @@ function watchServing({ database: { db }, clock }: App, metrics: Metrics): void 
 
 /** Counts every failure and logs those with a new cause. */
 export function reportFaults(metrics: Metrics, log: Logger): NonNullable<App['driverFault']> {
-  const faults = metrics.counter('berth_engine_call_failures_total', 'Failed calls to machine engines')
+  const faults = metrics.counter('berth_engine_call_failures_total', 'Failed calls of drivers')
   return ({ loop, driver, subject, error, isNew }) => {
     faults.add({ loop, driver })
-    if (isNew) log.warn({ loop, driver, subject, err: error }, 'engine call failed; retrying')
+    if (isNew) log.warn({ loop, driver, subject, err: error }, 'call of a driver failed; retrying')
   }
 }
 

@@ -54,8 +54,8 @@ async function sizeOf(folder: string): Promise<number> {
   let bytes = 0
   for (const name of await readdir(folder)) {
     // Segments are deleted when settled.
-    const found = await stat(path.join(folder, name)).catch(() => undefined)
-    bytes += found?.size ?? 0
+    const file = await stat(path.join(folder, name)).catch(() => undefined)
+    bytes += file?.size ?? 0
   }
   return bytes
 }

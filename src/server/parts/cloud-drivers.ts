@@ -50,9 +50,9 @@ export function openClouds(
 ): { loop: Reconciler; providers: Providers; close: () => Promise<void> } {
   const opened: CloudDriver[] = []
   const run = async (): Promise<boolean> => {
-    const wanted = await listProviderDrivers(parts.app.database.db)
+    const names = await listProviderDrivers(parts.app.database.db)
     for (const vendor of vendors) {
-      if (!wanted.includes(vendor.id) || drivers.has(vendor.id)) continue
+      if (!names.includes(vendor.id) || drivers.has(vendor.id)) continue
       const { clock } = parts.app
       const { allowPrivate, warn } = parts
       const driver = cloudDriver(vendor, { world: cloudWorld(parts.app, vendor.id), clock, warn, allowPrivate })

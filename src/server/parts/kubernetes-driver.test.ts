@@ -17,7 +17,7 @@ const cluster = { name: 'lab', kubeconfig: 'kubeconfig', region: 'eu-1', prices:
 async function envWith(clusters: readonly object[]) {
   const file = path.join(folder, 'clusters.json')
   await writeFile(file, JSON.stringify({ clusters }))
-  return { BERTH_ENGINES: 'mock,kubernetes', BERTH_KUBERNETES: file }
+  return { BERTH_DRIVERS: 'mock,kubernetes', BERTH_KUBERNETES: file }
 }
 
 async function writeKubeconfig(user: object): Promise<void> {

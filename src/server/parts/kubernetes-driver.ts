@@ -41,9 +41,11 @@ export async function openKubernetes(
     }
     waking.set(what, setTimeout(wake, WAKE_MS))
   }
-  if (settings.kubernetes === undefined) throw new SettingsError('The engine kubernetes needs BERTH_KUBERNETES')
-  const found = await readClusters(settings.kubernetes)
-  const clusters = found.map((one) => new Cluster({ ...one, tagPrefix: tagPrefix(app.installationId), changed, warn }))
+  if (settings.kubernetes === undefined) throw new SettingsError('The driver kubernetes needs BERTH_KUBERNETES')
+  const configured = await readClusters(settings.kubernetes)
+  const clusters = configured.map(
+    (one) => new Cluster({ ...one, tagPrefix: tagPrefix(app.installationId), changed, warn }),
+  )
   const world = kubernetesWorld(app, settings.relay.ports)
   return {
     driver: kubernetesDriver({ clusters, world, clock, relayHost: settings.relay.publicHost, warn }),
@@ -65,17 +67,17 @@ async function readClusters({
   const read = parseClusters(text, path.dirname(file))
   if (read.kind === 'faulty') throw new SettingsError(`BERTH_KUBERNETES: ${read.faults.join('; ')}`)
   const faults: string[] = []
-  const found: Array<{ config: ClusterConfig; access: ClusterAccess }> = []
+  const reachable: Array<{ config: ClusterConfig; access: ClusterAccess }> = []
   for (const config of read.clusters) {
     const { name, kubeconfig, context } = config
     const reading = kubeconfig === undefined ? readServiceAccount(serviceUrl) : readKubeconfig(kubeconfig, context)
     await reading.then(
-      (access) => found.push({ config, access }),
+      (access) => reachable.push({ config, access }),
       (error: Error) => faults.push(`cluster ${name}: kubeconfig: ${error.message}`),
     )
   }
   if (faults.length > 0) throw new SettingsError(`BERTH_KUBERNETES: ${faults.join('; ')}`)
-  return found
+  return reachable
 }
 
 function kubernetesWorld(

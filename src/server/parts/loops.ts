@@ -48,8 +48,7 @@ function noticesIn(log: Logger): Notices {
   return {
     massLoss: (driver, missing) =>
       log.error({ driver, missing }, 'many machines disappeared at once; waiting for confirmation'),
-    reaped: (driver, externalId, why) =>
-      log.warn({ driver, externalId, why }, 'terminated an unknown machine at the engine'),
+    reaped: (driver, externalId, why) => log.warn({ driver, externalId, why }, 'terminated an unknown machine'),
     ledgerFindings: (findings) => log.error({ findings }, 'ledger check failed; run berth ledger verify'),
     dropped: (partition) => log.info({ partition }, 'dropped a partition of old requests'),
   }

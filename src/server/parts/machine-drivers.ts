@@ -15,7 +15,7 @@ import { postgresHostWorld } from '../../store/host/host-world.ts'
 import { postgresMockWorld } from '../../store/machine/mock-world.ts'
 import { openClouds } from './cloud-drivers.ts'
 import { metalWorld } from '../hosts/metal-world.ts'
-import type { EngineName, Settings } from '../settings.ts'
+import type { DriverName, Settings } from '../settings.ts'
 import { openParts, type Checks, type Context, type Part, type Parts } from './part.ts'
 import { answersInTime } from './readiness.ts'
 import type { StoreApp } from './store.ts'
@@ -32,7 +32,7 @@ export function openMachineDrivers(context: Context, app: StoreApp): Promise<Mac
   return openParts(async (parts) => {
     const world: HostWorld = postgresHostWorld(app.database, settings.relay.ports)
     const drivers = new Map<ProviderId, Driver>()
-    for (const driverName of settings.engines) {
+    for (const driverName of settings.drivers) {
       const { driver } = await parts.add(openDriver(driverName, world, context, app))
       drivers.set(driver.id, driver)
     }
@@ -55,7 +55,7 @@ interface DriverPart extends Part {
 }
 
 async function openDriver(
-  driverName: EngineName,
+  driverName: DriverName,
   world: HostWorld,
   context: Context,
   app: StoreApp,

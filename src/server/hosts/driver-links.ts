@@ -1,5 +1,5 @@
 /**
- * Links to the machines of engines that open streams themselves. They look like the connection of an agent, so that
+ * Links to the machines of drivers that open streams themselves. They look like the connection of an agent, so that
  * terminals, logs, ports and health checks need to know one kind only.
  */
 import { makeMux, type Mux } from '../../base/net/mux.ts'
@@ -7,26 +7,26 @@ import type { Driver, StreamEngine } from '../../drivers/driver.ts'
 import { serveStream } from '../../runtimes/stream.ts'
 import type { HostLink, LinkSource } from './host-links.ts'
 
-export function engineLinks(drivers: Iterable<Pick<Driver, 'streams'>>): LinkSource[] {
+export function driverLinks(drivers: Iterable<Pick<Driver, 'streams'>>): LinkSource[] {
   return [...drivers].flatMap(({ streams }) => (streams === undefined ? [] : [linksOf(streams)]))
 }
 
-function linksOf(engine: StreamEngine): LinkSource {
-  const link: HostLink = { open: linkedMux(engine), replace: () => {} }
+function linksOf(streams: StreamEngine): LinkSource {
+  const link: HostLink = { open: linkedMux(streams), replace: () => {} }
   return {
-    ids: () => engine.machines(),
-    get: (hostId) => (engine.machines().includes(hostId) ? link : undefined),
+    ids: () => streams.machines(),
+    get: (hostId) => (streams.machines().includes(hostId) ? link : undefined),
   }
 }
 
 /** Both ends of a connection in one process. Each stream has its own, so that none takes another's place. */
-function linkedMux(engine: StreamEngine): HostLink['open'] {
+function linkedMux(streams: StreamEngine): HostLink['open'] {
   return (request) => {
     const ends: { near?: Mux } = {}
     const far = makeMux({
       side: 'client',
       send: (frame) => queueMicrotask(() => ends.near?.receive(frame)),
-      accept: (asked, stream) => void serveStream(engine, asked, stream),
+      accept: (message, stream) => void serveStream(streams, message, stream),
     })
     const near = makeMux({ side: 'server', send: (frame) => queueMicrotask(() => far.receive(frame)) })
     ends.near = near
