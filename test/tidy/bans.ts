@@ -79,6 +79,7 @@ const plainRooms = [
   'src/runtimes/docker/',
   'src/runtimes/qemu/',
   'src/runtimes/storage/',
+  'src/server/',
   'src/view/',
 ]
 

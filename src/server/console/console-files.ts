@@ -27,8 +27,8 @@ export interface ConsoleFile {
 export type ConsoleFiles = ReadonlyMap<string, ConsoleFile>
 
 export async function readConsoleFiles(dir: string): Promise<ConsoleFiles> {
-  const found = await readdir(dir, { recursive: true, withFileTypes: true })
-  const names = found.filter((one) => one.isFile()).map((one) => path.join(one.parentPath, one.name))
+  const entries = await readdir(dir, { recursive: true, withFileTypes: true })
+  const names = entries.filter((one) => one.isFile()).map((one) => path.join(one.parentPath, one.name))
   if (names.length > limits.consoleFiles) throw new Error(`the console has more than ${limits.consoleFiles} files`)
   const files = new Map<string, ConsoleFile>()
   for (const name of names) {
@@ -92,9 +92,9 @@ function makeFile(at: string, plain: Buffer): ConsoleFile {
       if (!isCompressible) return undefined
       const known = compressed.get(encoding)
       if (known !== undefined) return known
-      const made = compress(plain, encoding, BROTLI_QUALITY)
-      compressed.set(encoding, made)
-      return made
+      const bytes = compress(plain, encoding, BROTLI_QUALITY)
+      compressed.set(encoding, bytes)
+      return bytes
     },
   }
 }

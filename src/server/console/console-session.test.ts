@@ -220,7 +220,7 @@ describe('the session cookie', () => {
   test('counts only on requests from the console’s own pages', async () => {
     const cookie = await signInWith(server.url, customer.key)
     const origins: Record<string, string> = { own: `http://${host}`, other: `http://${host}0`, null: 'null' }
-    const found = new Set<string>()
+    const links = new Set<string>()
     const refused = new Set<string>()
     const sites = ['-', 'same-origin', 'same-site', 'cross-site', 'none', 'same-origin, none']
     for (const method of ['GET', 'POST'])
@@ -239,13 +239,13 @@ describe('the session cookie', () => {
               ...(method === 'POST' ? { body: {} } : {}),
             })
             const isIn = answer.status === (method === 'GET' ? 200 : 400)
-            if (isIn) found.add(`${method} ${site} ${origin} ${header}`)
+            if (isIn) links.add(`${method} ${site} ${origin} ${header}`)
             else refused.add(`${answer.status} ${String(bodyOf(answer).reason)}`)
           }
     expect([...refused]).toEqual(['403 cross_site'])
     // An unexpected header is ignored where none is required.
-    expect([...found].filter((one) => !one.endsWith(' 0')).toSorted()).toEqual([...counting].toSorted())
-    expect([...found].filter((one) => one.startsWith('POST') && one.endsWith(' 0'))).toEqual([])
+    expect([...links].filter((one) => !one.endsWith(' 0')).toSorted()).toEqual([...counting].toSorted())
+    expect([...links].filter((one) => one.startsWith('POST') && one.endsWith(' 0'))).toEqual([])
   })
 
   test('is ignored beside a key, valid or not', async () => {
@@ -295,11 +295,11 @@ describe('inference requests and streams', () => {
     // Longer than the limit for unauthenticated callers.
     const messages = [{ role: 'user', content: 'word '.repeat(250_000) }]
     expect((await chat(cookie, { messages })).status).toBe(200)
-    const asked = model.upstream.requests.length
+    const requestsBefore = model.upstream.requests.length
     expect((await chat(cookie, { messages }, {})).status).toBe(403)
     expect((await chat('berth_session=ended', { messages })).status).toBe(401)
     expect((await chat(cookie, {}, {})).status).toBe(403)
-    expect(model.upstream.requests.length).toBe(asked)
+    expect(model.upstream.requests.length).toBe(requestsBefore)
   })
 
   test('follows events', async () => {

@@ -20,12 +20,12 @@ const openLink = (url: string, token: string, headers: Record<string, string> = 
 test('gives the demo key once to the browser that opens the printed link', async () => {
   const server = await testServer({ isTrial: true, runLoops: false })
   const files = { keyFile: `${server.dataDir}/demo.key`, operatorKeyFile: `${server.dataDir}/operator.key` }
-  const asked = async (headers: Record<string, string> = {}) =>
+  const welcomeWith = async (headers: Record<string, string> = {}) =>
     consoleWelcome.parse(JSON.parse((await ask(server.url, '/console/welcome', { headers })).text))
-  expect(await asked()).toEqual(files)
+  expect(await welcomeWith()).toEqual(files)
   // A proxy that rewrites the host name and adds no header looks like this machine; it gets no key.
-  expect(await asked({ Host: 'localhost' })).toEqual(files)
-  expect(await asked({ Host: 'rebound.example.test' })).toEqual({})
+  expect(await welcomeWith({ Host: 'localhost' })).toEqual(files)
+  expect(await welcomeWith({ Host: 'rebound.example.test' })).toEqual({})
   for (const headers of [{ 'Sec-Fetch-Site': 'cross-site' }, { Origin: 'null' }] as Array<Record<string, string>>) {
     const refused = await ask(server.url, '/console/welcome', { headers })
     expect([refused.status, JSON.parse(refused.text)]).toMatchObject([403, { reason: 'cross_site' }])

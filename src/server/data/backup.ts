@@ -75,10 +75,10 @@ export async function backUp(
   const cluster = path.join(dataDir, 'postgres')
   const client = await connect(dataDir, cluster)
   const unfinished = `${target}.unfinished-${randomBytes(4).toString('hex')}`
-  const kept = path.join(dataDir, `journal.backup-${randomBytes(4).toString('hex')}`)
+  const journalCopy = path.join(dataDir, `journal.backup-${randomBytes(4).toString('hex')}`)
   try {
     await mkdir(path.join(unfinished, 'postgres'), { recursive: true, mode: 0o700 })
-    const journal = keepJournal(path.join(dataDir, 'journal'), kept)
+    const journal = keepJournal(path.join(dataDir, 'journal'), journalCopy)
     const copy = new Copy(unfinished, await sizeOf(cluster), onProgress)
     let wal: BackupManifest['wal']
     try {
@@ -86,7 +86,7 @@ export async function backUp(
     } finally {
       journal.stop()
     }
-    await copyRest(dataDir, kept, unfinished, copy)
+    await copyRest(dataDir, journalCopy, unfinished, copy)
     const hasSecretKey = fs.existsSync(path.join(unfinished, 'secret.key'))
     const finishedAt = formatInstant(systemClock.now())
     const manifest: BackupManifest = {
@@ -107,7 +107,7 @@ export async function backUp(
     return manifest
   } finally {
     await client.end().catch(() => {})
-    await rm(kept, { recursive: true, force: true })
+    await rm(journalCopy, { recursive: true, force: true })
     await rm(unfinished, { recursive: true, force: true })
   }
 }
@@ -233,16 +233,16 @@ async function copyCluster(
 }
 
 /** Links journal segments as they appear, so that they remain after the server deletes them. */
-function keepJournal(journal: string, kept: string): { stop(): void } {
+function keepJournal(journal: string, copy: string): { stop(): void } {
   const link = (folder = ''): void => {
     const from = path.join(journal, folder)
-    fs.mkdirSync(path.join(kept, folder), { mode: 0o700, recursive: true })
+    fs.mkdirSync(path.join(copy, folder), { mode: 0o700, recursive: true })
     if (!fs.existsSync(from)) return
     // Each worker has a journal of its own.
     if (folder === '') for (const name of fs.readdirSync(from)) if (WORKER_JOURNAL.test(name)) link(name)
     for (const name of listSegments(from).map(segmentName)) {
       try {
-        fs.linkSync(path.join(from, name), path.join(kept, folder, name))
+        fs.linkSync(path.join(from, name), path.join(copy, folder, name))
       } catch (error) {
         const code = (error as NodeJS.ErrnoException).code
         // Linked before, or settled and deleted in the meantime.
@@ -269,8 +269,8 @@ async function copyRest(dataDir: string, journal: string, target: string, copy: 
 async function sizeOf(folder: string): Promise<number> {
   let bytes = 0
   for (const name of await readdir(folder, { recursive: true })) {
-    const found = await stat(path.join(folder, name)).catch(() => undefined)
-    if (found?.isFile()) bytes += found.size
+    const file = await stat(path.join(folder, name)).catch(() => undefined)
+    if (file?.isFile()) bytes += file.size
   }
   return bytes
 }

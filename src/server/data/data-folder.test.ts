@@ -125,11 +125,11 @@ test('replaces private files atomically, readable only by their owner', () => {
 
 test('creates a secret once, and the first of two creators wins', () => {
   const dir = newFolder()
-  const made = readOrCreateSecret(dir, 'key', () => {
+  const secret = readOrCreateSecret(dir, 'key', () => {
     expect(readOrCreateSecret(dir, 'key', () => 'the first')).toBe('the first')
     return 'the second'
   })
-  expect(made).toBe('the first')
+  expect(secret).toBe('the first')
   expect(readOrCreateSecret(dir, 'key', () => 'the third')).toBe('the first')
   expect(fs.statSync(join(dir, 'key')).mode & 0o777).toBe(0o600)
 })

@@ -60,10 +60,10 @@ export function readOrCreateSecret(dir: string, name: string, make: () => string
   const path = join(dir, name)
   const existing = readIfThere(path)
   if (existing !== undefined) return existing
-  const made = make()
-  if (!createExclusively(path, made)) return readIfThere(path) ?? made
+  const secret = make()
+  if (!createExclusively(path, secret)) return readIfThere(path) ?? secret
   syncFolder(dir)
-  return made
+  return secret
 }
 
 /** Whether the process runs this program in this folder; false for a reused pid. */
@@ -96,9 +96,9 @@ export function makeSocketFolder(dir: string, longestName: string, ownerId: numb
   try {
     fs.mkdirSync(folder, { mode: 0o700 })
   } catch (error) {
-    const found = fs.lstatSync(folder, { throwIfNoEntry: false })
-    const owners = [process.getuid?.(), ownerId, folder === places[0] ? found?.uid : undefined]
-    if (!found?.isDirectory() || !owners.includes(found.uid)) {
+    const entry = fs.lstatSync(folder, { throwIfNoEntry: false })
+    const owners = [process.getuid?.(), ownerId, folder === places[0] ? entry?.uid : undefined]
+    if (!entry?.isDirectory() || !owners.includes(entry.uid)) {
       throw new Error(`${folder} is needed for sockets but is not a private folder of this user: remove it.`, {
         cause: error,
       })
@@ -110,9 +110,9 @@ export function makeSocketFolder(dir: string, longestName: string, ownerId: numb
 
 /** Changes the owner, recursively. */
 export function giveTo(path: string, uid: number, gid: number): void {
-  const found = fs.lstatSync(path)
-  if (found.uid === uid) return
-  const inside = found.isDirectory() ? fs.readdirSync(path, { recursive: true, encoding: 'utf8' }) : []
+  const entry = fs.lstatSync(path)
+  if (entry.uid === uid) return
+  const inside = entry.isDirectory() ? fs.readdirSync(path, { recursive: true, encoding: 'utf8' }) : []
   // The outermost folder last: after a crash in between, the next start sees the old owner and repeats this.
   for (const name of [...inside, '']) fs.lchownSync(join(path, name), uid, gid)
 }

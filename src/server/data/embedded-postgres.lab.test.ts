@@ -41,9 +41,9 @@ beforeAll(async () => {
   const source = dirname(dirname(createRequire(import.meta.url).resolve(packageName)))
   const copy = join(app, 'node_modules', packageName)
   fs.cpSync(source, copy, { recursive: true, filter: (path) => !isLink(path) })
-  made = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), 'berth-test-')))
-  await (await startEmbeddedPostgres({ dataDir: made, log: () => {}, settings: { fsync: 'off' } })).stop()
-  fs.rmSync(join(made, 'postgres.log'))
+  folder = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), 'berth-test-')))
+  await (await startEmbeddedPostgres({ dataDir: folder, log: () => {}, settings: { fsync: 'off' } })).stop()
+  fs.rmSync(join(folder, 'postgres.log'))
   fs.chmodSync(join(copy, 'native/lib'), 0o555)
 })
 
@@ -66,11 +66,11 @@ afterEach(async () => {
 afterAll(() => {
   fs.chmodSync(join(app, 'node_modules', packageName, 'native/lib'), 0o755)
   fs.rmSync(app, { recursive: true, force: true })
-  fs.rmSync(made, { recursive: true, force: true })
+  fs.rmSync(folder, { recursive: true, force: true })
 })
 
 /** A folder after a first start, for tests of later starts: creating one takes a second of CPU time. */
-let made: string
+let folder: string
 
 test('starts in a folder that was opened to its group, as Kubernetes does with volumes (issue 31, 13)', async () => {
   const dataDir = newFolder()
@@ -99,8 +99,10 @@ test('the first start creates a private database, which the second start finds',
 test('has checksums, one sort order everywhere, no open port, and the given settings', async () => {
   const { url, pid } = await start(newFolder(), { work_mem: '5MB' })
   const names = ['data_checksums', 'server_encoding', 'listen_addresses', 'fsync', 'jit', 'work_mem', 'max_connections']
-  const shown = await Promise.all(names.map(async (name) => Object.values((await query(url, `show ${name}`))[0] ?? {})))
-  expect(shown.flat()).toEqual(['on', 'UTF8', '', 'off', 'off', '5MB', '100'])
+  const values = await Promise.all(
+    names.map(async (name) => Object.values((await query(url, `show ${name}`))[0] ?? {})),
+  )
+  expect(values.flat()).toEqual(['on', 'UTF8', '', 'off', 'off', '5MB', '100'])
   expect(
     await query(
       url,
@@ -270,7 +272,7 @@ function newFolder(): string {
 
 function madeFolder(): string {
   const folder = newFolder()
-  fs.cpSync(made, folder, { recursive: true })
+  fs.cpSync(folder, folder, { recursive: true })
   return folder
 }
 

@@ -13,13 +13,13 @@ import { ensureModels } from './first-run.ts'
 const schema = path.resolve('schema')
 
 async function fresh(work: (database: Database) => Promise<void>): Promise<void> {
-  const made = await testDatabase()
-  const database = openDatabase({ url: made.url, clock: systemClock })
+  const fresh = await testDatabase()
+  const database = openDatabase({ url: fresh.url, clock: systemClock })
   try {
     await work(database)
   } finally {
     await database.close()
-    await made.drop()
+    await fresh.drop()
   }
 }
 

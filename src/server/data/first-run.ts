@@ -55,12 +55,12 @@ async function deleteUnusedKey(database: Database, dataDir: string): Promise<voi
 
 /** For an operator who lost the key: creates another one in the data folder. Old ones stay valid until revoked. */
 export async function renewOperatorKey(database: Database, dataDir: string): Promise<void> {
-  const made = makeApiKey()
-  writePrivateFile(dataDir, OPERATOR_KEY, made.text)
+  const newKey = makeApiKey()
+  writePrivateFile(dataDir, OPERATOR_KEY, newKey.text)
   await transact(database, async (tx) => {
     const owner = (await listMembers(tx.db, 'operator')).find((member) => member.role === 'owner')
     if (owner === undefined) throw new Error('the operator account has no owner')
-    await insertApiKey(tx, made, {
+    await insertApiKey(tx, newKey, {
       accountId: 'operator',
       personId: owner.id,
       name: 'renewed key',
@@ -114,9 +114,9 @@ async function openHouseAccount(
     name: account.name,
     isByOperator: true,
   })
-  const made = { ...parsed.key, text: account.key, last4: account.key.slice(-4) }
+  const givenKey = { ...parsed.key, text: account.key, last4: account.key.slice(-4) }
   const owner = { accountId: account.id, personId: person.id }
-  await insertApiKey(tx, made, { ...owner, name: 'first key', scopes: account.keyScopes, limits: noKeyLimits })
+  await insertApiKey(tx, givenKey, { ...owner, name: 'first key', scopes: account.keyScopes, limits: noKeyLimits })
   return true
 }
 

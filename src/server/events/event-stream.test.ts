@@ -197,8 +197,8 @@ test('limits the streams of an account, and frees the place of one that ends', a
 })
 
 test('a quiet stream has heartbeats, and ends when the key is no longer valid', async () => {
-  let asked = 0
-  const { url } = await serve({ heartbeatMs: 10, stillValid: () => Promise.resolve((asked += 1) < 4) })
+  let questions = 0
+  const { url } = await serve({ heartbeatMs: 10, stillValid: () => Promise.resolve((questions += 1) < 4) })
   let text = ''
   for await (const chunk of (await connect(url)).setEncoding('utf8')) text += chunk
   expect(text).toBe(': still here\n\n'.repeat(4))

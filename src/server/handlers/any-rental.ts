@@ -26,21 +26,21 @@ export const anyRentalHandlers = {
   listAnyRentals: async (app, { actor, query: { ended, limit, cursor } }) => {
     const before = cursor === undefined ? undefined : decodeIdCursor(cursor)
     if (cursor !== undefined && (before === undefined || before > BigInt(MAX_INT32))) return badCursor()
-    const found = await listRentals(app.database.db, {
+    const rentals = await listRentals(app.database.db, {
       accountId: actor.accountId,
       which: ended ? 'ended' : 'not-ended',
       ...(before === undefined ? {} : { before: Number.parseInt(before.toString(), 10) }),
       limit: rowsToAsk(limit),
     })
-    const { rows, nextCursor } = pageOf(found, limit, ({ id }) => id)
+    const { rows, nextCursor } = pageOf(rentals, limit, ({ id }) => id)
     const summaries = await readSummaries(app, rows)
     return ok({ rentals: summaries.map(({ onWire }) => onWire), nextCursor })
   },
 
   getAnyRental: async (app, { actor, params }) => {
-    const found = await findAnyRental(app.database.db, actor, params.id)
-    if (!found.ok) return found
-    const rental = found.value
+    const own = await findAnyRental(app.database.db, actor, params.id)
+    if (!own.ok) return own
+    const rental = own.value
     const [facts, [summary]] = await Promise.all([readDetailFacts(app, rental), readSummaries(app, [rental])])
     if (summary === undefined) throw new Error(`rental ${rental.id} has no summary`)
     return ok({

@@ -16,7 +16,7 @@ export const apiKeyHandlers = {
 
   createApiKey: async (app, { operation, actor, body, idempotencyKey }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: { body } }, async (tx) => {
-      const made = await createApiKey(tx, actor, {
+      const created = await createApiKey(tx, actor, {
         name: body.name,
         memberId: body.memberId,
         scopes: body.scopes,
@@ -27,7 +27,7 @@ export const apiKeyHandlers = {
         requestsPerMinute: body.requestsPerMinute ?? null,
         tokensPerMinute: body.tokensPerMinute ?? null,
       })
-      return made.ok ? ok({ ...apiKeyOnWire(made.value.key), key: made.value.text }) : made
+      return created.ok ? ok({ ...apiKeyOnWire(created.value.key), key: created.value.text }) : created
     }),
 
   revokeApiKey: async (app, { actor, params }) => {

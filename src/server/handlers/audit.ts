@@ -11,12 +11,12 @@ export const auditHandlers = {
   listAudit: async (app, { query }) => {
     const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
     if (query.cursor !== undefined && before === undefined) return badCursor()
-    const found = await listAudit(app.database.db, {
+    const records = await listAudit(app.database.db, {
       ...(before === undefined ? {} : { before }),
       ...(query.accountId === undefined ? {} : { accountId: query.accountId }),
       limit: rowsToAsk(query.limit),
     })
-    const page = pageOf(found, query.limit, (record) => record.id)
+    const page = pageOf(records, query.limit, (record) => record.id)
     const nameOf = await readAccountNames(
       app.database.db,
       page.rows.map((record) => record.account_id),

@@ -37,15 +37,15 @@ export const costHandlers = {
   getDailyStatement: async (app, { actor, query }) => {
     const after = query.cursor === undefined ? undefined : placeOf(query.cursor)
     if (query.cursor !== undefined && after === undefined) return badCursor()
-    const found = await readDailyStatement(app, actor, {
+    const statement = await readDailyStatement(app, actor, {
       from: query.from,
       to: query.to,
       limit: rowsToAsk(query.limit),
       ...(after === undefined ? {} : { after }),
     })
-    if (!found.ok) return found
-    const { from, to, opening, closing } = found.value
-    const { rows, nextCursor } = pageOf(found.value.lines, query.limit, ({ place }) =>
+    if (!statement.ok) return statement
+    const { from, to, opening, closing } = statement.value
+    const { rows, nextCursor } = pageOf(statement.value.lines, query.limit, ({ place }) =>
       JSON.stringify(Object.values(place)),
     )
     return ok({

@@ -126,16 +126,21 @@ describe('events', () => {
 
 describe('webhooks', () => {
   test('are created with a working secret that is shown once', async () => {
-    const made = await create({ description: 'Pager', eventTypes: ['rental.running'] })
-    expect(made).toMatchObject({ description: 'Pager', eventTypes: ['rental.running'], enabled: true, updatedAt: null })
-    expect(made.secret).toMatch(/^whsec_[\w+/]{32}$/)
+    const webhook = await create({ description: 'Pager', eventTypes: ['rental.running'] })
+    expect(webhook).toMatchObject({
+      description: 'Pager',
+      eventTypes: ['rental.running'],
+      enabled: true,
+      updatedAt: null,
+    })
+    expect(webhook.secret).toMatch(/^whsec_[\w+/]{32}$/)
     const { webhooks } = await get('listWebhooks')
-    expect(webhooks).toEqual([expect.objectContaining({ id: made.id, url: `${house.receiver.url}/` })])
-    expect(JSON.stringify([webhooks, await house.webhook(made.id)])).not.toContain(made.secret.slice(6))
+    expect(webhooks).toEqual([expect.objectContaining({ id: webhook.id, url: `${house.receiver.url}/` })])
+    expect(JSON.stringify([webhooks, await house.webhook(webhook.id)])).not.toContain(webhook.secret.slice(6))
     await house.emit(actor)
     await house.deliver()
     const [got] = house.receiver.received
-    expect(new Webhook(made.secret).verify(got?.body ?? '', got?.headers ?? {})).toMatchObject({
+    expect(new Webhook(webhook.secret).verify(got?.body ?? '', got?.headers ?? {})).toMatchObject({
       type: 'rental.running',
     })
   })
@@ -170,9 +175,9 @@ describe('webhooks', () => {
       .where('id', '=', actor.accountId)
       .execute()
     const body = { url: house.receiver.url }
-    const made = await Promise.all(Array.from({ length: 5 }, () => call('createWebhook', { body })))
-    expect(made.filter((one) => one.ok)).toHaveLength(2)
-    expect(reasonOf(made.find((one) => !one.ok) ?? { ok: true, value: 0 })).toEqual(['forbidden', 'quota_exceeded'])
+    const results = await Promise.all(Array.from({ length: 5 }, () => call('createWebhook', { body })))
+    expect(results.filter((one) => one.ok)).toHaveLength(2)
+    expect(reasonOf(results.find((one) => !one.ok) ?? { ok: true, value: 0 })).toEqual(['forbidden', 'quota_exceeded'])
   })
 
   test('can be changed, and pending deliveries are dropped when disabled', async () => {

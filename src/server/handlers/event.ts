@@ -16,13 +16,13 @@ export const eventHandlers = {
     if (query.subject !== undefined && subject === undefined) {
       return failField(['subject'], 'bad_subject')
     }
-    const found = await listEvents(database.db, actor.accountId, {
+    const events = await listEvents(database.db, actor.accountId, {
       limit: rowsToAsk(limit),
       ...(before === undefined ? {} : { before }),
       ...(type === undefined ? {} : { type }),
       ...(subject === undefined ? {} : { subject }),
     })
-    const { rows, nextCursor } = pageOf(found, limit, (event) => event.id)
+    const { rows, nextCursor } = pageOf(events, limit, (event) => event.id)
     return ok({ events: rows, nextCursor })
   },
 
@@ -32,13 +32,13 @@ export const eventHandlers = {
     if (cursor !== undefined && before === undefined) return badCursor()
     const upTo = before === undefined ? await newestEventId(database.db) : before - 1n
     if (upTo === undefined) return eventsNotSettled()
-    const found = await listAllEvents(database.db, {
+    const events = await listAllEvents(database.db, {
       upTo,
       limit: rowsToAsk(limit),
       ...(type === undefined ? {} : { type }),
       ...(accountId === undefined ? {} : { accountId }),
     })
-    const { rows, nextCursor } = pageOf(found, limit, (event) => event.id)
+    const { rows, nextCursor } = pageOf(events, limit, (event) => event.id)
     const nameOf = await readAccountNames(
       database.db,
       rows.map((event) => event.accountId),

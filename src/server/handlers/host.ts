@@ -71,12 +71,12 @@ async function readHosts(
 ) {
   const after = query.cursor === undefined ? undefined : decodeCursor(query.cursor)
   if (query.cursor !== undefined && after === undefined) return undefined
-  const found = await listHostRecords(app.database.db, {
+  const hosts = await listHostRecords(app.database.db, {
     ...which,
     ...(after === undefined ? {} : { after }),
     limit: rowsToAsk(query.limit),
   })
-  return pageOf(found, query.limit, (host) => host.id)
+  return pageOf(hosts, query.limit, (host) => host.id)
 }
 
 export function suppliedHost(host: HostRecord, now: Instant) {

@@ -91,8 +91,8 @@ function description(text: string): string {
 
 /** The tooltip has the digits that rounding drops. */
 function money(amount: NanoUsd): string {
-  const [shown, exact] = [formatUsdForPeople(amount), formatUsdExactly(amount)]
-  return shown === exact ? escapeHtml(shown) : `<span title="${escapeHtml(exact)}">${escapeHtml(shown)}</span>`
+  const [rounded, exact] = [formatUsdForPeople(amount), formatUsdExactly(amount)]
+  return rounded === exact ? escapeHtml(rounded) : `<span title="${escapeHtml(exact)}">${escapeHtml(rounded)}</span>`
 }
 
 const months = 'January February March April May June July August September October November December'.split(' ')

@@ -17,20 +17,20 @@ export const joinTokenHandlers = {
   listJoinTokens: async (app, { actor, query }) => {
     const after = query.cursor === undefined ? undefined : decodeCursor(query.cursor)
     if (query.cursor !== undefined && after === undefined) return badCursor()
-    const found = await listJoinTokens(app.database.db, {
+    const tokens = await listJoinTokens(app.database.db, {
       accountId: actor.accountId,
       ...(after === undefined ? {} : { after }),
       limit: rowsToAsk(query.limit),
     })
-    const page = pageOf(found, query.limit, (token) => token.id)
+    const page = pageOf(tokens, query.limit, (token) => token.id)
     return ok({ tokens: page.rows.map(tokenRecord), nextCursor: page.nextCursor })
   },
 
   createJoinToken: (app, { actor, body, operation, idempotencyKey, baseUrl }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
-      const made = await createJoinToken(tx, actor, body)
-      if (!made.ok) return made
-      const { token, text } = made.value
+      const created = await createJoinToken(tx, actor, body)
+      if (!created.ok) return created
+      const { token, text } = created.value
       const command =
         baseUrl === undefined ? `berth agent join --token ${text}` : installCommand(baseUrl, { token: text })
       return ok({ ...tokenRecord(token), token: text, command })

@@ -13,7 +13,7 @@ import { shownSupplier } from './instance-view.ts'
 
 /** Hardware whose bytes are kept. One has at most some 10 kB, for 64 GPUs. */
 const MAX_KEPT = 1_000
-const kept = new Map<string, Buffer>()
+const parts = new Map<string, Buffer>()
 
 /** A page of the listing as JSON. */
 export function listingJson({ rows, nextCursor }: Page<ListedRow>): Buffer {
@@ -28,11 +28,11 @@ export function listingJson({ rows, nextCursor }: Page<ListedRow>): Buffer {
 /** The beginning of a machine's JSON: its hardware. */
 function hardwareJson(row: ListedRow): Buffer {
   const key = `${row.gpus_total} ${row.gpu_ram_mib} ${row.gpu_model} ${row.hardware_text}`
-  const known = kept.get(key)
+  const known = parts.get(key)
   if (known !== undefined) return known
   const hardware = JSON.parse(row.hardware_text) as ListedMachine['hardware']
   const bytes = Buffer.from(`{"hardware":${JSON.stringify(wholeHardware({ ...row, hardware }))},`)
-  remember(kept, key, bytes, MAX_KEPT)
+  remember(parts, key, bytes, MAX_KEPT)
   return bytes
 }
 

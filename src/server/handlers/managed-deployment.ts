@@ -33,14 +33,16 @@ type Wire = ResponseOf<Api['getManagedDeployment']>
 
 export const managedDeploymentHandlers = {
   listManagedDeployments: async (app, { actor }) => {
-    const found = await listDeployments(app.database.db, actor)
-    const shown = await onWire(app, app.database.db, found)
-    return ok({ deployments: shown.map((one) => ({ ...one, replicas: undefined })) })
+    const deployments = await listDeployments(app.database.db, actor)
+    const records = await onWire(app, app.database.db, deployments)
+    return ok({ deployments: records.map((one) => ({ ...one, replicas: undefined })) })
   },
 
   getManagedDeployment: async (app, { actor, params }) => {
-    const found = await findDeployment(app.database.db, actor, params.id)
-    return found.ok ? ok(await withOutput(app, await oneOnWire(app, app.database.db, found.value), actor)) : found
+    const deployment = await findDeployment(app.database.db, actor, params.id)
+    return deployment.ok
+      ? ok(await withOutput(app, await oneOnWire(app, app.database.db, deployment.value), actor))
+      : deployment
   },
 
   createManagedDeployment: (app, { actor, body, operation, idempotencyKey }) =>
@@ -114,13 +116,16 @@ async function oneOnWire(app: App, db: Db, deployment: ManagedDeployment): Promi
 const MAX_EXPLAINED = 5
 
 /** With the last output of replicas that failed to start. */
-async function withOutput(app: App, shown: Wire, { accountId }: Pick<Actor, 'accountId'>): Promise<Wire> {
-  const failed = shown.replicas.filter(({ state, readyAt }) => state === 'ended' && readyAt === null)
+async function withOutput(app: App, deployment: Wire, { accountId }: Pick<Actor, 'accountId'>): Promise<Wire> {
+  const failed = deployment.replicas.filter(({ state, readyAt }) => state === 'ended' && readyAt === null)
   const texts = new Map<string, string | null>()
   for (const { id, rentalId, detail } of failed.slice(0, MAX_EXPLAINED)) {
     texts.set(id, await explainReplica(app, { rental_id: rentalId, account_id: accountId, detail }))
   }
-  return { ...shown, replicas: shown.replicas.map((one) => ({ ...one, detail: texts.get(one.id) ?? one.detail })) }
+  return {
+    ...deployment,
+    replicas: deployment.replicas.map((one) => ({ ...one, detail: texts.get(one.id) ?? one.detail })),
+  }
 }
 
 async function onWire(app: App, db: Db, deployments: readonly ManagedDeployment[]): Promise<Wire[]> {

@@ -14,8 +14,8 @@ export const marginHandlers = {
     const from = query.from ?? formatDay(addMs(now, -DEFAULT_DAYS * DAY_MS))
     const to = query.to ?? formatDay(now)
     const { by, name } = query
-    const wanted = { by, from, to, limit: MAX_MARGINS, ...(name === undefined ? {} : { account: name }) }
-    const margins = await listMargins(app.database.db, wanted)
+    const filter = { by, from, to, limit: MAX_MARGINS, ...(name === undefined ? {} : { account: name }) }
+    const margins = await listMargins(app.database.db, filter)
     return ok({
       margins: margins.map(({ subject, revenue, cost }) => ({
         subject,

@@ -28,11 +28,11 @@ export const marketplaceHandlers = {
     const after = query.cursor === undefined ? undefined : decodeCursor(query.cursor)
     if (query.cursor !== undefined && after === undefined) return badCursor()
     const limit = query.limit ?? limits.plainListRows
-    const found = await listMarketplace(app.database.db, body.filters, {
+    const machines = await listMarketplace(app.database.db, body.filters, {
       ...(after === undefined ? {} : { after }),
       limit: rowsToAsk(limit),
     })
-    const page = pageOf(found, limit, (machine) => machine.id)
+    const page = pageOf(machines, limit, (machine) => machine.id)
     return ok(writtenJson<ResponseOf<Api['listMachines']>>(listingJson(page)))
   },
 
@@ -100,14 +100,14 @@ async function pageOfInstances(app: App, accountId: string, which: 'ended' | 'wa
   const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
   if (query.cursor !== undefined && (before === undefined || before > BigInt(MAX_INT32))) return undefined
   const limit = query.limit ?? limits.plainListRows
-  const found = await listRentals(app.database.db, {
+  const rentals = await listRentals(app.database.db, {
     accountId,
     kind: 'container',
     which,
     ...(before === undefined ? {} : { before: Number.parseInt(before.toString(), 10) }),
     limit: rowsToAsk(limit),
   })
-  return pageOf(found, limit, (rental) => rental.id)
+  return pageOf(rentals, limit, (rental) => rental.id)
 }
 
 async function listInstances(app: App, accountId: string, query: PageQuery) {

@@ -66,13 +66,13 @@ const lastAudit = async (): Promise<Reply['body']> =>
 describe('a model', () => {
   test('is added, listed, changed and deleted, by a name with slashes and other characters', async () => {
     const name = 'owner/model-1.5:q4@main+x'
-    const made = await create(name, {
+    const model = await create(name, {
       inputUsdPerMillion: '0.2',
       outputUsdPerMillion: '0.6',
       contextTokens: 8_192,
       supportsTools: true,
     })
-    expect(made).toMatchObject({
+    expect(model).toMatchObject({
       name,
       kind: 'chat',
       engine: null,
@@ -88,9 +88,9 @@ describe('a model', () => {
       local: null,
       deployments: [],
     })
-    expect(await find(name)).toEqual(made)
+    expect(await find(name)).toEqual(model)
     const changed = await succeed(operator, 'PATCH', called(name), { enabled: false, contextTokens: null })
-    expect(changed).toEqual({ ...made, enabled: false, contextTokens: null })
+    expect(changed).toEqual({ ...model, enabled: false, contextTokens: null })
     await succeed(operator, 'DELETE', called(name))
     expect(await find(name)).toBeUndefined()
     expect(await refusal('DELETE', called(name))).toEqual([404, 'model_not_found', undefined])
@@ -100,8 +100,8 @@ describe('a model', () => {
   test('needs a complete file source', async () => {
     const sha256 = '0a'.repeat(32)
     const part = (n: number) => ({ source: `npm:weights@1.0.${n}/part`, file: 'a.gguf', bytes: 5, sha256 })
-    const made = await create('owner/local', { engine: 'llama', files: [part(1), part(2)] })
-    expect(made.files).toEqual([part(1), part(2)])
+    const model = await create('owner/local', { engine: 'llama', files: [part(1), part(2)] })
+    expect(model.files).toEqual([part(1), part(2)])
     const cases: Array<[object, string, unknown]> = [
       [{ kind: 'chat', files: [part(1)] }, 'no_engine', ['files']],
       [{ kind: 'speech', engine: 'llama', files: [part(1)] }, 'engine_mismatch', ['engine']],
@@ -148,8 +148,8 @@ describe('a model', () => {
       cost: nanoUsdOf(5n),
     })
     await succeed(operator, 'DELETE', called('owner/earned'))
-    const kept = await db.selectFrom('request').select('model').where('request_id', '=', 'req_earned').execute()
-    expect(kept).toEqual([{ model: 'owner/earned' }])
+    const requests = await db.selectFrom('request').select('model').where('request_id', '=', 'req_earned').execute()
+    expect(requests).toEqual([{ model: 'owner/earned' }])
   })
 
   test('is created once per idempotency key', async () => {
@@ -182,8 +182,12 @@ describe('a model', () => {
 describe('a deployment', () => {
   test('has the given values and defaults for the rest; its model lists it', async () => {
     await create('owner/served')
-    const made = await deploy('owner/served', { url: 'http://10.0.0.7:8000/v1', concurrency: 64, readsMetrics: true })
-    expect(made).toEqual({
+    const deployment = await deploy('owner/served', {
+      url: 'http://10.0.0.7:8000/v1',
+      concurrency: 64,
+      readsMetrics: true,
+    })
+    expect(deployment).toEqual({
       id: expect.stringMatching(/^dep_/),
       model: 'owner/served',
       protocol: 'chat',
@@ -203,23 +207,23 @@ describe('a deployment', () => {
     })
     // Shortly afterwards the server uses it and reports its health.
     const [listed] = (await find('owner/served')).deployments
-    expect({ ...listed, health: null }).toEqual(made)
+    expect({ ...listed, health: null }).toEqual(deployment)
     const change = async (body: object) => ({
-      ...(await succeed(operator, 'PATCH', `${deployments}/${made.id}`, body)),
+      ...(await succeed(operator, 'PATCH', `${deployments}/${deployment.id}`, body)),
       health: null,
     })
-    expect(await change({ drained: true })).toEqual({ ...made, drained: true })
+    expect(await change({ drained: true })).toEqual({ ...deployment, drained: true })
     expect(await change({ drained: false, weight: 0, upstreamModel: 'other', totalMs: 5 })).toEqual({
-      ...made,
+      ...deployment,
       weight: 0,
       upstreamModel: 'other',
       totalMs: 5,
     })
-    expect(await refusal('PATCH', `${deployments}/${made.id}`, {})).toEqual([400, 'nothing_to_change', undefined])
-    await succeed(operator, 'DELETE', `${deployments}/${made.id}`)
+    expect(await refusal('PATCH', `${deployments}/${deployment.id}`, {})).toEqual([400, 'nothing_to_change', undefined])
+    await succeed(operator, 'DELETE', `${deployments}/${deployment.id}`)
     expect((await find('owner/served')).deployments).toEqual([])
-    expect(await refusal('DELETE', `${deployments}/${made.id}`)).toEqual([404, 'deployment_not_found', undefined])
-    expect(await refusal('PATCH', `${deployments}/${made.id}`, { weight: 1 })).toEqual([
+    expect(await refusal('DELETE', `${deployments}/${deployment.id}`)).toEqual([404, 'deployment_not_found', undefined])
+    expect(await refusal('PATCH', `${deployments}/${deployment.id}`, { weight: 1 })).toEqual([
       404,
       'deployment_not_found',
       undefined,
@@ -304,15 +308,15 @@ describe('a deployment’s key', () => {
     const answers: unknown[] = []
     const headers = { 'Idempotency-Key': 'keyed-once' }
     const body = { model: 'owner/keyed', url: 'http://10.0.0.7', apiKey: secrets[0] }
-    const made = await operator('POST', deployments, body, headers)
-    answers.push(made.body, (await operator('POST', deployments, body, headers)).body)
-    expect(made.body).toMatchObject({ hasApiKey: true })
+    const created = await operator('POST', deployments, body, headers)
+    answers.push(created.body, (await operator('POST', deployments, body, headers)).body)
+    expect(created.body).toMatchObject({ hasApiKey: true })
     const change = (apiKey: string | null) =>
-      succeed(operator, 'PATCH', `${deployments}/${made.body.id}`, { apiKey, reason: 'rotated' })
+      succeed(operator, 'PATCH', `${deployments}/${created.body.id}`, { apiKey, reason: 'rotated' })
     answers.push(await change(secrets[1] ?? ''), await find('owner/keyed'))
     expect(await lastAudit()).toMatchObject({
       action: 'deployment.change',
-      subject: made.body.id,
+      subject: created.body.id,
       reason: 'rotated',
       detail: { model: 'owner/keyed', before: { apiKey: 'set' }, changed: { apiKey: 'set' } },
     })
@@ -320,7 +324,7 @@ describe('a deployment’s key', () => {
     const { key_sealed } = await db
       .selectFrom('deployment')
       .select('key_sealed')
-      .where('id', '=', made.body.id)
+      .where('id', '=', created.body.id)
       .executeTakeFirstOrThrow()
     expect(server.app.vault.open(key_sealed ?? '')).toBe(secrets[1])
     answers.push(await succeed(operator, 'GET', '/v2/operator/audit'))

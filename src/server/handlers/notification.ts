@@ -25,12 +25,12 @@ export const notificationHandlers = {
     const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
     if (query.cursor !== undefined && before === undefined) return badCursor()
     const reader = readerOf(actor)
-    const found = await listNotifications(database.db, reader, {
+    const notifications = await listNotifications(database.db, reader, {
       unread: query.unread ?? false,
       limit: rowsToAsk(query.limit),
       ...(before === undefined ? {} : { before }),
     })
-    const { rows, nextCursor } = pageOf(found, query.limit, ({ id }) => id)
+    const { rows, nextCursor } = pageOf(notifications, query.limit, ({ id }) => id)
     return ok({
       notifications: rows.map(notificationOnWire),
       unread: await countUnread(database.db, reader),
@@ -77,9 +77,9 @@ function changed(app: App, actor: Actor, choices: Parameters<typeof changeChoice
   return transact(app.database, (tx) => changeChoices(tx, actor, choices))
 }
 
-function choicesOnWire(app: App, found: Result<Choices>): Result<ResponseOf<Api['getNotificationChoices']>> {
-  if (!found.ok) return found
-  return ok({ emailEnabled: app.mailer !== undefined, ...found.value, choices: [...found.value.choices] })
+function choicesOnWire(app: App, choices: Result<Choices>): Result<ResponseOf<Api['getNotificationChoices']>> {
+  if (!choices.ok) return choices
+  return ok({ emailEnabled: app.mailer !== undefined, ...choices.value, choices: [...choices.value.choices] })
 }
 
 function notificationOnWire(

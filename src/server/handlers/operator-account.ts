@@ -21,7 +21,7 @@ export const operatorAccountHandlers = {
     if (query.cursor !== undefined && (after === undefined || (await findAccount(db, after)) === undefined)) {
       return badCursor()
     }
-    const found = await readSnapshot(app.database, (snapshot) =>
+    const accounts = await readSnapshot(app.database, (snapshot) =>
       listAccounts(snapshot, {
         q: query.q,
         supplier: query.supplier,
@@ -30,7 +30,7 @@ export const operatorAccountHandlers = {
         limit: rowsToAsk(query.limit),
       }),
     )
-    const page = pageOf(found, query.limit, (account) => account.id)
+    const page = pageOf(accounts, query.limit, (account) => account.id)
     return ok({
       accounts: page.rows.map((account) => operatedAccountOnWire(app, account)),
       nextCursor: page.nextCursor,

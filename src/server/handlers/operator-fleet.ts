@@ -13,14 +13,14 @@ export const operatorFleetHandlers = {
     const after = query.cursor === undefined ? undefined : decodeCursor(query.cursor)
     if (query.cursor !== undefined && after === undefined) return badCursor()
     const { q, offering, status } = query
-    const found = await listFleet(app.database.db, {
+    const machines = await listFleet(app.database.db, {
       q,
       offering,
       status,
       ...(after === undefined ? {} : { after }),
       limit: rowsToAsk(query.limit),
     })
-    const page = pageOf(found, query.limit, (machine) => machine.id)
+    const page = pageOf(machines, query.limit, (machine) => machine.id)
     const nameOf = await readAccountNames(
       app.database.db,
       page.rows.map((machine) => machine.supplier_id),

@@ -29,21 +29,21 @@ test('searches accounts by name and id, and filters suppliers and suspended acco
 })
 
 test('searches and filters machines page by page', async () => {
-  const found = await waitFor('the fleet', async () => {
+  const fleet = await waitFor('the fleet', async () => {
     const { machines } = await list('machines?q=RTX4090&offering=marketplace&status=node_ready')
     return (
       machines.length > 1 && (machines as Array<{ id: string; supplierId: string | null; supplierName: string | null }>)
     )
   })
-  expect(found.every((machine) => machine.id.includes('rtx4090'))).toBe(true)
+  expect(fleet.every((machine) => machine.id.includes('rtx4090'))).toBe(true)
   const first = await list('machines?q=rtx4090&offering=marketplace&status=node_ready&limit=1')
-  expect(first.machines).toEqual(found.slice(0, 1))
+  expect(first.machines).toEqual(fleet.slice(0, 1))
   const next = await list(
     `machines?q=rtx4090&offering=marketplace&status=node_ready&limit=1&cursor=${first.nextCursor}`,
   )
-  expect(next.machines).toEqual(found.slice(1, 2))
+  expect(next.machines).toEqual(fleet.slice(1, 2))
   expect((await list('machines?q=rtx4090&offering=bare-metal')).machines).toEqual([])
-  const supplied = found.find(({ supplierId }) => supplierId !== null)
+  const supplied = fleet.find(({ supplierId }) => supplierId !== null)
   expect(supplied?.supplierName).toBe((await list(`accounts/${supplied?.supplierId}`)).name)
 })
 

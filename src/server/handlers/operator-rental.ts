@@ -11,7 +11,7 @@ export const operatorRentalHandlers = {
   listAllRentals: async (app, { query }) => {
     const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
     if (query.cursor !== undefined && (before === undefined || before > BigInt(MAX_INT32))) return badCursor()
-    const found = await listAllRentals(app.database.db, {
+    const rentals = await listAllRentals(app.database.db, {
       q: query.q,
       ...(query.accountId === undefined ? {} : { accountId: query.accountId }),
       ...(query.status === undefined ? {} : { status: query.status }),
@@ -19,7 +19,7 @@ export const operatorRentalHandlers = {
       ...(before === undefined ? {} : { before: Number.parseInt(before.toString(), 10) }),
       limit: rowsToAsk(query.limit),
     })
-    const page = pageOf(found, query.limit, (rental) => rental.id)
+    const page = pageOf(rentals, query.limit, (rental) => rental.id)
     const nameOf = await readAccountNames(
       app.database.db,
       page.rows.map((rental) => rental.account_id),

@@ -11,14 +11,14 @@ export const operatorVolumeHandlers = {
   listAllVolumes: async (app, { query }) => {
     const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
     if (query.cursor !== undefined && (before === undefined || before > BigInt(MAX_INT32))) return badCursor()
-    const found = await listAllVolumes(app.database.db, {
+    const volumes = await listAllVolumes(app.database.db, {
       ...(query.accountId === undefined ? {} : { accountId: query.accountId }),
       ...(query.state === undefined ? {} : { state: query.state }),
       ...(query.failing === undefined ? {} : { failing: query.failing }),
       ...(before === undefined ? {} : { before: Number.parseInt(before.toString(), 10) }),
       limit: rowsToAsk(query.limit),
     })
-    const page = pageOf(found, query.limit, (volume) => volume.id)
+    const page = pageOf(volumes, query.limit, (volume) => volume.id)
     const attachments = await readAttachments(
       app.database.db,
       page.rows.map(({ id }) => id),

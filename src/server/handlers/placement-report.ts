@@ -40,9 +40,16 @@ function candidateOnWire(machine: PlacementMachine, first: PlacementMachine | un
   }
 }
 
-function historyOnWire({ made, noCapacity, failed, startMs, lowest, highest }: OfferHistory): Candidate['history'] {
+function historyOnWire({
+  made: orders,
+  noCapacity,
+  failed,
+  startMs,
+  lowest,
+  highest,
+}: OfferHistory): Candidate['history'] {
   return {
-    made,
+    made: orders,
     noCapacity,
     failed,
     startSeconds: startMs === null ? null : Math.round(startMs / 1_000),

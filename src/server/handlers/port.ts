@@ -9,36 +9,39 @@ import type { Handlers } from '../http/handler.ts'
 
 export const portHandlers = {
   openRentalPort: async (app, { actor, params, body }) => {
-    const found = await findOwnPort(app.database.db, actor, params.id, params.port)
-    if (!found.ok) return found
-    const { rental, port } = found.value
+    const own = await findOwnPort(app.database.db, actor, params.id, params.port)
+    if (!own.ok) return own
+    const { rental, port } = own.value
     const origin = app.portUrl?.(rental.name, port.port)
     if (origin === undefined) return fail('no_apps_domain')
     if (port.access === 'public') return ok({ url: origin + body.path, expiresAt: null })
-    const { code, expiresAt } = await transact(app.database, (tx) => createPortCode(tx, actor, found.value))
+    const { code, expiresAt } = await transact(app.database, (tx) => createPortCode(tx, actor, own.value))
     const query = new URLSearchParams({ code, ...(body.path === '/' ? {} : { path: body.path }) })
     return ok({ url: `${origin}${PORT_OPEN_PATH}?${query.toString()}`, expiresAt })
   },
 
   listPortTokens: async (app, { actor, params }) => {
-    const found = await findOwnPort(app.database.db, actor, params.id, params.port)
-    if (!found.ok) return found
-    const tokens = await listPortTokens(app.database.db, found.value.rental.id, params.port)
+    const own = await findOwnPort(app.database.db, actor, params.id, params.port)
+    if (!own.ok) return own
+    const tokens = await listPortTokens(app.database.db, own.value.rental.id, params.port)
     return ok({ tokens: tokens.map(tokenOnWire) })
   },
 
   createPortToken: (app, { operation, actor, params, body, idempotencyKey }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: { params, body } }, async (tx) => {
-      const found = await findOwnPort(tx.db, actor, params.id, params.port)
-      if (!found.ok) return found
-      const made = await createPortToken(tx, actor, found.value, { name: body.name, expiresAt: body.expiresAt ?? null })
-      return made.ok ? ok({ ...tokenOnWire(made.value.token), token: made.value.text }) : made
+      const own = await findOwnPort(tx.db, actor, params.id, params.port)
+      if (!own.ok) return own
+      const created = await createPortToken(tx, actor, own.value, {
+        name: body.name,
+        expiresAt: body.expiresAt ?? null,
+      })
+      return created.ok ? ok({ ...tokenOnWire(created.value.token), token: created.value.text }) : created
     }),
 
   revokePortToken: async (app, { actor, params }) => {
-    const found = await findOwnPort(app.database.db, actor, params.id, params.port)
-    if (!found.ok) return found
-    const revoked = await transact(app.database, (tx) => revokePortToken(tx, found.value, params.tokenId))
+    const own = await findOwnPort(app.database.db, actor, params.id, params.port)
+    if (!own.ok) return own
+    const revoked = await transact(app.database, (tx) => revokePortToken(tx, own.value, params.tokenId))
     return revoked.ok ? ok({ message: 'Token revoked' }) : revoked
   },
 } satisfies Partial<Handlers>

@@ -41,15 +41,15 @@ export function makeLogStreams(app: App, openLogs: OpenLogs | undefined): LogStr
   const open = new Map<string, number>()
   return {
     open: async (actor, { id, query, stillValid }, response) => {
-      const wanted = readRequest(query)
-      if (!wanted.ok) return wanted
+      const logRequest = readRequest(query)
+      if (!logRequest.ok) return logRequest
       const rental = await findAnyRental(app.database.db, actor, id)
       if (!rental.ok) return rental
       const own = open.get(actor.accountId) ?? 0
       if (own >= MAX_STREAMS_PER_ACCOUNT) {
         return fail('too_many_streams', { limit: MAX_STREAMS_PER_ACCOUNT, streams: 'log', retryAfterMs: 10_000 })
       }
-      const logs = await logsOf(app, rental.value, openLogs, wanted.value)
+      const logs = await logsOf(app, rental.value, openLogs, logRequest.value)
       if (!logs.ok) return logs
       response.writeHead(200, {
         'Content-Type': 'text/plain; charset=utf-8',
@@ -92,16 +92,16 @@ async function logsOf(
   app: App,
   rental: Rental,
   openLogs: OpenLogs | undefined,
-  wanted: LogRequest,
+  logRequest: LogRequest,
 ): Promise<Result<Readable>> {
   // An empty log that ends at once would look like a terminated machine.
   if (app.drivers.get(rental.driver)?.traits.simulated === true) {
     return fail('simulated_machine', { lacks: 'logs' })
   }
   // Of a machine that may be removed at any moment, what was kept is safer to read.
-  const kept = rental.status === 'Running' ? undefined : await readLastLog(app, rental)
-  if (kept === undefined) return openLogs?.(rental, wanted) ?? fail('no_hosts')
-  return ok(Readable.from([filterText(kept, wanted.tail, wanted)], { objectMode: false }))
+  const lastLog = rental.status === 'Running' ? undefined : await readLastLog(app, rental)
+  if (lastLog === undefined) return openLogs?.(rental, logRequest) ?? fail('no_hosts')
+  return ok(Readable.from([filterText(lastLog, logRequest.tail, logRequest)], { objectMode: false }))
 }
 
 async function forward(logs: Readable, response: ServerResponse, stillValid: () => Promise<boolean>): Promise<void> {

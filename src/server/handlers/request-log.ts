@@ -13,7 +13,7 @@ export const requestLogHandlers = {
   listInferenceRequests: async (app, { actor, query }) => {
     const after = query.cursor === undefined ? undefined : decodePlace(query.cursor)
     if (query.cursor !== undefined && after === undefined) return badCursor()
-    const found = await listRequests(app, actor, {
+    const entries = await listRequests(app, actor, {
       filter: {
         ...(query.model === undefined ? {} : { model: query.model }),
         ...(query.keyId === undefined ? {} : { apiKeyId: query.keyId }),
@@ -23,18 +23,18 @@ export const requestLogHandlers = {
       ...(after === undefined ? {} : { after }),
       limit: rowsToAsk(query.limit),
     })
-    if (!found.ok) return found
-    const page = pageOf(found.value, query.limit, ({ at, requestId }) => `${at}:${requestId}`)
+    if (!entries.ok) return entries
+    const page = pageOf(entries.value, query.limit, ({ at, requestId }) => `${at}:${requestId}`)
     return ok({ requests: page.rows.map(requestOnWire), nextCursor: page.nextCursor })
   },
 
   getInferenceRequest: async (app, { actor, params }) => {
-    const found = await readRequest(app, actor, { requestId: params.id })
-    if (!found.ok) return found
+    const entry = await readRequest(app, actor, { requestId: params.id })
+    if (!entry.ok) return entry
     // Prompts and answers of another key are visible only to keys that manage keys.
-    const mayRead = found.value.apiKeyId === actor.keyId || holdsScope(actor.scopes, 'keys')
-    const { requestBody, responseBody } = mayRead ? found.value : { requestBody: null, responseBody: null }
-    return ok({ ...requestOnWire(found.value), requestBody, responseBody })
+    const mayRead = entry.value.apiKeyId === actor.keyId || holdsScope(actor.scopes, 'keys')
+    const { requestBody, responseBody } = mayRead ? entry.value : { requestBody: null, responseBody: null }
+    return ok({ ...requestOnWire(entry.value), requestBody, responseBody })
   },
 } satisfies Partial<Handlers>
 

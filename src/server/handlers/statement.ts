@@ -10,13 +10,13 @@ export const statementHandlers = {
   getStatement: async (app, { actor, query }) => {
     const before = query.cursor === undefined ? undefined : statementPlace(query.cursor)
     if (query.cursor !== undefined && before === undefined) return badCursor()
-    const found = await readStatement(app, actor, {
+    const statement = await readStatement(app, actor, {
       limit: rowsToAsk(query.limit),
       ...(before === undefined ? {} : { before }),
     })
-    const ids = found.ok ? found.value.flatMap(({ rentalId }) => rentalId ?? []) : []
+    const ids = statement.ok ? statement.value.flatMap(({ rentalId }) => rentalId ?? []) : []
     const names = await nameRentals(app.database.db, actor.accountId, [...new Set(ids)])
-    return mapOk(found, (lines) => {
+    return mapOk(statement, (lines) => {
       const page = pageOf(lines, query.limit, (line) => `${line.at}.${line.id}`)
       return {
         lines: page.rows.map(({ amount, balanceAfter, ...line }) => ({

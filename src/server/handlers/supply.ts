@@ -17,11 +17,11 @@ export const supplyHandlers = {
     const { db } = app.database
     const now = app.clock.now()
     const supplierId = supplierOf(actor)
-    const [found, totals] = await Promise.all([
+    const [rows, totals] = await Promise.all([
       listSupply(db, supplierId, { ...query, after, limit: rowsToAsk(query.limit) }),
       sumSupply(db, supplierId, now),
     ])
-    const page = pageOf(found, query.limit, ({ id }) => id)
+    const page = pageOf(rows, query.limit, ({ id }) => id)
     return ok({
       supplied: page.rows.map(({ id, host, machine }) => ({
         id,
@@ -36,12 +36,12 @@ export const supplyHandlers = {
   listSuppliedMachines: async (app, { actor, query }) => {
     const after = query.cursor === undefined ? undefined : decodeCursor(query.cursor)
     if (query.cursor !== undefined && after === undefined) return badCursor()
-    const found = await listFleet(app.database.db, {
+    const machines = await listFleet(app.database.db, {
       supplierId: supplierOf(actor),
       ...(after === undefined ? {} : { after }),
       limit: rowsToAsk(query.limit),
     })
-    const page = pageOf(found, query.limit, (machine) => machine.id)
+    const page = pageOf(machines, query.limit, (machine) => machine.id)
     return ok({ machines: page.rows.map(suppliedMachine), nextCursor: page.nextCursor })
   },
 

@@ -18,18 +18,18 @@ test('traffic matches the contract', async () => {
   const treasury = await ledger.startTreasury()
   const holdKey = await ledger.fill(treasury, actor, usd('0.5'))
   await settleRecords(treasury, [ledger.recordOf(actor, holdKey, usd('0.000000123'))])
-  const asked = { operation: 'getTraffic', actor, params: undefined, body: undefined } as const
-  const found = await trafficHandlers.getTraffic(ledger.app, {
-    ...asked,
+  const request = { operation: 'getTraffic', actor, params: undefined, body: undefined } as const
+  const traffic = await trafficHandlers.getTraffic(ledger.app, {
+    ...request,
     query: api.getTraffic.query?.parse({ minutes: '2' }) ?? { minutes: 2 },
     allowedModels: null,
     requestId: 'req_1',
     idempotencyKey: undefined,
   })
-  if (!found.ok) throw new Error('refused')
+  if (!traffic.ok) throw new Error('refused')
   const counted = { requests: 1, failed: 0, inputTokens: 10, outputTokens: 20, costUsd: '0.000000123' }
   const none = { requests: 0, failed: 0, inputTokens: 0, outputTokens: 0, costUsd: '0.000000000' }
-  expect(api.getTraffic.response.encode(found.value)).toEqual({
+  expect(api.getTraffic.response.encode(traffic.value)).toEqual({
     from: '2026-01-01T11:59:00.000Z',
     to: '2026-01-01T12:00:00.000Z',
     minutes: [

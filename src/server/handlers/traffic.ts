@@ -31,6 +31,6 @@ function trafficOnWire({ requests, failed, inputTokens, outputTokens, cost }: Tr
   }
 }
 
-function quantilesOnWire(found: TrafficModel['totalMs']): { p50: number; p95: number } | null {
-  return found === null ? null : { p50: found[0], p95: found[1] }
+function quantilesOnWire(quantiles: TrafficModel['totalMs']): { p50: number; p95: number } | null {
+  return quantiles === null ? null : { p50: quantiles[0], p95: quantiles[1] }
 }

@@ -31,8 +31,8 @@ export const webhookHandlers = {
     const refused = await checkWebhookUrl(app, body.url)
     if (refused !== undefined) return refused
     return createOnce(app, actor, { key: idempotencyKey, operation, request: { body } }, async (tx) => {
-      const made = await createWebhook(app, tx, actor, body)
-      return made.ok ? ok({ ...webhookOnWire(made.value.webhook), secret: made.value.secret }) : made
+      const created = await createWebhook(app, tx, actor, body)
+      return created.ok ? ok({ ...webhookOnWire(created.value.webhook), secret: created.value.secret }) : created
     })
   },
 
@@ -63,9 +63,9 @@ export const webhookHandlers = {
     const before = cursor === undefined ? undefined : decodeDeliveryCursor(cursor)
     if (cursor !== undefined && before === undefined) return badCursor()
     const page = { limit: rowsToAsk(limit), ...(before === undefined ? {} : { before }) }
-    const found = await listDeliveries(database.db, actor, params.id, page)
-    if (!found.ok) return found
-    const { rows, nextCursor } = pageOf(found.value, limit, (delivery) => `${delivery.created_at}:${delivery.id}`)
+    const deliveries = await listDeliveries(database.db, actor, params.id, page)
+    if (!deliveries.ok) return deliveries
+    const { rows, nextCursor } = pageOf(deliveries.value, limit, (delivery) => `${delivery.created_at}:${delivery.id}`)
     return ok({ deliveries: rows.map(deliveryOnWire), nextCursor })
   },
 

@@ -53,16 +53,16 @@ async function startServer(): Promise<Started> {
     },
     transformResult: async ({ result }) => result,
   })
-  const made = makeAuthenticator({
+  const authenticator = makeAuthenticator({
     database: { ...database, db: counted },
     clock: fixture.clock,
     log,
   })
   const server: Authenticator = {
-    ...made,
+    ...authenticator,
     authenticate: (credentials) => {
-      if (!made.isCaching()) unheard += 1
-      return made.authenticate(credentials)
+      if (!authenticator.isCaching()) unheard += 1
+      return authenticator.authenticate(credentials)
     },
   }
   open.push(server, database)
@@ -150,9 +150,9 @@ describe('a valid key', () => {
     const { server, lookUps, excused } = await startServer()
     const { actor } = await openTestAccount(fixture)
     const expiresAt = addMs(fixture.clock.now(), HOUR_MS)
-    const made = await transact(fixture.database, (tx) => createApiKey(tx, actor, { ...plain, expiresAt }))
-    if (!made.ok) throw new Error(made.message)
-    const header = bearer(made.value.text)
+    const created = await transact(fixture.database, (tx) => createApiKey(tx, actor, { ...plain, expiresAt }))
+    if (!created.ok) throw new Error(created.message)
+    const header = bearer(created.value.text)
     expect(await server.authenticate(header)).toMatchObject({ ok: true })
     fixture.clock.advance(HOUR_MS - 1)
     expect(await server.authenticate(header)).toMatchObject({ ok: true })
@@ -188,11 +188,11 @@ describe('revoked rights', () => {
   test('rejects a revoked key on all servers within a second', async () => {
     const servers = [await startServer(), await startServer()]
     const { actor } = await openTestAccount(fixture)
-    const made = await transact(fixture.database, (tx) => createApiKey(tx, actor, plain))
-    if (!made.ok) throw new Error(made.message)
-    const header = bearer(made.value.text)
+    const created = await transact(fixture.database, (tx) => createApiKey(tx, actor, plain))
+    if (!created.ok) throw new Error(created.message)
+    const header = bearer(created.value.text)
     for (const { server } of servers) expect(await server.authenticate(header)).toMatchObject({ ok: true })
-    await transact(fixture.database, (tx) => revokeApiKey(tx, actor, made.value.key.public_id))
+    await transact(fixture.database, (tx) => revokeApiKey(tx, actor, created.value.key.public_id))
     for (const { server } of servers) {
       await within(async () => expect(await server.authenticate(header)).toMatchObject({ reason: 'invalid_key' }))
     }
@@ -309,16 +309,16 @@ describe('a lost notification connection', () => {
     const { keyText } = await openTestAccount(fixture)
     const database = openDatabase({ url: fixture.url, clock: fixture.clock })
     open.push(database)
-    const found = await transact(fixture.database, async ({ db }) => {
+    const outcome = await transact(fixture.database, async ({ db }) => {
       await sql`lock table api_key in access exclusive mode`.execute(db)
       const server = makeAuthenticator({ database, clock: fixture.clock, log: { warn: () => {} } })
       open.push(server)
       // Longer than a server waits that can use what it knew before.
-      const asked = server.authenticate(bearer(keyText))
+      const answer = server.authenticate(bearer(keyText))
       await sql`select pg_sleep(2.5)`.execute(db)
-      return { asked }
+      return { asked: answer }
     })
-    expect(await found.asked).toMatchObject({ ok: true })
+    expect(await outcome.asked).toMatchObject({ ok: true })
   })
 
   test('reports a known key as unavailable without a database, never as unknown', async () => {

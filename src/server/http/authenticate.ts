@@ -70,15 +70,15 @@ export function makeAuthenticator(options: AuthenticatorOptions): Authenticator 
     return caller
   }
   const authenticate = async (credentials: Credentials): Promise<Result<Authenticated>> => {
-    let found: Result<KnownKey>
+    let known: Result<KnownKey>
     try {
-      found = await findKey(options, cache, credentials)
+      known = await findKey(options, cache, credentials)
     } catch (error) {
       log.warn({ err: error }, 'could not look up a key')
       return fail('database_unavailable', { retryAfterMs: 1_000 })
     }
-    if (!found.ok) return found
-    const key = found.value
+    if (!known.ok) return known
+    const key = known.value
     const now = clock.now()
     const refused = refuseStanding(key, now)
     if (refused !== undefined) return refused
@@ -101,9 +101,9 @@ export function makeAuthenticator(options: AuthenticatorOptions): Authenticator 
       }
     },
     inferenceCaller: async (header) => {
-      const found = await authenticate({ kind: 'authorization', header })
-      if (!found.ok || !holdsScope(found.value.scopes, 'inference')) return undefined
-      const { key } = found.value
+      const caller = await authenticate({ kind: 'authorization', header })
+      if (!caller.ok || !holdsScope(caller.value.scopes, 'inference')) return undefined
+      const { key } = caller.value
       // A worker has no secret key to store bodies with.
       if (key.keeps_bodies) return undefined
       const isCached = cache.isCaching() && cache.peek(key.public_id) === key

@@ -38,12 +38,12 @@ export function rowsToAsk(limit: number): number {
 
 /** Cuts the rows of `rowsToAsk(limit)` to a page; the next page starts after `idOf` of its last row. */
 export function pageOf<Row>(
-  found: readonly Row[],
+  matches: readonly Row[],
   limit: number,
   idOf: (row: Row) => string | number | bigint,
 ): Page<Row> {
-  const rows = found.slice(0, limit)
+  const rows = matches.slice(0, limit)
   const last = rows.at(-1)
-  const more = found.length > limit && last !== undefined
+  const more = matches.length > limit && last !== undefined
   return { rows, nextCursor: more ? encodeCursor(String(idOf(last))) : null }
 }

@@ -14,9 +14,9 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-function askWithKey(path: string, accepts: string, asked: Asked = {}): Promise<Answer> {
+function askWithKey(path: string, accepts: string, request: Asked = {}): Promise<Answer> {
   const headers = { Authorization: `Bearer ${server.operatorKey}`, 'Accept-Encoding': accepts }
-  return ask(server.url, path, { ...asked, headers })
+  return ask(server.url, path, { ...request, headers })
 }
 
 function unpack({ headers, text }: Answer): unknown {
@@ -34,13 +34,13 @@ test('compresses a long answer as the client accepts, with the same content', as
     ['/v2/operator/price-book', {}],
     ['/v1/marketplace?limit=100', { method: 'POST', body: { filters: {} } }],
   ]
-  for (const [path, asked] of asks) {
-    const plain = await askWithKey(path, 'identity', asked)
+  for (const [path, request] of asks) {
+    const plain = await askWithKey(path, 'identity', request)
     expect([path, plain.status, plain.headers['content-encoding']]).toEqual([path, 200, undefined])
     expect(plain.headers.vary).toBe('Accept-Encoding')
     expect(plain.headers['content-type']).toBe('application/json; charset=utf-8')
     for (const encoding of ['gzip', 'br']) {
-      const compressed = await askWithKey(path, encoding, asked)
+      const compressed = await askWithKey(path, encoding, request)
       expect([path, compressed.headers['content-encoding'], compressed.headers.vary]).toEqual([
         path,
         encoding,
@@ -75,11 +75,11 @@ test('does not compress short answers, errors, creates and changes', async () =>
   const short = await askWithKey('/v2/users/me', 'br')
   const refused = await askWithKey('/v2/operator/accounts/acc_none', 'br')
   const body = { name: 'n'.repeat(200), scopes: ['inference'] }
-  const made = await askWithKey('/v2/api-keys', 'br', { method: 'POST', body })
-  expect([short.status, refused.status, made.status]).toEqual([200, 404, 200])
-  for (const { headers } of [short, refused, made]) expect(headers['content-encoding']).toBeUndefined()
+  const created = await askWithKey('/v2/api-keys', 'br', { method: 'POST', body })
+  expect([short.status, refused.status, created.status]).toEqual([200, 404, 200])
+  for (const { headers } of [short, refused, created]) expect(headers['content-encoding']).toBeUndefined()
   // Not only because it is short: a compressible response would have a Vary header.
-  expect([short.headers.vary, made.headers.vary]).toEqual(['Accept-Encoding', undefined])
+  expect([short.headers.vary, created.headers.vary]).toEqual(['Accept-Encoding', undefined])
 })
 
 test('no compressible answer contains a secret', () => {
@@ -88,8 +88,14 @@ test('no compressible answer contains a secret', () => {
   const withSecrets = operations.filter(([, { response }]) => fieldsOf(response).some((name) => secret.test(name)))
   // Proves that the search works.
   const names = withSecrets.map(([operation]) => operation)
-  for (const made of ['createApiKey', 'createWebhook', 'rotateWebhookSecret', 'createJoinToken', 'createAccount']) {
-    expect(names).toContain(made)
+  for (const operation of [
+    'createApiKey',
+    'createWebhook',
+    'rotateWebhookSecret',
+    'createJoinToken',
+    'createAccount',
+  ]) {
+    expect(names).toContain(operation)
   }
   const compressed = withSecrets.filter(([operation, endpoint]) => isCompressible(operation, endpoint))
   expect(compressed.map(([operation]) => operation)).toEqual([])

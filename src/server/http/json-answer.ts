@@ -85,19 +85,19 @@ export async function sendJson(
   { value, write = (json) => json, mayCompress }: JsonAnswer,
 ): Promise<FastifyReply> {
   reply.type('application/json; charset=utf-8')
-  const { bytes, compressed: kept } = render(value, write)
+  const { bytes, compressed: forms } = render(value, write)
   if (!mayCompress) return reply.send(bytes)
   reply.header('Vary', 'Accept-Encoding')
   const encoding = chooseEncoding(request.headers['accept-encoding'])
   const fits = bytes.length >= COMPRESS_FROM_BYTES && bytes.length <= limits.compressedAnswerBytes
   if (encoding === undefined || !fits) return reply.send(bytes)
-  const known = kept.get(encoding)
+  const known = forms.get(encoding)
   if (known !== undefined) return reply.header('Content-Encoding', encoding).send(known)
   if (compressing >= limits.concurrentCompressions) return reply.send(bytes)
   compressing += 1
   try {
     const compressed = await compress(bytes, encoding, BROTLI_QUALITY)
-    kept.set(encoding, compressed)
+    forms.set(encoding, compressed)
     return reply.header('Content-Encoding', encoding).send(compressed)
   } finally {
     compressing -= 1

@@ -235,15 +235,15 @@ function makeWindow<Count>(make: () => Count): Window<Count> {
   return {
     find,
     of: (minute, subject) => {
-      const found = find(minute, subject)
-      if (found !== undefined) return found
+      const known = find(minute, subject)
+      if (known !== undefined) return known
       if (counts.size >= limits.rateSubjects) {
         const [oldest] = counts.keys()
         if (oldest !== undefined) counts.delete(oldest)
       }
-      const made = make()
-      counts.set(subject, made)
-      return made
+      const count = make()
+      counts.set(subject, count)
+      return count
     },
   }
 }

@@ -18,8 +18,8 @@ function catalogWith(deployments: readonly Deployment[]): Catalog {
 }
 
 async function start() {
-  const made = await testDatabase()
-  const database = openDatabase({ url: made.url, clock: systemClock, poolSize: 2 })
+  const fresh = await testDatabase()
+  const database = openDatabase({ url: fresh.url, clock: systemClock, poolSize: 2 })
   const wakes: string[] = []
   database.onCommit = (wake) => void wakes.push(...wake)
   const stats = { queued: 0, inFlight: 0 }
@@ -37,7 +37,7 @@ async function start() {
   onTestFinished(async () => {
     await reporter.close()
     await database.close()
-    await made.drop()
+    await fresh.drop()
   })
   return { reporter, stats, wakes, read: () => readLoads(database.db, instantOf(0)) }
 }

@@ -75,12 +75,12 @@ async function watch(
 /** Engines whose state the test sets. */
 function heldEngines() {
   const states = new Map<string, LocalState>()
-  const asked: Array<readonly LocalModel[]> = []
+  const requests: Array<readonly LocalModel[]> = []
   const forgotten: string[] = []
   let tell = (): void => {}
   const engines: LocalEngines = {
     files: async () => ok(new Map()),
-    setModels: (models) => void asked.push(models),
+    setModels: (models) => void requests.push(models),
     forget: async (model) => void forgotten.push(model),
     stateOf: (model) => states.get(model),
     onChange: (listener) => (tell = listener),
@@ -90,7 +90,7 @@ function heldEngines() {
     states.set(model, state)
     tell()
   }
-  return { engines, asked, forgotten, set }
+  return { engines, asked: requests, forgotten, set }
 }
 
 const gguf = { source: 'file:/models/a.gguf', file: 'a.gguf', bytes: null, sha256: null }
@@ -288,19 +288,19 @@ test('serves the last state without the database, and catches up afterwards', as
 
 describe('engines of this server', () => {
   test('run the enabled models that have one, and restart only on changes', async () => {
-    const { engines, asked } = heldEngines()
+    const { engines, asked: requests } = heldEngines()
     await addModel('owner/a', { engine: 'llama', files: [gguf], contextTokens: 512 })
     await addModel('owner/off', { engine: 'llama', files: [gguf], enabled: false })
     await addModel('owner/remote')
     const { now } = await watch({ engines })
     const local = { name: 'owner/a', engine: 'llama', files: [gguf], contextTokens: 512 }
-    expect(asked).toEqual([[local]])
+    expect(requests).toEqual([[local]])
     await addModel('owner/b')
     await waitFor('the reading', () => now().has('owner/b'))
-    expect(asked).toHaveLength(1)
+    expect(requests).toHaveLength(1)
     await done((tx) => changeModel(tx, actor, { name: 'owner/a', prices: {}, enabled: false }))
-    await waitFor('the engine to be stopped', () => asked.length === 2)
-    expect(asked[1]).toEqual([])
+    await waitFor('the engine to be stopped', () => requests.length === 2)
+    expect(requests[1]).toEqual([])
   })
 
   test('delete the files of a removed model, and keep those of a disabled one', async () => {

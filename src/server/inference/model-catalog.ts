@@ -59,10 +59,10 @@ export function makeModelCatalog(options: ModelCatalogOptions): ModelCatalog {
     onChange(next)
   }
   const runLocals = (): void => {
-    const wanted = localModels(registry)
-    if (isDeepStrictEqual(wanted, locals)) return
-    locals = wanted
-    engines?.setModels(wanted)
+    const desired = localModels(registry)
+    if (isDeepStrictEqual(desired, locals)) return
+    locals = desired
+    engines?.setModels(desired)
   }
   const reader = makeReader(async () => {
     const read = await readRegistry(database.db)

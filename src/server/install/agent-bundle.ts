@@ -84,9 +84,14 @@ export function makeAgentBundles(options: AgentBundleOptions): AgentBundles {
   let command: Command | undefined
   const making = new Map<string, Promise<AgentArchive | undefined>>()
   const find = (): Command | undefined => (command ??= readCommand(options.programDir, node))
-  const make = async (found: Command, platform: string): Promise<AgentArchive | undefined> => {
+  const make = async (command: Command, platform: string): Promise<AgentArchive | undefined> => {
     try {
-      return await openArchive(path.join(options.dataDir, CACHE), found, platform, platform === ANY ? undefined : node)
+      return await openArchive(
+        path.join(options.dataDir, CACHE),
+        command,
+        platform,
+        platform === ANY ? undefined : node,
+      )
     } catch (error) {
       making.delete(platform)
       options.onError(`cannot make the agent for ${platform}: ${errorText(error)}`)
@@ -96,11 +101,11 @@ export function makeAgentBundles(options: AgentBundleOptions): AgentBundles {
   return {
     release: () => find()?.release,
     archive: async (build, platform) => {
-      const found = find()
-      if (found?.release.build !== build || !found.release.platforms.includes(platform)) return undefined
-      const made = making.get(platform) ?? make(found, platform)
-      making.set(platform, made)
-      return made
+      const command = find()
+      if (command?.release.build !== build || !command.release.platforms.includes(platform)) return undefined
+      const archive = making.get(platform) ?? make(command, platform)
+      making.set(platform, archive)
+      return archive
     },
   }
 }
@@ -177,9 +182,9 @@ async function openArchive(
 }
 
 /** Of earlier versions of this server. */
-function removeOthers(cache: string, kept: readonly string[]): void {
+function removeOthers(cache: string, current: readonly string[]): void {
   const all = fs.existsSync(cache) ? fs.readdirSync(cache) : []
-  for (const name of all.filter((one) => !kept.includes(one))) fs.rmSync(path.join(cache, name), { recursive: true })
+  for (const name of all.filter((one) => !current.includes(one))) fs.rmSync(path.join(cache, name), { recursive: true })
 }
 
 /**

@@ -122,10 +122,10 @@ export function addAgentFiles(server: FastifyInstance, options: AgentFilesOption
       client = host.value
       file = await findWeightsFile(app.database.db, { hostId: host.value, workloadId, sha256 })
     }
-    const found = file === undefined ? fail('download_not_found') : await locate(options, file)
-    if (!found.ok) return refuse(reply, found)
-    if (found.value.kind === 'elsewhere') return reply.redirect(found.value.url, 307)
-    return sendFile(request, reply, found.value, places.take(client))
+    const download = file === undefined ? fail('download_not_found') : await locate(options, file)
+    if (!download.ok) return refuse(reply, download)
+    if (download.value.kind === 'elsewhere') return reply.redirect(download.value.url, 307)
+    return sendFile(request, reply, download.value, places.take(client))
   })
 }
 

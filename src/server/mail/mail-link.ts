@@ -41,9 +41,9 @@ function addPages(server: FastifyInstance, options: MailLinkOptions): void {
   server.get(UNSUBSCRIBE_PATH, async (request, reply) => {
     if (isTooOften(options, request)) return page(reply, 429, TOO_OFTEN)
     const token = tokenOf(request)
-    const found = openUnsubscribe(app.vault, token)
-    if (found === undefined) return page(reply, 404, NOT_VALID)
-    const { label } = notificationKinds[found.kind]
+    const subscription = openUnsubscribe(app.vault, token)
+    if (subscription === undefined) return page(reply, 404, NOT_VALID)
+    const { label } = notificationKinds[subscription.kind]
     return page(
       reply,
       200,
@@ -82,10 +82,10 @@ function addForms(scope: FastifyInstance, options: MailLinkOptions): void {
   })
   scope.post(UNSUBSCRIBE_PATH, async (request, reply) => {
     if (isTooOften(options, request)) return page(reply, 429, TOO_OFTEN)
-    const found = openUnsubscribe(app.vault, tokenOf(request))
-    if (found === undefined) return page(reply, 404, NOT_VALID)
-    await transact(app.database, (tx) => stopMail(tx, found))
-    const { label } = notificationKinds[found.kind]
+    const subscription = openUnsubscribe(app.vault, tokenOf(request))
+    if (subscription === undefined) return page(reply, 404, NOT_VALID)
+    await transact(app.database, (tx) => stopMail(tx, subscription))
+    const { label } = notificationKinds[subscription.kind]
     return page(
       reply,
       200,

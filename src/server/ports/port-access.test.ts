@@ -32,11 +32,11 @@ afterEach(() => {
 
 async function newKey(account: TestAccount, scopes: ['compute:write'] | ['compute:read']) {
   const input = { name: 'one', scopes, expiresAt: null, allowedModels: null, monthlyLimit: null, totalLimit: null }
-  const made = await transact(lab.database, (tx) =>
+  const created = await transact(lab.database, (tx) =>
     createApiKey(tx, account.actor, { ...input, requestsPerMinute: null, tokensPerMinute: null }),
   )
-  if (!made.ok) throw new Error(made.message)
-  return made.value
+  if (!created.ok) throw new Error(created.message)
+  return created.value
 }
 
 const bearer = (token: string): Sent => ({ headers: { Authorization: `Bearer ${token}` } })
@@ -46,12 +46,12 @@ const withCookie = (cookie: string, headers: Sent['headers'] = {}): Sent => ({
 
 async function newToken(port = PRIVATE, expiresAt: Instant | null = null) {
   const own = await lab.ownPort(port)
-  const made = await transact(lab.database, (tx) =>
+  const created = await transact(lab.database, (tx) =>
     createPortToken(tx, lab.owner.actor, own, { name: 'ci', expiresAt }),
   )
-  if (!made.ok) throw new Error(made.message)
+  if (!created.ok) throw new Error(created.message)
   lab.ports.forget(lab.rentalId)
-  return made.value
+  return created.value
 }
 
 describe('a private port', () => {
@@ -240,9 +240,9 @@ describe('the cookie', () => {
     for (const method of ['POST', 'HEAD']) {
       expect((await lab.send({ method, ...withCookie(cookie, { Referer: '' }) })).status).toBe(404)
     }
-    const asked = await lab.send({ path: '/delete', ...withCookie(cookie, { Referer: '' }) })
-    expect(asked.headers).toMatchObject({ 'x-frame-options': 'DENY', 'referrer-policy': 'same-origin' })
-    expect(asked.headers['content-security-policy']).toContain("frame-ancestors 'none'")
+    const answer = await lab.send({ path: '/delete', ...withCookie(cookie, { Referer: '' }) })
+    expect(answer.headers).toMatchObject({ 'x-frame-options': 'DENY', 'referrer-policy': 'same-origin' })
+    expect(answer.headers['content-security-policy']).toContain("frame-ancestors 'none'")
     // Our page goes on from here; a page of others cannot.
     const to = '/.berth/open?path=%2Fdelete'
     const gone = await lab.send({ path: to, ...withCookie(cookie, { Referer: own }) })

@@ -32,8 +32,8 @@ export function readPortDomain(text: string): PortDomain | undefined {
 export const localPortDomain: PortDomain = { name: 'localhost', protocol: 'http', port: 'own' }
 
 export function portUrl(domain: PortDomain, { rentalName, port }: PortName, ownPort: number): string {
-  const shown = domain.port === 'own' ? ownPort : domain.port
-  return `${domain.protocol}://${rentalName}-${port}.${domain.name}${shown === undefined ? '' : `:${shown}`}`
+  const publicPort = domain.port === 'own' ? ownPort : domain.port
+  return `${domain.protocol}://${rentalName}-${port}.${domain.name}${publicPort === undefined ? '' : `:${publicPort}`}`
 }
 
 /**

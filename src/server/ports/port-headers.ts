@@ -72,8 +72,8 @@ export function headersForWorkload({ method, rawHeaders, isUpgrade }: RequestHea
     if (key === 'content-length') length = value
     if (key === 'transfer-encoding') isChunked = true
     if (left.has(key) || (key === 'authorization' && ownBearer.test(value))) continue
-    const kept = key === 'cookie' ? withoutOwnCookies(value) : value
-    if (kept !== '' || value === '') headers.push(name, kept)
+    const visible = key === 'cookie' ? withoutOwnCookies(value) : value
+    if (visible !== '' || value === '') headers.push(name, visible)
   }
   headers.push('X-Forwarded-For', client.address, 'X-Forwarded-Proto', client.protocol, 'X-Forwarded-Host', client.host)
   if (isUpgrade) return [...headers, 'Connection', 'Upgrade', 'Upgrade', 'websocket']

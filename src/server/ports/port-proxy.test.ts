@@ -75,18 +75,18 @@ describe('a request', () => {
       response.flushHeaders()
       answering = response
     }
-    const asked = lab.request({ method: 'POST' }, PUBLIC)
-    asked.write('first;')
+    const request = lab.request({ method: 'POST' }, PUBLIC)
+    request.write('first;')
     // The head of the answer comes before any of its body, in the middle of the request.
-    const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+    const [answer] = (await once(request, 'response')) as [IncomingMessage]
     await waitFor('the first piece', () => received === 'first;')
-    asked.write('second;')
+    request.write('second;')
     await waitFor('the second piece', () => received === 'first;second;')
     let seen = ''
     answer.on('data', (piece: Buffer) => (seen += piece.toString()))
     answering?.write('data: 1\n\n')
     await waitFor('the first event', () => seen === 'data: 1\n\n')
-    asked.end()
+    request.end()
     answering?.end('data: 2\n\n')
     await once(answer, 'end')
     expect(seen).toBe('data: 1\n\ndata: 2\n\n')
@@ -99,9 +99,9 @@ describe('a request', () => {
       response.flushHeaders()
       request.pipe(response)
     }
-    const asked = lab.request({ method: 'POST' }, PUBLIC)
-    asked.flushHeaders()
-    const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+    const request = lab.request({ method: 'POST' }, PUBLIC)
+    request.flushHeaders()
+    const [answer] = (await once(request, 'response')) as [IncomingMessage]
     // The same server closes a request of its own that takes as long.
     const own = lab.request({ method: 'POST', headers: { Host: 'localhost' } })
     const ended = new Promise((resolve) => own.once('response', resolve).once('error', resolve))
@@ -109,7 +109,7 @@ describe('a request', () => {
     const since = performance.now()
     await ended
     await waitFor('both limits to pass', () => performance.now() - since > FIRST_BYTE_MS + 1_500)
-    asked.end('late')
+    request.end('late')
     expect([await text(answer), answering?.writableFinished]).toEqual(['late', true])
   })
 
@@ -127,9 +127,9 @@ describe('a request', () => {
       response.on('drain', feed)
       feed()
     }
-    const asked = lab.request({}, PUBLIC)
-    asked.end()
-    const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+    const request = lab.request({}, PUBLIC)
+    request.end()
+    const [answer] = (await once(request, 'response')) as [IncomingMessage]
     answer.pause()
     // Another request on the same host is not held up.
     const other = lab.serve
@@ -148,9 +148,9 @@ describe('a request', () => {
       response.write('half')
       setImmediate(() => response.destroy())
     }
-    const asked = lab.request({}, PUBLIC)
-    asked.end()
-    const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+    const request = lab.request({}, PUBLIC)
+    request.end()
+    const [answer] = (await once(request, 'response')) as [IncomingMessage]
     await expect(text(answer)).rejects.toThrow('aborted')
   })
 
@@ -168,11 +168,11 @@ describe('a request', () => {
       request.socket.once('close', () => (isClosed = true))
       response.write('a')
     }
-    const asked = lab.request({}, PUBLIC)
-    asked.on('error', () => {})
-    asked.end()
+    const request = lab.request({}, PUBLIC)
+    request.on('error', () => {})
+    request.end()
     await waitFor('the application', () => isOpen)
-    asked.destroy()
+    request.destroy()
     await waitFor('the end', () => isClosed)
     await waitFor('the end of its stream', () => lab.agent.mux.streams === 0)
     expect(lab.heads).toHaveLength(1)
@@ -243,8 +243,8 @@ describe('a WebSocket', () => {
       lab.connect = (stream) => void stream.once('data', () => stream.write(head))
       const { port } = new URL(lab.httpUrl)
       const socket = net.connect({ port: Number(port), host: '127.0.0.1' })
-      const asked = { Host: lab.host(PUBLIC), Connection: 'Upgrade', Upgrade: 'websocket' }
-      const lines = Object.entries(asked).map(([name, value]) => `${name}: ${value}\r\n`)
+      const headers = { Host: lab.host(PUBLIC), Connection: 'Upgrade', Upgrade: 'websocket' }
+      const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
       socket.write(`GET / HTTP/1.1\r\n${lines.join('')}\r\n`)
       const [answer] = (await once(socket, 'data')) as [Buffer]
       expect(answer.toString()).toContain(head.slice(0, 15))
@@ -354,10 +354,10 @@ describe('without an answer from the application', () => {
   test('a host that is not connected is named, also when it goes away during a request', async () => {
     let isOpen = false
     lab.serve = () => (isOpen = true)
-    const asked = lab.send({}, PUBLIC)
+    const sent = lab.send({}, PUBLIC)
     await waitFor('the request', () => isOpen)
     await lab.agent.end()
-    expect(reasonOf((await asked).body)).toBe('host_not_connected')
+    expect(reasonOf((await sent).body)).toBe('host_not_connected')
     const answer = await lab.send({}, PUBLIC)
     expect([answer.status, reasonOf(answer.body), answer.headers['retry-after']]).toEqual([
       503,

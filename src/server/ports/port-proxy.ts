@@ -117,11 +117,11 @@ class Ports {
   take(request: IncomingMessage, response: Incoming['response'], upgraded: Incoming['upgraded']): boolean {
     const { domain, trustedProxy, log } = this.#options
     const host = hostOf(request, trustedProxy)
-    const found = readPortHost(domain, host)
-    if (found === undefined) return false
+    const target = readPortHost(domain, host)
+    if (target === undefined) return false
     // Nothing else listens while the port is looked up.
     upgraded?.socket.on('error', () => {})
-    const name = found === 'unknown' ? undefined : found
+    const name = target === 'unknown' ? undefined : target
     const client = { host, address: addressOf(request, trustedProxy), protocol: protocolOf(request, trustedProxy) }
     const visit: Visit = { request, name, client, response, upgraded }
     this.#serve(visit).catch((error: unknown) => {

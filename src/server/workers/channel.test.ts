@@ -57,8 +57,8 @@ test('notices the exit of a process also when Node does not report it, and ends 
   let isOver = false
   const onEnd = (): void => void (isOver = true)
   const channel = openChannel<Peer, Peer>({ line: line as unknown as Line, ours, onSocket: () => {}, onEnd })
-  const asked = channel.call('anything')
+  const answer = channel.call('anything')
   line.connected = false
-  await expect(asked).rejects.toThrow('exited')
+  await expect(answer).rejects.toThrow('exited')
   expect(isOver).toBe(true)
 })

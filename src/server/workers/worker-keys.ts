@@ -41,11 +41,11 @@ export function makeWorkerKeys(options: {
       return one && use(one)
     },
     introduce: async (authorization) => {
-      const found = await options.ask(authorization)
-      if (found === undefined) return undefined
+      const caller = await options.ask(authorization)
+      if (caller === undefined) return undefined
       // Messages keep their order: whatever is forgotten later is forgotten here too.
-      if (found.isCached) remember(known, authorization, found, limits.keyCacheEntries)
-      return use(found)
+      if (caller.isCached) remember(known, authorization, caller, limits.keyCacheEntries)
+      return use(caller)
     },
     fresh: () => (freshUntil = performance.now() + FRESH_MS),
     forget: (changed) => {
