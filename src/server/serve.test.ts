@@ -60,3 +60,8 @@ test.each(['BERTH_PORT', 'BERTH_METRICS_PORT'])(
     await server.close()
   },
 )
+
+test('a start with the old name of the list of drivers is refused with the new one', () => {
+  expect(() => readSettings({ BERTH_ENGINES: 'host' })).toThrow(/BERTH_ENGINES is BERTH_DRIVERS now/)
+  expect(readSettings({ BERTH_DRIVERS: 'host' }).drivers).toEqual(['host'])
+})

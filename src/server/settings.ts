@@ -151,14 +151,14 @@ export interface Settings {
     readonly publicHost: string
     readonly ports: { readonly from: number; readonly to: number }
   }
-  /** Where other servers over the same database reach this one. undefined: they cannot. */
+  /** The address at which other servers over the same database reach this one. undefined: they cannot. */
   readonly peers: { readonly host: string; readonly port: number; readonly publicHost: string } | undefined
   /** HTTP ports of rentals have names below it. undefined: they have no address. */
   readonly portDomain: PortDomain | undefined
   /** Whether virtual machines with simulated GPUs are sold. */
   readonly sellSimulated: boolean
   readonly storageOvercommit: number
-  /** What the disk of a stopped rental costs. */
+  /** The price of a stopped rental's disk. */
   readonly freeStartMinutes: number
   readonly stoppedDiskPerGbMonth: NanoUsd
   readonly cpuPerHour: NanoUsd

@@ -16,14 +16,14 @@ export interface ConsoleFile {
   readonly type: string
   /** Its name contains a hash of its content. */
   readonly isForever: boolean
-  /** Of the uncompressed file, without quotes. */
+  /** The hash of the uncompressed file, without quotes. */
   readonly hash: string
   readonly plain: Buffer
   /** Undefined: compression does not make it smaller. */
   as(encoding: Encoding): Promise<Buffer> | undefined
 }
 
-/** By path on the server. */
+/** The key is the path on the server. */
 export type ConsoleFiles = ReadonlyMap<string, ConsoleFile>
 
 export async function readConsoleFiles(dir: string): Promise<ConsoleFiles> {

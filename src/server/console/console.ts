@@ -72,7 +72,7 @@ export function addConsoleRoutes(server: FastifyInstance, options: ConsoleOption
   })
 }
 
-/** As for a public operation; and other sites may neither sign somebody in nor out. */
+/** Applies the limits of a public operation; other sites may neither sign somebody in nor out. */
 function admitAddress(options: ConsoleOptions, request: FastifyRequest, reply: FastifyReply): Failure | undefined {
   const rate = options.rates.takeByAddress('address', request.ip, defaultRates.perAddress)
   if (!rate.allowed) return tooMany(reply, rate, options.app.clock.now())

@@ -279,7 +279,7 @@ async function sizeOf(folder: string): Promise<number> {
 class Copy {
   bytes = 0
   files = 0
-  /** By path, relative to the root. */
+  /** The key is the path, relative to the root. */
   readonly checksums = new Map<string, string>()
   readonly #root: string
   readonly #totalBytes: number

@@ -66,7 +66,7 @@ export function openBus(options: {
   }
 }
 
-/** As few comma-separated lists as possible. */
+/** Makes as few comma-separated lists as possible. */
 function inPieces(names: readonly string[]): string[] {
   const pieces: string[] = []
   for (const name of names) {

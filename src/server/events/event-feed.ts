@@ -1,4 +1,4 @@
-/** What event streams have in common: one read and one encoding for all that are at the same id, and one poll. */
+/** Event streams share a feed: one read and one encoding for all that are at the same id, and one poll. */
 import { formatSse } from '../../base/net/sse.ts'
 import type { EventRecord } from '../../contract/event.ts'
 import { listAccountsWithEventsAfter, listAllEventsAfter, newestEventId } from '../../store/notice/all-events.ts'

@@ -28,7 +28,7 @@ afterEach(async () => {
 interface Served {
   readonly url: string
   readonly streams: EventStreams
-  /** Of the clients, on the side of the server. */
+  /** The clients' sockets on the side of the server. */
   readonly sockets: net.Socket[]
 }
 

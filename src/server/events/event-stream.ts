@@ -42,7 +42,7 @@ export interface EventStreams {
   close(): Promise<void>
 }
 
-/** Where a stream starts. A client that reconnects sends the header, which is newer than its `after` parameter. */
+/** The place where a stream starts. A client that reconnects sends the header, which is newer than its `after` parameter. */
 export function resumeAfter(lastEventIdHeader: string | undefined, after: string | undefined): bigint | undefined {
   const text = [lastEventIdHeader, after].find((one) => one !== undefined && /^\d{1,18}$/.test(one))
   return text === undefined ? undefined : BigInt(text)
@@ -74,10 +74,10 @@ export function makeEventStreams(app: App, options: Partial<Settings> = {}): Eve
 class AllStreams implements EventStreams {
   readonly #db: Db
   readonly #settings: Settings
-  /** By the account that opened them, whose limit they count against. */
+  /** The key is the account that opened them, whose limit they count against. */
   readonly #streams = new Map<string, Set<Stream>>()
   readonly #ofEveryone = new Set<Stream>()
-  /** What the streams read, by account, while one follows it. */
+  /** The streams of an account share a feed while at least one follows it. */
   readonly #feeds = new Map<string, Feed>()
   readonly #feedOfEveryone: Feed
   readonly #heartbeats: Heartbeats
@@ -249,7 +249,7 @@ class Stream {
   #hasNew = false
   #isOver = false
   #resume: (() => void) | undefined
-  /** What a client that reads nothing had been sent at the last heartbeat. */
+  /** The bytes that a client that reads nothing had been sent at the last heartbeat. */
   #stalledAt: number | undefined
 
   constructor(accountId: string, feed: Feed, bufferedBytes: number, left: (stream: Stream) => void) {

@@ -89,7 +89,7 @@ function saleOnWire(sale: OfferSale | undefined): OffersOnWire[number]['sale'] {
   return { pricePerHourUsd: price, free, rented, seenAt }
 }
 
-/** What the driver of the account answers. */
+/** Asks the driver of the account; its errors become failures. */
 async function askProvider<T>(
   app: App,
   name: string,

@@ -44,7 +44,7 @@ export async function readDetailFacts(app: App, rental: Rental): Promise<DetailF
   }
 }
 
-/** By rental: its target ports and their public ports. Leaves out rentals with a public address. */
+/** Maps each rental's target ports to public ports. Leaves out rentals with a public address. */
 export async function readRelayedPorts(
   app: App,
   rentals: readonly Rental[],

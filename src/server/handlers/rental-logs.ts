@@ -61,9 +61,9 @@ export function makeLogStreams(app: App, openLogs: OpenLogs | undefined): LogStr
       response.flushHeaders()
       open.set(actor.accountId, own + 1)
       void forward(logs.value, response, stillValid).finally(() => {
-        const left = (open.get(actor.accountId) ?? 1) - 1
-        if (left === 0) open.delete(actor.accountId)
-        else open.set(actor.accountId, left)
+        const count = (open.get(actor.accountId) ?? 1) - 1
+        if (count === 0) open.delete(actor.accountId)
+        else open.set(actor.accountId, count)
       })
       return ok(undefined)
     },
@@ -98,7 +98,7 @@ async function logsOf(
   if (app.drivers.get(rental.driver)?.traits.simulated === true) {
     return fail('simulated_machine', { lacks: 'logs' })
   }
-  // Of a machine that may be removed at any moment, what was kept is safer to read.
+  // A machine that does not run may be removed at any moment; its last log is stored.
   const lastLog = rental.status === 'Running' ? undefined : await readLastLog(app, rental)
   if (lastLog === undefined) return openLogs?.(rental, logRequest) ?? fail('no_hosts')
   return ok(Readable.from([filterText(lastLog, logRequest.tail, logRequest)], { objectMode: false }))

@@ -1,4 +1,4 @@
-/** What rentals use, over HTTP. */
+/** The use of rentals' GPUs and machines over HTTP. */
 import { MINUTE_MS, SECOND_MS, type Instant } from '../../base/instant.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'

@@ -23,7 +23,7 @@ const RECENT_MS = 3 * MINUTE_MS
 const MIB_PER_GB = 1e9 / 1_048_576
 const MAX_EXPORTED = 1_000
 
-/** By rental. Those without any measurement are left out. */
+/** Leaves out rentals without any measurement. */
 export async function readUse(app: App, rentals: readonly Rental[]): Promise<Map<number, RentalUse>> {
   const use = new Map<number, RentalUse>()
   for (const rental of rentals) {

@@ -181,7 +181,7 @@ export interface DetailFacts {
   readonly publicPorts: ReadonlyMap<number, number> | undefined
   /** The URL of an HTTP port. */
   readonly portUrl: (port: number) => string | undefined
-  /** By port: the last health check. */
+  /** The last health check of each port. */
   readonly health: ReadonlyMap<number, boolean>
   /** The host's progress message while the rental starts. */
   readonly doing: string | undefined

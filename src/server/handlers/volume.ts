@@ -64,13 +64,13 @@ export const volumeHandlers = {
   },
 
   detachVolume: async (app, { actor, body }) => {
-    const left = await transact(app.database, (tx) =>
+    const remaining = await transact(app.database, (tx) =>
       detachVolume(app, tx, actor, { volumeId: body.storageVolumeId, rentalIds: body.rentalIds }),
     )
-    if (!left.ok) return left
+    if (!remaining.ok) return remaining
     return ok({
       storageVolumeId: body.storageVolumeId,
-      attachedRentalIds: left.value,
+      attachedRentalIds: remaining.value,
       message: 'Storage volume is being detached',
     })
   },

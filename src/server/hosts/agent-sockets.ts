@@ -144,8 +144,8 @@ class Sockets {
     clearInterval(this.#seconds)
     for (const socket of this.#unauthenticated.keys()) socket.terminate()
     for (const session of this.#sessions.values()) session.end(closeCodes.restart, 'the server is shutting down')
-    const late = new Promise<void>((resolve) => setTimeout(resolve, GOODBYE_MS).unref())
-    await Promise.race([this.#idle(), late])
+    const deadline = new Promise<void>((resolve) => setTimeout(resolve, GOODBYE_MS).unref())
+    await Promise.race([this.#idle(), deadline])
     this.#listener.close()
   }
 
@@ -157,9 +157,9 @@ class Sockets {
   #greet(socket: WebSocket, address: string): void {
     const nonce = randomBytes(24).toString('base64url')
     this.#unauthenticated.set(socket, address)
-    const late = setTimeout(() => refuse('no_hello', 'No hello message in time'), HELLO_MS).unref()
+    const deadline = setTimeout(() => refuse('no_hello', 'No hello message in time'), HELLO_MS).unref()
     const leave = (): void => {
-      clearTimeout(late)
+      clearTimeout(deadline)
       this.#unauthenticated.delete(socket)
     }
     const refuse = (reason: string, message: string): void => {
@@ -323,7 +323,7 @@ function sendMessage(socket: WebSocket, message: FromServer): void {
   socket.send(JSON.stringify(message))
 }
 
-/** By an Ed25519 key of 32 bytes in base64url. */
+/** The key is an Ed25519 key of 32 bytes in base64url. */
 export function isSignedBy(publicKey: string, statement: string, signature: string): boolean {
   const bytes = Buffer.from(signature, 'base64url')
   if (bytes.length !== 64) return false

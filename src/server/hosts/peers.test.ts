@@ -23,7 +23,7 @@ let host: TestHost
 let agent: TestAgent
 let other: { readonly links: HostLinks; readonly peers: Peers }
 const opened: Array<{ readonly request: unknown; readonly stream: MuxStream }> = []
-/** What the host does with a stream. */
+/** Plays the host's end of a stream. */
 let serve: (stream: MuxStream) => void
 
 beforeEach(async () => {

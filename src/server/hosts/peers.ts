@@ -42,7 +42,7 @@ const MAX_STREAMS = 16_384
 const MAX_FRAME_BYTES = 131_072
 const MAX_BACKLOG_BYTES = 1_048_576
 const PATH = '/peer'
-/** Of the trigger `host_has_moved`. */
+/** The trigger `host_has_moved` notifies it. */
 const PLACES_CHANNEL = 'berth_host_places'
 /** With forward secrecy. OpenSSL has them up to TLS 1.2 only. */
 const tlsOptions = { ciphers: 'ECDHE-PSK-CHACHA20-POLY1305', minVersion: 'TLSv1.2', maxVersion: 'TLSv1.2' } as const
@@ -53,7 +53,7 @@ export interface PeersOptions {
   readonly app: Pick<App, 'database' | 'vault' | 'installationId'>
   readonly links: HostLinks
   readonly log: Logger
-  /** Where to listen, and what others call it. */
+  /** The address to listen on, and its name for others. */
   readonly listen: { readonly host: string; readonly port: number; readonly publicHost: string }
 }
 
@@ -72,12 +72,12 @@ export async function openPeers(options: PeersOptions): Promise<Peers> {
 class OtherServers implements Peers, RemoteLinks {
   readonly serverId = randomUUID()
   readonly #options: PeersOptions
-  /** By the identity that a peer names: while the secret key changes, servers have different ones. */
+  /** The key of the map is the identity that a peer names: while the secret key changes, servers have different ones. */
   readonly #keys: ReadonlyMap<string, Buffer>
   readonly #server: https.Server
   readonly #sockets = new WebSocketServer({ noServer: true, maxPayload: MAX_FRAME_BYTES })
   readonly #incoming = new Set<PeerConnection>()
-  /** By the id of the server. */
+  /** The key of the map is the id of the server. */
   readonly #outgoing = new Map<string, PeerConnection>()
   readonly #failedMs = new Map<string, number>()
   #places = new Map<string, PeerServer>()

@@ -75,7 +75,7 @@ export function openFastPath(server: http.Server, options: FastPathParts): Serve
     ...fastPath,
     accept,
     takeBack: (socket, bytes) => {
-      // As for connections that node:http accepted itself.
+      // node:http does the same with connections that it accepts.
       socket.allowHalfOpen = true
       handOver(socket, bytes)
     },

@@ -56,7 +56,7 @@ export class WrittenJson {
   }
 }
 
-/** As the type that its operation answers. */
+/** Has the type that its operation answers. */
 export function writtenJson<T>(bytes: Buffer): T {
   return new WrittenJson(bytes) as unknown as T
 }

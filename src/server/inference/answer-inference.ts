@@ -33,7 +33,7 @@ export function inferencePages(operation: InferenceOperation): (failure: Failure
 export interface InferenceCall {
   readonly operation: InferenceOperation
   readonly caller: Caller
-  /** As the contract's schema parsed it; `request.body` has it as it was sent. */
+  /** The contract's schema has parsed it; `request.body` has it as it was sent. */
   readonly body: unknown
   readonly request: FastifyRequest
   readonly reply: FastifyReply

@@ -1,4 +1,4 @@
-/** What a gateway tells the others about its load, in a real database. */
+/** The load that a gateway tells the others, in a real database. */
 import { expect, onTestFinished, test } from 'vitest'
 import { testDatabase } from '../../../test/harness/database.ts'
 import { waitFor } from '../../../test/harness/wait.ts'

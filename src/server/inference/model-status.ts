@@ -5,7 +5,7 @@ import type { ModelCatalog } from './model-catalog.ts'
 
 export function makeModelStatus(
   catalog: Pick<ModelCatalog, 'localState'>,
-  /** Of this process and of each worker. */
+  /** Covers this process and each worker. */
   allStats: () => readonly DispatcherStats[],
 ): ModelStatus {
   return {

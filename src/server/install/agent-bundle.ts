@@ -181,7 +181,7 @@ async function openArchive(
   }
 }
 
-/** Of earlier versions of this server. */
+/** Removes what earlier versions of this server left. */
 function removeOthers(cache: string, current: readonly string[]): void {
   const all = fs.existsSync(cache) ? fs.readdirSync(cache) : []
   for (const name of all.filter((one) => !current.includes(one))) fs.rmSync(path.join(cache, name), { recursive: true })

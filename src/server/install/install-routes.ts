@@ -50,10 +50,10 @@ export function addInstallRoutes(server: FastifyInstance, options: InstallOption
     const release = places.take(request.ip)
     if (release === undefined) return refuse(reply, fail('too_many_downloads', { retryAfterMs: 60_000 }))
     // A client that stops reading would keep its place forever.
-    const late = setTimeout(() => reply.raw.destroy(), limits.agentDownloadMs)
+    const deadline = setTimeout(() => reply.raw.destroy(), limits.agentDownloadMs)
     freeOnClose(reply.raw, () => {
       release()
-      clearTimeout(late)
+      clearTimeout(deadline)
     })
     return reply
       .header('Content-Length', archive.bytes)

@@ -15,7 +15,7 @@ export function openListening(
 ): Promise<Part> {
   return openParts(async (parts) => {
     await front.listen()
-    // What is in progress still needs hosts and other servers, so it ends before their connections do. Event streams have
+    // Requests in progress still need hosts and other servers, so they end before their connections do. Event streams have
     // no end of their own.
     await parts.add({ close: () => front.settle() })
     await parts.add({ close: () => streams.close() })

@@ -120,7 +120,7 @@ function withoutOwnCookies(cookies: string): string {
     .trim()
 }
 
-/** Of `name=value; attributes`. */
+/** Reads the name in `name=value; attributes`. */
 function cookieName(cookie: string): string {
   return cookie.split('=', 1)[0]?.trim() ?? ''
 }

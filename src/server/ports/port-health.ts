@@ -93,14 +93,14 @@ function answers(links: HostLinks, port: CheckedPort, signal: AbortSignal): Prom
   if (stream === undefined) return Promise.resolve(undefined)
   return new Promise((resolve) => {
     const over = (healthy: boolean | undefined): void => {
-      clearTimeout(late)
+      clearTimeout(deadline)
       signal.removeEventListener('abort', abort)
       resolve(healthy)
       request.destroy()
       stream.destroy()
     }
     const abort = (): void => over(undefined)
-    const late = setTimeout(() => over(false), ANSWER_MS)
+    const deadline = setTimeout(() => over(false), ANSWER_MS)
     signal.addEventListener('abort', abort, { once: true })
     const request = http.request({
       createConnection: () => mendHead(stream),

@@ -5,7 +5,7 @@
  */
 import { makeShareCount } from '../http/share-count.ts'
 
-/** Of a host's 1,024 streams; leaves 128 for logs and terminals. */
+/** A host has 1,024 streams; 128 are left for logs and terminals. */
 const shares = {
   ports: { server: 6_144, account: 1_024, host: 640, workload: 256 },
   ssh: { server: 2_048, account: 512, host: 256, workload: 32 },

@@ -100,7 +100,7 @@ export function openChannel<Theirs extends Functions<Theirs>, Ours extends Funct
       socket.on('error', () => {})
       const all = stopReading(socket, bytes)
       const go = (): void => void (socket.destroyed || send({ bytes: all }, socket))
-      // What is still being written belongs to this process.
+      // Bytes that are still being written belong to this process.
       if (socket.writableLength > 0) socket.write('', go)
       else go()
     },

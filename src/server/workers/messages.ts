@@ -11,9 +11,9 @@ import type { Returned } from '../../gateway/money/purse-loans.ts'
 import type { PortDomain } from '../ports/port-domain.ts'
 import type { SliceRequest } from '../http/rate-limit.ts'
 
-/** What a worker needs to start. */
+/** The data that a worker needs to start. */
 export interface WorkerStart {
-  /** Of its own. */
+  /** A folder of its own. */
   readonly journalDir: string
   readonly logLevel: string
   readonly bodyMemory: BodyBudgetOptions
@@ -32,7 +32,7 @@ export interface KnownCaller {
 /** A key, the keys of an account, or any of them. */
 export type ChangedKeys = { readonly kind: 'keyId' | 'accountId'; readonly id: string } | { readonly kind: 'any' }
 
-/** What the server does for a worker. */
+/** Calls of a worker that its server answers. */
 export interface ServerFunctions {
   readonly introduce: (authorization: string) => Promise<KnownCaller | undefined>
   readonly topUp: (owner: PurseOwner, amounts: { needed: NanoUsd; wanted: NanoUsd }) => Promise<Topped>
@@ -49,7 +49,7 @@ export interface ServerFunctions {
   readonly stats: (stats: DispatcherStats) => void
 }
 
-/** What a worker does for its server. */
+/** Calls of a server that its worker answers. */
 export interface WorkerFunctions {
   /** Resolves when it accepts connections. */
   readonly start: (options: WorkerStart) => Promise<void>

@@ -1,4 +1,4 @@
-/** What a server does for one worker: it looks up keys, and lends money, requests per minute and concurrent requests. */
+/** A server's side of one worker: it looks up keys, and lends money, requests per minute and concurrent requests. */
 import type { Socket } from 'node:net'
 import type { Logger } from 'pino'
 import { within } from '../../base/within.ts'

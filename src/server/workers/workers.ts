@@ -233,7 +233,7 @@ class Pool implements Workers {
     }
     const stats: DispatcherStats = { deployments: [], models: [] }
     this.#running.set(index, { pid: child.pid ?? 0, channel, given: 0, left: 0, stats })
-    // What changed while it started.
+    // The catalog may have changed while it started.
     channel.note('setCatalog', this.#catalogOf(index))
     if (this.#isDraining) channel.note('startDraining')
   }
