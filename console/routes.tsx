@@ -26,7 +26,7 @@ const shell = createRoute({
   beforeLoad: async ({ location, cause }) => {
     try {
       const me = await fetchMe()
-      // Where operators land; links inside the console still lead to the overview of their own account.
+      // Operators land here; links inside the console still lead to the overview of their own account.
       // eslint-disable-next-line typescript/only-throw-error
       if (cause === 'enter' && location.href === '/' && mayUse(me, 'operator')) throw redirect({ to: '/operator' })
     } catch (error) {

@@ -38,6 +38,8 @@ type Message =
   /** A new tab asks the following tab for the state. */
   | { readonly kind: 'ask' }
 
+type News = Exclude<Message, { kind: 'ask' }>
+
 /** Returns a function that closes it. */
 export function openEventLine(options: EventLineOptions): () => void {
   const name = `berth.events.${options.of}.${options.keyId}`
@@ -49,7 +51,7 @@ export function openEventLine(options: EventLineOptions): () => void {
   let isBehind = false
   let last = options.start
 
-  const receive = (message: Exclude<Message, { kind: 'ask' }>): void => {
+  const receive = (message: News): void => {
     if (message.kind === 'event') {
       last = message.event.id
       return options.onEvent(message.event)
@@ -63,7 +65,7 @@ export function openEventLine(options: EventLineOptions): () => void {
     hasBegun ||= isOpen
     isBehind = !isOpen
   }
-  const broadcast = (message: Exclude<Message, { kind: 'ask' }>): void => {
+  const broadcast = (message: News): void => {
     // A message can arrive after the line was closed or the tab hidden.
     if (connection === undefined) return
     tabs?.send(message)
@@ -71,24 +73,7 @@ export function openEventLine(options: EventLineOptions): () => void {
   }
   const follow = async (signal: AbortSignal): Promise<void> => {
     isLeading = true
-    while (!signal.aborted) {
-      try {
-        const line = {
-          after: last,
-          signal,
-          onOpen: (after: string) => broadcast({ kind: 'state', isOpen: true, last: after }),
-          onLost: () => broadcast({ kind: 'state', isOpen: false, last }),
-        }
-        const events: AsyncGenerator<LineEvent, void> =
-          options.of === 'everyone' ? client.followAll(line) : client.follow(line)
-        for await (const event of events) broadcast({ kind: 'event', event })
-      } catch (error) {
-        // Signed out or suspended: the next read reports it.
-        if (error instanceof ApiError && (error.status === 401 || error.status === 403)) break
-        if (!signal.aborted) broadcast({ kind: 'state', isOpen: false, last })
-      }
-      await pause(AGAIN_MS, signal)
-    }
+    await followEvents(options.of, signal, () => last, broadcast)
     isLeading = false
   }
   const lead = async (signal: AbortSignal): Promise<void> => {
@@ -124,6 +109,32 @@ export function openEventLine(options: EventLineOptions): () => void {
     connection?.abort()
     connection = undefined
     tabs?.close()
+  }
+}
+
+/** Follows the stream after the last event, again and again until the signal. */
+async function followEvents(
+  of: EventLineOptions['of'],
+  signal: AbortSignal,
+  lastEvent: () => string | undefined,
+  broadcast: (message: News) => void,
+): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      const line = {
+        after: lastEvent(),
+        signal,
+        onOpen: (after: string) => broadcast({ kind: 'state', isOpen: true, last: after }),
+        onLost: () => broadcast({ kind: 'state', isOpen: false, last: lastEvent() }),
+      }
+      const events: AsyncGenerator<LineEvent, void> = of === 'everyone' ? client.followAll(line) : client.follow(line)
+      for await (const event of events) broadcast({ kind: 'event', event })
+    } catch (error) {
+      // Signed out or suspended: the next read reports it.
+      if (error instanceof ApiError && (error.status === 401 || error.status === 403)) return
+      if (!signal.aborted) broadcast({ kind: 'state', isOpen: false, last: lastEvent() })
+    }
+    await pause(AGAIN_MS, signal)
   }
 }
 

@@ -95,7 +95,7 @@ function readText({ kind }: FormField, text: string): unknown {
   return at === undefined ? text : formatInstant(at)
 }
 
-/** What a record has at a path. */
+/** The part of a record at a path. */
 function partAt(record: unknown, path: string): unknown {
   let part = record
   for (const name of path.split('.')) part = (part as Readonly<Record<string, unknown>> | null | undefined)?.[name]

@@ -57,7 +57,7 @@ interface FormOptions<Values, Body> {
   readonly schema?: Schema<NoInfer<Body>> | undefined
   /** Checks that the schema cannot make. */
   readonly check?: ((values: Values) => { readonly [name in keyof Values]?: string | undefined }) | undefined
-  /** Where a field is in the body, if not under its own name. */
+  /** The place of a field in the body, if not under its own name. */
   readonly paths?: { readonly [name in keyof Values]?: string } | undefined
   readonly action: { readonly error: ClientError | null; readonly isPending: boolean }
   readonly send: (body: Body, values: Values) => void
@@ -73,10 +73,10 @@ export function useForm<Values extends object, Body>(options: FormOptions<Values
   const issues = options.schema?.safeParse(body, { error: issueText }).error?.issues ?? []
   const own: Readonly<Record<string, string | undefined>> = options.check?.(values) ?? {}
   const isValid = issues.length === 0 && Object.values(own).every((fault) => fault === undefined)
-  const shown = new Set<string>()
+  const places = new Set<string>()
   const pathOf = (name: Named<Values>): string => paths?.[name] ?? name
   const errorAt = (path: string): string | undefined => {
-    shown.add(path)
+    places.add(path)
     const local = isTried ? issues.find((issue) => isAt(issue.path, path)) : undefined
     return (local ?? serverIssues(action.error).find((issue) => isAt(issue.path, path)))?.message
   }
@@ -86,7 +86,7 @@ export function useForm<Values extends object, Body>(options: FormOptions<Values
   }
   const set = (change: Partial<Values>): void => setValues((before) => ({ ...before, ...change }))
   const isShown = (issue: { readonly path: readonly PropertyKey[] }): boolean =>
-    [...shown].some((path) => isAt(issue.path, path))
+    [...places].some((path) => isAt(issue.path, path))
   return {
     values,
     set,
@@ -102,9 +102,9 @@ export function useForm<Values extends object, Body>(options: FormOptions<Values
     error,
     errorAt,
     elsewhere: () => {
-      const told = serverIssues(action.error)
+      const serverErrors = serverIssues(action.error)
       return {
-        error: told.length > 0 && told.every(isShown) ? null : action.error,
+        error: serverErrors.length > 0 && serverErrors.every(isShown) ? null : action.error,
         messages: isTried
           ? issues.filter((issue) => !isShown(issue)).map(({ path, message }) => `${path.join('.')}: ${message}`)
           : [],

@@ -41,8 +41,8 @@ function column<Row, Value>(
     ...options,
     cell: (row) => {
       const value = valueOf(row, read)
-      const shown = value === null ? '—' : show(value)
-      return className === undefined ? shown : <span className={className}>{shown}</span>
+      const content = value === null ? '—' : show(value)
+      return className === undefined ? content : <span className={className}>{content}</span>
     },
   }
 }
@@ -113,7 +113,7 @@ export function Ago({ at }: { at: string }) {
   )
 }
 
-/** As the tables of labels in `src/view/` have it. */
+/** A label with its tone, from the tables in `src/view/`. */
 type Label =
   | readonly [label: string, tone: Tone]
   | { readonly label: string; readonly tone?: Tone; readonly hint?: string | undefined }

@@ -17,7 +17,7 @@ interface FilterField<Search> {
 }
 
 interface FilterBarProps<Search> {
-  /** What is filtered, for screen readers. */
+  /** The name of the list, for screen readers. */
   readonly label: string
   readonly fields: ReadonlyArray<FilterField<Search>>
   readonly search: Search

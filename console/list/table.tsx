@@ -56,7 +56,7 @@ interface PagedTableProps<Op extends PagedId, Row> extends ReadProps<Op, Row> {
   /** The filter. A changed one starts at the first page. */
   readonly query?: Query<Op>
   readonly pageRows?: number
-  /** What the reply says about all pages. */
+  /** A note about all pages, from the reply. */
   readonly above?: (reply: Reply<Op>) => ReactNode
 }
 

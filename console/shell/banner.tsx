@@ -1,4 +1,4 @@
-/** What stops spending soon or already: a low balance, and budgets that are used up. Below the page, so nothing moves. */
+/** Says what stops spending soon or already: a low balance, and budgets that are used up. Below the page, so nothing moves. */
 import type { Reply } from '../../src/client/client.ts'
 import { HOUR_MS } from '../../src/base/instant.ts'
 import { span } from '../../src/view/time.ts'

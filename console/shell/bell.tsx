@@ -5,14 +5,14 @@ import { limits } from '../../src/base/limits.ts'
 import { useCall } from '../api/query.ts'
 import { toast } from '../ui/toast.tsx'
 
-/** Those of operators raise no event. */
+/** Notifications of operators raise no event. */
 const EVERY_MS = 60_000
 const SHOWN = 6
 
 export function Bell() {
   const [isOpen, setOpen] = useState(false)
   // Its code is loaded when it is first opened.
-  const [Latest, setLatest] = useState<ComponentType<{ shown: number }>>()
+  const [Latest, setLatest] = useState<ComponentType<{ limit: number }>>()
   const frame = useRef<HTMLDivElement>(null)
   const button = useRef<HTMLButtonElement>(null)
   const panelId = useId()
@@ -73,7 +73,7 @@ export function Bell() {
         hidden={!isOpen}
         className="absolute right-0 z-30 mt-1 w-80 max-w-[calc(100vw-2rem)] rounded-md border border-line bg-surface p-3 shadow-lg"
       >
-        {isOpen && Latest !== undefined && <Latest shown={SHOWN} />}
+        {isOpen && Latest !== undefined && <Latest limit={SHOWN} />}
       </div>
     </div>
   )

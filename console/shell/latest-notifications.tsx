@@ -5,8 +5,8 @@ import { Ago } from '../list/column.tsx'
 import { NotificationLink, SeverityMark } from '../pages/notifications/parts.tsx'
 import { Button } from '../ui/button.tsx'
 
-export function LatestNotifications({ shown }: { shown: number }) {
-  const { data } = useCall('listNotifications', { query: { limit: shown } })
+export function LatestNotifications({ limit }: { limit: number }) {
+  const { data } = useCall('listNotifications', { query: { limit } })
   const read = useAction('readNotifications', ['listNotifications'])
   const [newest] = data?.notifications ?? []
   if (data === undefined) return <p className="text-sm text-muted">Loading …</p>

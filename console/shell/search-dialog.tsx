@@ -52,52 +52,87 @@ export function SearchDialog({ onClose }: { onClose: () => void }) {
     >
       <div className="flex items-center gap-2 border-b border-line px-3">
         <Icon name="search" className="text-muted" />
-        <input
-          type="text"
-          role="combobox"
-          aria-label="Search everything"
-          aria-expanded="true"
-          aria-controls={id}
-          aria-activedescendant={results.length === 0 ? undefined : `${id}-${at}`}
-          aria-autocomplete="list"
-          autoComplete="off"
-          spellCheck={false}
-          maxLength={200}
-          placeholder="Pages, rentals, machines, request ids"
+        <SearchField
+          listId={id}
+          activeId={results.length === 0 ? undefined : `${id}-${at}`}
           value={typed}
-          onChange={(event) => {
-            setTyped(event.target.value)
+          onChange={(text) => {
+            setTyped(text)
             setChosen(0)
           }}
           onKeyDown={onKey}
-          className="h-12 min-w-0 flex-1 bg-transparent text-sm outline-none"
         />
         <span className="w-4 text-muted">{isBusy && <Spinner />}</span>
       </div>
-      <div className="max-h-[60dvh] min-h-24 overflow-y-auto p-2">
-        {results.length === 0 && <p className="px-2 py-6 text-center text-sm text-muted">No results</p>}
-        <div id={id} role="listbox" aria-label="Results">
-          {results.map((result, n) => (
-            <Result
-              key={result.key}
-              id={`${id}-${n}`}
-              result={result}
-              heading={results[n - 1]?.group === result.group ? undefined : result.group}
-              isChosen={n === at}
-              onPoint={() => setChosen(n)}
-              onOpen={() => open(result)}
-            />
-          ))}
-        </div>
-      </div>
+      <Results id={id} results={results} at={at} onPoint={setChosen} onOpen={open} />
     </dialog>
+  )
+}
+
+interface SearchFieldProps {
+  readonly listId: string
+  readonly activeId: string | undefined
+  readonly value: string
+  readonly onChange: (text: string) => void
+  readonly onKeyDown: (event: KeyboardEvent) => void
+}
+
+function SearchField({ listId, activeId, value, onChange, onKeyDown }: SearchFieldProps) {
+  return (
+    <input
+      type="text"
+      role="combobox"
+      aria-label="Search everything"
+      aria-expanded="true"
+      aria-controls={listId}
+      aria-activedescendant={activeId}
+      aria-autocomplete="list"
+      autoComplete="off"
+      spellCheck={false}
+      maxLength={200}
+      placeholder="Pages, rentals, machines, request ids"
+      value={value}
+      onChange={(event) => onChange(event.target.value)}
+      onKeyDown={onKeyDown}
+      className="h-12 min-w-0 flex-1 bg-transparent text-sm outline-none"
+    />
+  )
+}
+
+interface ResultsProps {
+  readonly id: string
+  readonly results: readonly SearchResult[]
+  /** The place of the chosen one. */
+  readonly at: number
+  readonly onPoint: (at: number) => void
+  readonly onOpen: (result: SearchResult) => void
+}
+
+function Results({ id, results, at, onPoint, onOpen }: ResultsProps) {
+  return (
+    <div className="max-h-[60dvh] min-h-24 overflow-y-auto p-2">
+      {results.length === 0 && <p className="px-2 py-6 text-center text-sm text-muted">No results</p>}
+      <div id={id} role="listbox" aria-label="Results">
+        {results.map((result, n) => (
+          <Result
+            key={result.key}
+            id={`${id}-${n}`}
+            result={result}
+            heading={results[n - 1]?.group === result.group ? undefined : result.group}
+            isChosen={n === at}
+            onPoint={() => onPoint(n)}
+            onOpen={() => onOpen(result)}
+          />
+        ))}
+      </div>
+    </div>
   )
 }
 
 interface ResultProps {
   readonly id: string
   readonly result: SearchResult
-  /** Of the group that begins here. */
+  /** The name of the group that begins here. */
   readonly heading: string | undefined
   readonly isChosen: boolean
   readonly onPoint: () => void

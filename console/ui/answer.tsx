@@ -7,7 +7,7 @@ import { Skeleton } from './skeleton.tsx'
 
 interface AnswerProps<T> {
   readonly of: UseQueryResult<T, ClientError>
-  /** As large as the content, so that nothing moves. */
+  /** A placeholder as large as the content, so that nothing moves. */
   readonly skeleton?: ReactNode
   readonly children: (value: T) => ReactNode
 }

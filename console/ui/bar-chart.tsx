@@ -78,7 +78,7 @@ function Legend({ parts }: { parts: readonly string[] }) {
 }
 
 function Drawing({ label, bars, parts }: BarChartProps) {
-  const [shown, setShown] = useState<number>()
+  const [barIndex, setBarIndex] = useState<number>()
   // The bar that Tab reaches; arrow keys move from there.
   const [reached, setReached] = useState(bars.length - 1)
   const top = roundUp(bars.reduce((most, bar) => (sumOf(bar) > most ? sumOf(bar) : most), 0n))
@@ -96,7 +96,7 @@ function Drawing({ label, bars, parts }: BarChartProps) {
         <Ticks top={top} />
       </div>
       <div className="min-w-0 flex-1">
-        <div className="relative" style={{ height: HEIGHT_PX }} onPointerLeave={() => setShown(undefined)}>
+        <div className="relative" style={{ height: HEIGHT_PX }} onPointerLeave={() => setBarIndex(undefined)}>
           <svg aria-hidden="true" className="size-full">
             {tickShares.map((share) => (
               <line
@@ -119,18 +119,18 @@ function Drawing({ label, bars, parts }: BarChartProps) {
                 type="button"
                 tabIndex={index === Math.min(reached, bars.length - 1) ? 0 : -1}
                 aria-label={describe(bar, parts)}
-                onPointerEnter={() => setShown(index)}
+                onPointerEnter={() => setBarIndex(index)}
                 onFocus={() => {
                   setReached(index)
-                  setShown(index)
+                  setBarIndex(index)
                 }}
-                onBlur={() => setShown(undefined)}
+                onBlur={() => setBarIndex(undefined)}
                 onKeyDown={(event) => move(event, index)}
-                className={cx('h-full flex-1 -outline-offset-2', shown === index && 'bg-ink/5')}
+                className={cx('h-full flex-1 -outline-offset-2', barIndex === index && 'bg-ink/5')}
               />
             ))}
           </div>
-          <Tooltip bars={bars} index={shown} parts={parts} />
+          <Tooltip bars={bars} index={barIndex} parts={parts} />
         </div>
         <AxisNames bars={bars} />
       </div>

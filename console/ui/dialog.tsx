@@ -42,7 +42,7 @@ interface DialogProps {
 }
 
 /** Open while rendered: `{isOpen && <Dialog …>}`. */
-export function Dialog({ title, onClose, wide = false, kept = false, children }: DialogProps) {
+export function Dialog({ title, onClose, wide = false, kept: isKept = false, children }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null)
   const titleId = useId()
   const [holds, setHolds] = useState(0)
@@ -57,7 +57,7 @@ export function Dialog({ title, onClose, wide = false, kept = false, children }:
     }),
     [isBusy],
   )
-  const mayClose = !isBusy && !kept
+  const mayClose = !isBusy && !isKept
   useEffect(() => {
     const dialog = ref.current
     if (dialog !== null && !dialog.open) dialog.showModal()
@@ -89,7 +89,7 @@ export function Dialog({ title, onClose, wide = false, kept = false, children }:
         <h2 id={titleId} className="text-lg font-semibold">
           {title}
         </h2>
-        {!kept && (
+        {!isKept && (
           <Button look="quiet" onClick={onClose} disabled={isBusy} aria-label="Close" className="-mt-1 -mr-2">
             <span aria-hidden="true">✕</span>
           </Button>

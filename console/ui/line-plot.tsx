@@ -50,15 +50,15 @@ function Canvas(props: LinePlotProps) {
   useEffect(() => {
     const element = box.current
     if (element === null) return undefined
-    const made = new uPlot(optionsOf(latest, element), dataOf(latest.current), element)
-    plot.current = made
+    const uplot = new uPlot(optionsOf(latest, element), dataOf(latest.current), element)
+    plot.current = uplot
     const watcher = new ResizeObserver(() => {
-      if (element.clientWidth > 0) made.setSize({ width: element.clientWidth, height: latest.current.height })
+      if (element.clientWidth > 0) uplot.setSize({ width: element.clientWidth, height: latest.current.height })
     })
     watcher.observe(element)
     return () => {
       watcher.disconnect()
-      made.destroy()
+      uplot.destroy()
       plot.current = null
     }
   }, [])

@@ -3,7 +3,7 @@ import { useId, useRef, type ReactNode } from 'react'
 import { cx } from './class.ts'
 
 interface MenuProps {
-  /** What the button shows: its name, too. */
+  /** The content of the button, and its name. */
   readonly button: ReactNode
   readonly className?: string
   readonly children: ReactNode

@@ -5,7 +5,7 @@ import { Button } from './button.tsx'
 export const PAGE_ROWS = 100
 
 interface Pages {
-  /** Of the page that is shown; undefined: the first. */
+  /** The cursor of the current page; undefined: the first page. */
   readonly cursor: string | undefined
   readonly number: number
   readonly next: (nextCursor: string) => void

@@ -10,7 +10,7 @@ interface SecretOnceProps {
   readonly label: string
   readonly secret: string
   readonly onClose: () => void
-  /** What to do with it, and what if it is lost. */
+  /** Says what to do with it, and what if it is lost. */
   readonly children: ReactNode
 }
 

@@ -28,7 +28,7 @@ export function toast(text: string, tone: Toast['tone'] = 'good'): void {
 }
 
 export function Toasts() {
-  const shown = useSyncExternalStore(
+  const list = useSyncExternalStore(
     (listener) => {
       listeners.add(listener)
       return () => listeners.delete(listener)
@@ -41,7 +41,7 @@ export function Toasts() {
       aria-live="polite"
       className="pointer-events-none fixed inset-x-0 bottom-16 z-50 flex flex-col items-center gap-2 px-4"
     >
-      {shown.map((one) => (
+      {list.map((one) => (
         <p
           key={one.id}
           className={cx(

@@ -6,7 +6,7 @@ import { SkeletonText } from './skeleton.tsx'
 import { keyOf, NoRows, type Column, type TableProps } from './table.tsx'
 
 interface Sorting {
-  /** Of a column. */
+  /** The name of a column. */
   readonly name: string
   readonly isDown: boolean
 }

@@ -8,16 +8,10 @@ export const MAX_FUNCTION_LINES = 70
 
 /** By `path name`: the number of lines. */
 export const longFunctions: Readonly<Record<string, number>> = {
-  'console/api/event-line.ts openEventLine': 87,
-  'console/pages/chat/page.tsx Chat': 120,
-  'console/pages/images/page.tsx Generator': 88,
   'console/pages/instance/page.tsx OneInstance': 76,
-  'console/pages/marketplace/page.tsx MarketplacePage': 130,
   'console/pages/marketplace/rent.tsx RentDialog': 98,
   'console/pages/rent/page.tsx RentPage': 79,
   'console/pages/rental/page.tsx OneRental': 76,
-  'console/pages/speech/page.tsx Speech': 82,
-  'console/shell/search-dialog.tsx SearchDialog': 87,
   'console/shell/search-result.ts useSearchResults': 77,
   'src/artifacts/model/model-store.ts makeModelStore': 80,
   'src/cli/kit/completion.ts scripts': 88,

@@ -43,9 +43,9 @@ export interface Conversation {
   readonly stop: () => void
 }
 
-export function useConversation(kept: readonly Turn[] = []): Conversation {
-  const [turns, setTurns] = useState(kept)
-  const lastId = useRef(Math.max(0, ...kept.map(({ id }) => id)))
+export function useConversation(before: readonly Turn[] = []): Conversation {
+  const [turns, setTurns] = useState(before)
+  const lastId = useRef(Math.max(0, ...before.map(({ id }) => id)))
   const running = useRef<AbortController>(undefined)
   const [sessionId, setSessionId] = useState(newSessionId)
   const isBusy = turns.some(({ state }) => state === 'waiting' || state === 'streaming')

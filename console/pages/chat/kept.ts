@@ -64,7 +64,7 @@ export function useKept(): Kept {
   }
 }
 
-/** As turns of a conversation. Costs are read again; errors and usage are not kept. */
+/** The turns of a kept conversation. Costs are read again; errors and usage are not kept. */
 export function turnsOf({ turns }: KeptConversation): Turn[] {
   return turns.map((one) => ({ ...one, usage: null, error: null }))
 }
@@ -78,13 +78,13 @@ function isOver({ state }: Turn): boolean {
   return state !== 'waiting' && state !== 'streaming'
 }
 
-function keptTurn({ usage: _usage, error: _error, ...kept }: Turn): z.output<typeof turn> {
-  return { ...kept, state: kept.state === 'answered' || kept.state === 'failed' ? kept.state : 'stopped' }
+function keptTurn({ usage: _usage, error: _error, ...parts }: Turn): z.output<typeof turn> {
+  return { ...parts, state: parts.state === 'answered' || parts.state === 'failed' ? parts.state : 'stopped' }
 }
 
 /** The oldest go first. */
 function fitting(all: readonly KeptConversation[]): KeptConversation[] {
-  const kept = all.slice(0, MAX_KEPT)
-  while (kept.length > 1 && JSON.stringify(kept).length > MAX_CHARS) kept.pop()
-  return kept
+  const newest = all.slice(0, MAX_KEPT)
+  while (newest.length > 1 && JSON.stringify(newest).length > MAX_CHARS) newest.pop()
+  return newest
 }

@@ -1,6 +1,15 @@
 /** Chat with a model. Conversations stay in the browser; each answer shows its usage and cost. */
 import { getRouteApi } from '@tanstack/react-router'
-import { useCallback, useEffect, useEffectEvent, useRef, useState, type FormEvent, type KeyboardEvent } from 'react'
+import {
+  useCallback,
+  useEffect,
+  useEffectEvent,
+  useRef,
+  useState,
+  type FormEvent,
+  type KeyboardEvent,
+  type ReactNode,
+} from 'react'
 import { count } from '../../../src/view/number.ts'
 import type { Model } from '../../api/inference.ts'
 import { Button } from '../../ui/button.tsx'
@@ -29,12 +38,12 @@ const EXAMPLE = 'Name three rivers.'
 const END_PX = 80
 
 export function ChatPage() {
-  const { model: wanted } = route.useSearch()
-  const kept = useKept()
+  const { model: modelId } = route.useSearch()
+  const history = useKept()
   return (
     <Page intro="Try a model, see what it costs, and copy the request as code. Conversations stay in this browser.">
-      <WithModel kind="chat" wanted={wanted} skeleton={<PlaygroundSkeleton />}>
-        {(model, models) => <Chat key={kept.current.id} model={model} models={models} kept={kept} />}
+      <WithModel kind="chat" modelId={modelId} skeleton={<PlaygroundSkeleton />}>
+        {(model, models) => <Chat key={history.current.id} model={model} models={models} history={history} />}
       </WithModel>
     </Page>
   )
@@ -43,122 +52,70 @@ export function ChatPage() {
 interface ChatProps {
   readonly model: Model
   readonly models: readonly Model[]
-  readonly kept: Kept
+  readonly history: Kept
 }
 
-function Chat({ model, models, kept }: ChatProps) {
-  const navigate = route.useNavigate()
+function Chat({ model, models, history }: ChatProps) {
   const { with: secondId } = route.useSearch()
   const second = models.find(({ id }) => id === secondId)
-  const conversation = useConversation(turnsOf(kept.current))
+  const conversation = useConversation(turnsOf(history.current))
   /** Only of the comparison; it is not kept. */
   const other = useConversation()
   const [draft, setDraft] = useState('')
-  const [system, setSystem] = useState(kept.current.system)
+  const [system, setSystem] = useState(history.current.system)
   const [typed, setTyped] = useState<Typed>({})
   const { sampling, faults } = readSampling(typed)
   const { turns } = conversation
   const isBusy = conversation.isBusy || other.isBusy
-  useKeeping(kept, conversation, system)
+  useKeeping(history, conversation, system)
   const settings = { model: model.id, system, sampling }
   const isWrong = Object.keys(faults).length > 0
   const edit = (turn: Turn): void => {
     conversation.cutAt(turn.id)
     setDraft(turn.prompt)
   }
-  const clear = (): void => {
-    const [first] = turns
-    if (first !== undefined) conversation.cutAt(first.id)
-    const [otherFirst] = other.turns
-    if (otherFirst !== undefined) other.cutAt(otherFirst.id)
+  const send = (): void => {
+    conversation.ask(draft, settings)
+    if (second !== undefined) other.ask(draft, { ...settings, model: second.id })
+    setDraft('')
   }
+  const stop = (): void => [conversation, other].forEach((one) => one.stop())
+  const clear = (): void => [conversation, other].forEach(({ turns: [first], cutAt }) => first && cutAt(first.id))
+  const code = (
+    <CodeButton disabled={isWrong} make={() => chatSnippets(location.origin, shownRequest(settings, turns, draft))} />
+  )
+  const shared = { isBusy, onEdit: edit }
   return (
     <div className="grid items-start gap-5 lg:grid-cols-[minmax(0,1fr)_20rem]">
       <Card
         title="Conversation"
         className="flex flex-col lg:h-[calc(100dvh-11rem)] lg:min-h-96"
-        actions={
-          <div className="flex flex-wrap gap-2">
-            <CodeButton
-              disabled={isWrong}
-              make={() => chatSnippets(location.origin, shownRequest(settings, turns, draft))}
-            />
-            <Button onClick={clear} disabled={isBusy || turns.length === 0}>
-              Clear
-            </Button>
-            <Button onClick={kept.begin} disabled={isBusy || turns.length === 0}>
-              New
-            </Button>
-          </div>
-        }
+        actions={<Actions code={code} canClear={!isBusy && turns.length > 0} onClear={clear} onNew={history.begin} />}
       >
         <div className={cx('grid min-h-0 min-w-0 flex-1 gap-4', second !== undefined && 'md:grid-cols-2')}>
           <Turns
+            {...shared}
             label="Conversation"
             turns={turns}
-            isBusy={isBusy}
-            onEdit={edit}
             onAgain={(turn) => conversation.askAgain(turn.id, settings)}
           />
           {second !== undefined && (
             <Turns
+              {...shared}
               label={`Conversation with ${second.id}`}
               turns={other.turns}
-              isBusy={isBusy}
-              onEdit={edit}
               onAgain={(turn) => other.askAgain(turn.id, { ...settings, model: second.id })}
             />
           )}
         </div>
-        {turns.length > 0 && (
-          <p className="py-2 text-right text-xs text-muted tabular-nums">
-            {count(turns.length, 'question')}, <TotalCost requestIds={requestIdsOf([...turns, ...other.turns])} /> in
-            total
-          </p>
-        )}
-        <Composer
-          draft={draft}
-          onDraft={setDraft}
-          isBusy={isBusy}
-          isWrong={isWrong}
-          onStop={() => {
-            conversation.stop()
-            other.stop()
-          }}
-          onSend={() => {
-            conversation.ask(draft, settings)
-            if (second !== undefined) other.ask(draft, { ...settings, model: second.id })
-            setDraft('')
-          }}
-        />
+        <Total turns={turns} others={other.turns} />
+        <Composer draft={draft} onDraft={setDraft} isBusy={isBusy} isWrong={isWrong} onStop={stop} onSend={send} />
       </Card>
       <div className="flex min-w-0 flex-col gap-4 lg:max-h-[calc(100dvh-11rem)] lg:overflow-y-auto">
-        <ChatHistory kept={kept} isBusy={isBusy} />
+        <ChatHistory history={history} isBusy={isBusy} />
         <Card title="Model and parameters">
           <div className="flex flex-col gap-4">
-            <ModelField
-              model={model}
-              models={models}
-              disabled={isBusy}
-              onChoose={(id) => void navigate({ search: (before) => ({ ...before, model: id }), replace: true })}
-            />
-            {models.length > 1 && (
-              <SelectField
-                label="Compare with"
-                value={second?.id ?? ''}
-                disabled={isBusy}
-                choices={[
-                  { value: '', label: 'No other model' },
-                  ...models.filter(({ id }) => id !== model.id).map(({ id }) => ({ value: id, label: id })),
-                ]}
-                onChange={(event) =>
-                  void navigate({
-                    search: (before) => ({ ...before, with: event.target.value || undefined }),
-                    replace: true,
-                  })
-                }
-              />
-            )}
+            <Models model={model} models={models} second={second} isBusy={isBusy} />
             <ChatParameters system={system} onSystem={setSystem} typed={typed} onTyped={setTyped} />
           </div>
         </Card>
@@ -167,9 +124,68 @@ function Chat({ model, models, kept }: ChatProps) {
   )
 }
 
+interface ActionsProps {
+  readonly code: ReactNode
+  readonly canClear: boolean
+  readonly onClear: () => void
+  readonly onNew: () => void
+}
+
+function Actions({ code, canClear, onClear, onNew }: ActionsProps) {
+  return (
+    <div className="flex flex-wrap gap-2">
+      {code}
+      <Button onClick={onClear} disabled={!canClear}>
+        Clear
+      </Button>
+      <Button onClick={onNew} disabled={!canClear}>
+        New
+      </Button>
+    </div>
+  )
+}
+
+function Total({ turns, others }: { turns: readonly Turn[]; others: readonly Turn[] }) {
+  if (turns.length === 0) return null
+  return (
+    <p className="py-2 text-right text-xs text-muted tabular-nums">
+      {count(turns.length, 'question')}, <TotalCost requestIds={requestIdsOf([...turns, ...others])} /> in total
+    </p>
+  )
+}
+
+interface ModelsProps {
+  readonly model: Model
+  readonly models: readonly Model[]
+  /** The model to compare with. */
+  readonly second: Model | undefined
+  readonly isBusy: boolean
+}
+
+function Models({ model, models, second, isBusy }: ModelsProps) {
+  const navigate = route.useNavigate()
+  const change = (part: { readonly model?: string; readonly with?: string | undefined }): void =>
+    void navigate({ search: (before) => ({ ...before, ...part }), replace: true })
+  const others = models.filter(({ id }) => id !== model.id).map(({ id }) => ({ value: id, label: id }))
+  return (
+    <>
+      <ModelField model={model} models={models} disabled={isBusy} onChoose={(id) => change({ model: id })} />
+      {models.length > 1 && (
+        <SelectField
+          label="Compare with"
+          value={second?.id ?? ''}
+          disabled={isBusy}
+          choices={[{ value: '', label: 'No other model' }, ...others]}
+          onChange={(event) => change({ with: event.target.value || undefined })}
+        />
+      )}
+    </>
+  )
+}
+
 /** Keeps the conversation whenever an answer is over. */
-function useKeeping(kept: Kept, { turns, isBusy }: Conversation, system: string): void {
-  const keep = useEffectEvent(() => kept.keep(turns, system))
+function useKeeping(history: Kept, { turns, isBusy }: Conversation, system: string): void {
+  const keep = useEffectEvent(() => history.keep(turns, system))
   const seen = useRef(turns)
   useEffect(() => {
     if (isBusy || turns === seen.current) return

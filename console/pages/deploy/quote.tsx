@@ -1,4 +1,4 @@
-/** What a replica would cost now, and all of them together. */
+/** The cost of a replica now, and of all of them together. */
 import { useEffect, useState } from 'react'
 import type { CallInput } from '../../../src/client/client.ts'
 import { api } from '../../../src/contract/api.ts'

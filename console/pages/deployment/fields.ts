@@ -70,7 +70,7 @@ function weightsOf(text: string): unknown {
   }
 }
 
-/** What is wrong with the weights, and where. */
+/** Says what is wrong with the weights, and where. */
 export function weightsFault(values: Partial<FieldValues<WithSpec>>): {
   readonly 'recipe.weights': string | undefined
 } {

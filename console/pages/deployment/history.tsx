@@ -1,4 +1,4 @@
-/** What happened to a deployment: scaling decisions, replicas, rollouts. */
+/** The history of a deployment: scaling decisions, replicas, rollouts. */
 import { eventDetail, eventTitle, eventTone } from '../../../src/view/event.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { useCall } from '../../api/query.ts'
@@ -14,12 +14,12 @@ export function History({ deploymentId }: { deploymentId: string }) {
   return (
     <Card title="History">
       <Answer of={events}>
-        {({ events: found }) =>
-          found.length === 0 ? (
+        {({ events: list }) =>
+          list.length === 0 ? (
             <p className="text-sm text-muted">Nothing yet.</p>
           ) : (
             <ol className="flex max-h-96 flex-col gap-2.5 overflow-y-auto" tabIndex={0} aria-label="History">
-              {found.map((event) => (
+              {list.map((event) => (
                 <li key={event.id} className="flex flex-col gap-0.5 text-sm">
                   <span className="flex flex-wrap items-center gap-x-3 gap-y-1">
                     <Badge tone={eventTone(event.type)}>{eventTitle(event.type)}</Badge>

@@ -33,11 +33,11 @@ const EVERY_MS = 3_000
 
 export function DeploymentPage() {
   const { id } = route.useParams()
-  const found = useCall('getManagedDeployment', { params: { id } }, { everyMs: EVERY_MS })
-  if (found.data !== undefined) return <OneDeployment deployment={found.data} />
+  const deployment = useCall('getManagedDeployment', { params: { id } }, { everyMs: EVERY_MS })
+  if (deployment.data !== undefined) return <OneDeployment deployment={deployment.data} />
   return (
     <Page>
-      <Answer of={found}>{() => null}</Answer>
+      <Answer of={deployment}>{() => null}</Answer>
     </Page>
   )
 }
@@ -87,7 +87,7 @@ function OneDeployment({ deployment }: { deployment: ManagedDeployment }) {
   )
 }
 
-/** What it waits for, or why it failed. The first line is a sentence, the rest is output. */
+/** Says what it waits for, or why it failed. The first line is a sentence, the rest is output. */
 function Message({ isBad, text }: { isBad: boolean; text: string }) {
   const [first, ...output] = text.split('\n')
   return (

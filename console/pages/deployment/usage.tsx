@@ -7,7 +7,7 @@ import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Section, Stats } from '../../ui/card.tsx'
 
-/** As often as the server counts. */
+/** The server counts this often. */
 const EVERY_MS = 10_000
 
 export function Usage({ deployment: { id, kind } }: { deployment: ManagedDeployment }) {

@@ -34,7 +34,7 @@ const columns: Columns<AnyVolume> = [
   textColumn('Last error', (volume) => <LastError volume={volume} />, { width: 'minmax(0, 2fr)' }),
 ]
 
-/** Of the volume, or else of its first failing attachment. */
+/** The fault of the volume, or else of its first failing attachment. */
 function LastError({ volume }: { volume: AnyVolume }) {
   const failing = volume.attachments.find(({ lastError }) => lastError !== null)
   const [text, at] =

@@ -38,10 +38,10 @@ export function useImages(): Images {
   // Newest first, as the images.
   const urls = useRef<string[]>([])
   useEffect(() => {
-    const made = urls.current
+    const list = urls.current
     return () => {
       running.current?.abort()
-      for (const url of made) URL.revokeObjectURL(url)
+      for (const url of list) URL.revokeObjectURL(url)
     }
   }, [])
   const show = ({ file, atMs: _atMs, ...image }: KeptImage): GeneratedImage => {
@@ -49,17 +49,17 @@ export function useImages(): Images {
     urls.current.unshift(url)
     return { ...image, url }
   }
-  const showKept = useEffectEvent((kept: readonly KeptImage[]) => {
-    const shown = kept.toReversed().map(show).toReversed()
-    setImages((all) => [...all, ...shown].slice(0, MAX_IMAGES))
+  const showKept = useEffectEvent((storedImages: readonly KeptImage[]) => {
+    const older = storedImages.toReversed().map(show).toReversed()
+    setImages((all) => [...all, ...older].slice(0, MAX_IMAGES))
   })
   useEffect(() => {
     void readImages(accountId).then(showKept)
   }, [accountId])
   const add = (image: KeptImage): void => {
-    const shown = show(image)
+    const newImage = show(image)
     for (const url of urls.current.splice(MAX_IMAGES)) URL.revokeObjectURL(url)
-    setImages((all) => [shown, ...all].slice(0, MAX_IMAGES))
+    setImages((all) => [newImage, ...all].slice(0, MAX_IMAGES))
     void keepImage(accountId, image)
   }
   const generate = async (order: ImageOrder): Promise<void> => {

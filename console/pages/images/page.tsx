@@ -11,7 +11,7 @@ import { Empty } from '../../ui/empty.tsx'
 import { TextArea } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Gallery, GenerationView } from './gallery.tsx'
-import { useImages } from './generation.ts'
+import { useImages, type Images } from './generation.ts'
 import type { GeneratedImage, ImageOrder } from './image.ts'
 import { CodeButton } from '../playground/code.tsx'
 import { ModelField, WithModel } from '../playground/model.tsx'
@@ -47,10 +47,10 @@ const others: readonly Parameter[] = [
 ]
 
 export function ImagesPage() {
-  const { model: wanted } = route.useSearch()
+  const { model: modelId } = route.useSearch()
   return (
     <Page intro="Describe the image. The last 24 images stay in this browser.">
-      <WithModel kind="image" wanted={wanted} skeleton={<PlaygroundSkeleton />}>
+      <WithModel kind="image" modelId={modelId} skeleton={<PlaygroundSkeleton />}>
         {(model, models) => <Generator model={model} models={models} />}
       </WithModel>
     </Page>
@@ -111,37 +111,62 @@ function Generator({ model, models }: { model: Model; models: readonly Model[] }
             onChange={(event) => setNegative(event.target.value)}
           />
           <div className="grid grid-cols-2 items-start gap-3">
-            <ParameterFields parameters={sides} typed={typed} faults={faults} onChange={setTyped} />
-            <ParameterFields parameters={others} typed={typed} faults={faults} onChange={setTyped} />
+            <ParameterFields parameters={[...sides, ...others]} typed={typed} faults={faults} onChange={setTyped} />
           </div>
-          <div className="flex flex-wrap items-center justify-between gap-2">
-            <p className="text-sm text-muted">{isWrong ? '' : estimate(model, values)}</p>
-            {/* Two buttons: with one that changes, the click on Stop would submit the form. */}
-            {generator.isBusy ? (
-              <Button key="stop" onClick={generator.stop}>
-                Stop
-              </Button>
-            ) : (
-              <Button key="generate" type="submit" look="primary" disabled={!canGenerate}>
-                Generate
-              </Button>
-            )}
-          </div>
+          <Submit
+            note={isWrong ? '' : estimate(model, values)}
+            canGenerate={canGenerate}
+            onStop={generator.isBusy ? generator.stop : undefined}
+          />
         </form>
       </Card>
-      <div className="flex min-w-0 flex-col gap-5">
-        {generator.generation !== undefined && (
-          <GenerationView
-            generation={generator.generation}
-            onRetry={() => generator.generate(generator.generation?.order ?? order)}
-          />
-        )}
-        {generator.images.length > 0 ? (
-          <Gallery images={generator.images} isBusy={generator.isBusy} onAgain={again} onClear={generator.clear} />
-        ) : (
-          generator.generation === undefined && <Empty title="No images yet">Enter a prompt and press Generate.</Empty>
-        )}
-      </div>
+      <Results generator={generator} order={order} onAgain={again} />
+    </div>
+  )
+}
+
+interface SubmitProps {
+  readonly note: string
+  readonly canGenerate: boolean
+  /** While it generates. */
+  readonly onStop: (() => void) | undefined
+}
+
+/** Two buttons: with one that changes, the click on Stop would submit the form. */
+function Submit({ note, canGenerate, onStop }: SubmitProps) {
+  return (
+    <div className="flex flex-wrap items-center justify-between gap-2">
+      <p className="text-sm text-muted">{note}</p>
+      {onStop === undefined ? (
+        <Button key="generate" type="submit" look="primary" disabled={!canGenerate}>
+          Generate
+        </Button>
+      ) : (
+        <Button key="stop" onClick={onStop}>
+          Stop
+        </Button>
+      )}
+    </div>
+  )
+}
+
+interface ResultsProps {
+  readonly generator: Images
+  readonly order: ImageOrder
+  readonly onAgain: (image: GeneratedImage) => void
+}
+
+function Results({ generator: { generation, images, isBusy, generate, clear }, order, onAgain }: ResultsProps) {
+  return (
+    <div className="flex min-w-0 flex-col gap-5">
+      {generation !== undefined && (
+        <GenerationView generation={generation} onRetry={() => generate(generation.order ?? order)} />
+      )}
+      {images.length > 0 ? (
+        <Gallery images={images} isBusy={isBusy} onAgain={onAgain} onClear={clear} />
+      ) : (
+        generation === undefined && <Empty title="No images yet">Enter a prompt and press Generate.</Empty>
+      )}
     </div>
   )
 }

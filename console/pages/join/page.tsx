@@ -60,7 +60,7 @@ function NotASupplier({ accountId }: { accountId: string }) {
 }
 
 function JoinForm() {
-  const [made, setMade] = useState<Token>()
+  const [token, setToken] = useState<Token>()
   const form = useCallForm('createJoinToken', {
     refreshes: ['listJoinTokens'],
     initial: defaultValues,
@@ -69,7 +69,7 @@ function JoinForm() {
       expiresInHours: Number(expiresInHours),
     }),
     check: faultsOf,
-    onDone: setMade,
+    onDone: setToken,
   })
   const { values } = form
   return (
@@ -84,19 +84,22 @@ function JoinForm() {
             </div>
             <FormProblems form={form} />
             <Button type="submit" look="primary" className="self-start" busy={form.isPending}>
-              {made === undefined ? 'Create command' : 'Create another command'}
+              {token === undefined ? 'Create command' : 'Create another command'}
             </Button>
           </form>
         </Card>
         <Card title="2. Run the command">
-          {made === undefined ? (
+          {token === undefined ? (
             <Needs />
           ) : (
-            <Paste token={made} command={form.isValid ? joinCommand(values, location.origin, made.token) : undefined} />
+            <Paste
+              token={token}
+              command={form.isValid ? joinCommand(values, location.origin, token.token) : undefined}
+            />
           )}
         </Card>
       </div>
-      {made !== undefined && <Arrivals token={made} />}
+      {token !== undefined && <Arrivals token={token} />}
       <JoinTokens />
     </>
   )

@@ -20,7 +20,7 @@ interface GpuModel {
 interface GpuCardsProps {
   readonly counts: Reply<'countMachines'>
   readonly chosen: string | undefined
-  /** Of the chosen template; 0: any. */
+  /** The memory that the chosen template needs; 0: any. */
   readonly minVramGb: number
   readonly onChoose: (label: string | undefined) => void
 }

@@ -17,14 +17,14 @@ const MIB_PER_GIB = 1_024
 type Listed = Reply<'searchMachines'>['machines'][number]
 
 export interface MachineRow extends Omit<Listed, 'gpuModel' | 'gpuRamMib' | 'pricePerGpuHourUsd'> {
-  /** As people say it: without the maker's name. */
+  /** The name that people use, without the maker's. */
   readonly gpu: string
   readonly vramGb: number
   readonly pricePerGpu: NanoUsd
 }
 
 export interface Machines {
-  /** As many as match; those that are not read yet are undefined. undefined: nothing was read yet. */
+  /** All matches; a machine that is not read yet is undefined. undefined: nothing was read yet. */
   readonly rows: ReadonlyArray<MachineRow | undefined> | undefined
   readonly error: ClientError | null
   readonly retry: () => void
@@ -42,7 +42,7 @@ export function useMachines(search: ReturnType<typeof marketplaceSearch>): Machi
         query: { ...filter, sort, down, grouped: !each, offset: page * PAGE_ROWS, limit: PAGE_ROWS },
       }
       return {
-        // As `useCall` has it, so that events refresh it.
+        // The key is that of `useCall`, so that events refresh it.
         queryKey: ['searchMachines', input],
         queryFn: ({ signal }: { signal: AbortSignal }) => call('searchMachines', { ...input, signal }),
       }
@@ -74,8 +74,8 @@ export function useMachines(search: ReturnType<typeof marketplaceSearch>): Machi
 export function useMachine(id: string | undefined): { readonly machine: MachineRow | undefined; isLoading: boolean } {
   const input: CallInput<'searchMachines'> = { query: { text: id ?? '', limit: PAGE_ROWS } }
   const { data, isLoading } = useCall('searchMachines', input, { enabled: id !== undefined })
-  const found = data?.machines.find((one) => one.id === id)
-  return { machine: found === undefined ? undefined : rowOf(found), isLoading }
+  const machine = data?.machines.find((one) => one.id === id)
+  return { machine: machine && rowOf(machine), isLoading }
 }
 
 function rowOf({ gpuModel, gpuRamMib, pricePerGpuHourUsd, ...machine }: Listed): MachineRow {

@@ -35,8 +35,8 @@ export function ModelsPage() {
     <Page intro="Models run on this server’s engines or on external deployments." actions={add}>
       <Answer of={models} skeleton={<Skeleton rows={8} />}>
         {(reply) => {
-          const found = reply.models.filter((model) => model.name.toLowerCase().includes(q.trim().toLowerCase()))
-          const shown = isWhole ? found : found.slice(0, SHOWN_AT_FIRST)
+          const matches = reply.models.filter((model) => model.name.toLowerCase().includes(q.trim().toLowerCase()))
+          const visible = isWhole ? matches : matches.slice(0, SHOWN_AT_FIRST)
           return (
             <>
               {reply.models.length > 5 && (
@@ -47,11 +47,11 @@ export function ModelsPage() {
                   Add a GGUF file for this server to run, or the URL of a server that runs a model.
                 </Empty>
               )}
-              {shown.map((model) => (
+              {visible.map((model) => (
                 <ModelCard key={model.name} model={model} />
               ))}
-              {shown.length < found.length && (
-                <Button onClick={() => setWhole(true)}>Show all {count(found.length, 'model')}</Button>
+              {visible.length < matches.length && (
+                <Button onClick={() => setWhole(true)}>Show all {count(matches.length, 'model')}</Button>
               )}
             </>
           )

@@ -13,7 +13,7 @@ import { NotificationSettings } from './settings.tsx'
 
 const route = getRouteApi('/shell/notifications')
 
-/** Those of operators raise no event. */
+/** Notifications of operators raise no event. */
 const EVERY_MS = 30_000
 
 type Notification = Reply<'listNotifications'>['notifications'][number]

@@ -1,4 +1,5 @@
 /** Which kinds of notifications come in the console and by e-mail. */
+import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { textColumn, type Columns } from '../../list/column.tsx'
@@ -59,20 +60,22 @@ const channels = { console: 'in the console', email: 'by e-mail' } as const
 
 function Switch({ choice, channel }: { choice: Choice; channel: keyof typeof channels }) {
   const change = useAction('changeNotificationChoices', ['getNotificationChoices', 'listNotifications'])
-  // The new value shows at once; the mutation ends when the choices were read again.
-  const [wanted] = change.isPending ? change.variables.body.choices : []
+  /** The new value, until the choices were read again. */
+  const [newValue, setNewValue] = useState<boolean>()
+  const set = (value: boolean): void => {
+    setNewValue(value)
+    change.mutate(
+      { body: { choices: [{ kind: choice.kind, [channel]: value }] } },
+      { onError: (error) => toast(error.message, 'bad'), onSettled: () => setNewValue(undefined) },
+    )
+  }
   return (
     <input
       type="checkbox"
       aria-label={`${choice.label} ${channels[channel]}`}
       className="size-4 accent-accent"
-      checked={wanted?.[channel] ?? choice[channel]}
-      onChange={(event) =>
-        change.mutate(
-          { body: { choices: [{ kind: choice.kind, [channel]: event.target.checked }] } },
-          { onError: (error) => toast(error.message, 'bad') },
-        )
-      }
+      checked={newValue ?? choice[channel]}
+      onChange={(event) => set(event.target.checked)}
     />
   )
 }

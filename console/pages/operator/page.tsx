@@ -1,4 +1,4 @@
-/** Where operators land: money, health and traffic of the whole installation, and what needs attention. */
+/** The first page of operators: money, health and traffic of the whole installation, and what needs attention. */
 import type { Reply } from '../../../src/client/client.ts'
 import { sumUsd, usd } from '../../../src/base/money.ts'
 import { modelState } from '../../../src/view/model.ts'
@@ -109,7 +109,7 @@ function Traffic() {
 }
 
 function Rentals({ rentals }: { rentals: Summary['rentals'] | undefined }) {
-  const shown = (of: keyof Summary['rentals'], tone: 'good' | 'warn' | 'bad' | 'info') =>
+  const countOf = (of: keyof Summary['rentals'], tone: 'good' | 'warn' | 'bad' | 'info') =>
     rentals === undefined ? (
       <SkeletonText className="w-8" />
     ) : (
@@ -126,11 +126,11 @@ function Rentals({ rentals }: { rentals: Summary['rentals'] | undefined }) {
     >
       <Facts
         facts={[
-          ['Running', shown('running', 'good')],
-          ['Starting', shown('starting', 'info')],
-          ['Unreachable', shown('unreachable', 'warn')],
-          ['Failed', shown('failed', 'bad')],
-          ['Stuck', shown('stuck', 'bad')],
+          ['Running', countOf('running', 'good')],
+          ['Starting', countOf('starting', 'info')],
+          ['Unreachable', countOf('unreachable', 'warn')],
+          ['Failed', countOf('failed', 'bad')],
+          ['Stuck', countOf('stuck', 'bad')],
         ]}
       />
     </Card>
@@ -139,7 +139,7 @@ function Rentals({ rentals }: { rentals: Summary['rentals'] | undefined }) {
 
 function Capacity({ summary }: { summary: Summary | undefined }) {
   const { gpus, hosts, pendingDeliveries } = summary ?? {}
-  const shown = (text: string | undefined) => text ?? <SkeletonText className="w-28" />
+  const textOf = (text: string | undefined) => text ?? <SkeletonText className="w-28" />
   return (
     <Card
       title="Capacity"
@@ -149,20 +149,20 @@ function Capacity({ summary }: { summary: Summary | undefined }) {
         </TextLink>
       }
     >
-      <p className="mb-1 text-sm">{shown(gpus && `${number(gpus.rented)} of ${count(gpus.total, 'GPU')} rented`)}</p>
+      <p className="mb-1 text-sm">{textOf(gpus && `${number(gpus.rented)} of ${count(gpus.total, 'GPU')} rented`)}</p>
       <Progress label="GPUs rented" value={gpus?.rented ?? 0} max={Math.max(1, gpus?.total ?? 1)} />
       <div className="mt-3">
         <Facts
           facts={[
-            ['Faulty GPUs', shown(gpus && number(gpus.faulty))],
+            ['Faulty GPUs', textOf(gpus && number(gpus.faulty))],
             [
               'Hosts',
-              shown(
+              textOf(
                 hosts &&
                   `${number(hosts.total)}, ${number(hosts.offline)} offline, ${number(hosts.quarantined)} quarantined`,
               ),
             ],
-            ['Webhooks', shown(pendingDeliveries === undefined ? undefined : `${number(pendingDeliveries)} pending`)],
+            ['Webhooks', textOf(pendingDeliveries === undefined ? undefined : `${number(pendingDeliveries)} pending`)],
           ]}
         />
       </div>

@@ -13,19 +13,19 @@ import { Notice } from '../../ui/notice.tsx'
 interface WithModelProps {
   readonly kind: ModelKind
   /** From the URL; otherwise the first that is ready. */
-  readonly wanted: string | undefined
+  readonly modelId: string | undefined
   readonly skeleton: ReactNode
   readonly children: (model: Model, models: readonly Model[]) => ReactNode
 }
 
-export function WithModel({ kind, wanted, skeleton, children }: WithModelProps) {
+export function WithModel({ kind, modelId, skeleton, children }: WithModelProps) {
   const models = useModels()
   return (
     <Answer of={models} skeleton={skeleton}>
       {({ data }) => {
         const fitting = data.filter((model) => model.kind === kind)
         const chosen =
-          fitting.find(({ id }) => id === wanted) ?? fitting.find(({ status }) => status === 'ready') ?? fitting[0]
+          fitting.find(({ id }) => id === modelId) ?? fitting.find(({ status }) => status === 'ready') ?? fitting[0]
         return chosen === undefined ? <NoModel kind={kind} /> : children(chosen, fitting)
       }}
     </Answer>

@@ -2,7 +2,7 @@
 import { TextField } from '../../ui/field.tsx'
 
 export interface Parameter {
-  /** As the API names it. */
+  /** Its name in the API. */
   readonly name: string
   readonly label: string
   readonly hint: string

@@ -89,7 +89,7 @@ interface FileAnswer {
   readonly url: string
   readonly body: Body
   readonly file: string
-  /** Where the response has its base64: the field, and the expression in each language. */
+  /** The place of the base64 in the response: the field, and the expression in each language. */
   readonly field: string
   readonly python: string
   readonly typescript: readonly [type: string, value: string]

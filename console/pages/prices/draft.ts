@@ -14,7 +14,7 @@ export type GpuPrice = PriceBook['gpus'][number]
 export type StoragePrice = PriceBook['storage'][number]
 export type Term = PriceBook['reserveOptions'][number]
 
-/** As typed. */
+/** A price that was typed. */
 interface PriceDraft {
   readonly price: string
   readonly enabled: boolean
@@ -124,7 +124,7 @@ export function changesOf(book: PriceBook, draft: Draft): Changes {
   }
 }
 
-/** Of existing terms, and of new ones, which only the draft has. */
+/** Changes of existing terms, and new terms, which only the draft has. */
 function termChanges(book: PriceBook, draft: Draft) {
   const known = new Map(book.reserveOptions.map((term) => [termKey(term), term]))
   return Object.entries(draft.terms).flatMap(([key, after]) => {

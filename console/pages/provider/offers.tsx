@@ -1,4 +1,4 @@
-/** What the cloud offers now, and what of it is on sale here. */
+/** The offers of a cloud now, and which of them are on sale here. */
 import { useState } from 'react'
 import { limits } from '../../../src/base/limits.ts'
 import { gpusLabel } from '../../../src/view/gpu.ts'

@@ -36,8 +36,8 @@ const panels: Readonly<Record<ProviderTab, ComponentType<{ readonly account: Pro
 export function ProviderPage() {
   const { name } = route.useParams()
   const providers = useCall('listProviders', {}, { everyMs: EVERY_MS })
-  const found = providers.data?.providers.find((one) => one.name === name)
-  if (found !== undefined) return <OneProvider account={found} />
+  const account = providers.data?.providers.find((one) => one.name === name)
+  if (account !== undefined) return <OneProvider account={account} />
   return (
     <Page>
       <Answer of={providers}>

@@ -1,4 +1,4 @@
-/** What the list and the page of provider accounts share. */
+/** Parts that the list and the page of provider accounts share. */
 import { usd } from '../../../src/base/money.ts'
 import type { Reply } from '../../../src/client/client.ts'
 import { money } from '../../../src/view/money.ts'
@@ -92,7 +92,7 @@ export function MarginAmount({ margin }: { margin: Margin | undefined }) {
   )
 }
 
-/** What the CLI reads: the bare text where the cloud has one credential, otherwise JSON. */
+/** The file that the CLI reads: bare text where the cloud has one credential, otherwise JSON. */
 export function credentialsFile(credentials: readonly Credential[]): { readonly name: string; readonly text: string } {
   if (credentials.length === 1) return { name: 'key.txt', text: `<${credentials[0]?.name}>` }
   const fields = credentials.flatMap(({ name, optional }) => (optional === true ? [] : [[name, `<${name}>`] as const]))

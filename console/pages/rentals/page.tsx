@@ -55,7 +55,7 @@ function CurrentRentals() {
   const navigate = route.useNavigate()
   const { machines, readMs, failed } = useOwnMachines()
   if (failed?.error) return <ErrorNotice error={failed.error} onRetry={() => void failed.refetch()} isRead />
-  const shown = machines?.filter((machine) => fits(machine, filter))
+  const matches = machines?.filter((machine) => fits(machine, filter))
   return (
     <div className="flex flex-col gap-4">
       <FilterBar
@@ -68,12 +68,12 @@ function CurrentRentals() {
         search={filter}
         onChange={(change) => void navigate({ search: (before) => ({ ...before, ...change }), replace: true })}
       />
-      {machines === undefined || shown === undefined ? (
+      {machines === undefined || matches === undefined ? (
         <Skeleton rows={6} />
       ) : (
         <MachineTable
           label="Rentals"
-          machines={shown}
+          machines={matches}
           readMs={readMs}
           empty={<NoRentals isFiltered={machines.length > 0} />}
         />
@@ -110,10 +110,10 @@ function NoRentals({ isFiltered }: { isFiltered: boolean }) {
 }
 
 function fits({ name, label, kind, status }: OwnMachine, filter: Filter): boolean {
-  const wanted = filter.find?.toLowerCase() ?? ''
+  const text = filter.find?.toLowerCase() ?? ''
   return (
     (filter.kind === undefined || kind === filter.kind) &&
     (filter.state === undefined || status === filter.state) &&
-    (wanted === '' || `${name} ${label ?? ''}`.toLowerCase().includes(wanted))
+    (text === '' || `${name} ${label ?? ''}`.toLowerCase().includes(text))
   )
 }

@@ -10,7 +10,7 @@ const HEIGHT = 20
 
 type Values = Reply<'listRentalMetrics'>['rentals'][number]['gpuUtilizationPercent']
 
-/** By id and by name. Only the first hundred running machines have one. */
+/** Metrics by id and by name. Only the first hundred running machines have some. */
 export function useSparklines(machines: readonly OwnMachine[]): ReadonlyMap<string, Values> {
   const ids = machines
     .filter(({ status }) => status === 'Running')

@@ -24,11 +24,11 @@ export function RequestDialog({ id, onClose }: { id: string; onClose: () => void
         <p className="text-sm text-muted">Request not found in this account, or not in the log yet.</p>
       ) : (
         <Answer of={request} skeleton={<Skeleton rows={9} />}>
-          {(found) => (
+          {(one) => (
             <div className="flex flex-col gap-4">
-              <CopyLine text={found.requestId} label="Request ID" />
-              <RequestFacts request={found} />
-              <Texts requestBody={found.requestBody} responseBody={found.responseBody} />
+              <CopyLine text={one.requestId} label="Request ID" />
+              <RequestFacts request={one} />
+              <Texts requestBody={one.requestBody} responseBody={one.responseBody} />
             </div>
           )}
         </Answer>

@@ -33,10 +33,10 @@ const parameters: readonly Parameter[] = [
 ]
 
 export function SpeechPage() {
-  const { model: wanted } = route.useSearch()
+  const { model: modelId } = route.useSearch()
   return (
     <Page intro="Turn text into speech. Recordings stay in this page; download the ones you want to keep.">
-      <WithModel kind="speech" wanted={wanted} skeleton={<PlaygroundSkeleton />}>
+      <WithModel kind="speech" modelId={modelId} skeleton={<PlaygroundSkeleton />}>
         {(model, models) => <Speech model={model} models={models} />}
       </WithModel>
     </Page>
@@ -92,15 +92,7 @@ function Speech({ model, models }: { model: Model; models: readonly Model[] }) {
             </div>
           </form>
         </Card>
-        {speech.takes.length === 0 ? (
-          <Empty title="No recordings yet">Enter a text and press Generate.</Empty>
-        ) : (
-          <ul aria-label="Recordings of this session" className="flex flex-col gap-3">
-            {speech.takes.map((take) => (
-              <TakeView key={take.requestId} take={take} />
-            ))}
-          </ul>
-        )}
+        <Takes takes={speech.takes} />
       </div>
       <Card title="Model and voice">
         <div className="flex flex-col gap-4">
@@ -111,18 +103,24 @@ function Speech({ model, models }: { model: Model; models: readonly Model[] }) {
             onChoose={(id) => void navigate({ search: { model: id }, replace: true })}
           />
           <VoiceField value={speaker} onChange={setSpeaker} />
-          <TextField
-            label="Language"
-            value={language}
-            maxLength={20}
-            placeholder="Default"
-            hint="For example en-US."
-            onChange={(event) => setLanguage(event.target.value)}
-          />
+          <LanguageField value={language} onChange={setLanguage} />
           <ParameterFields parameters={parameters} typed={typed} faults={faults} onChange={setTyped} />
         </div>
       </Card>
     </div>
+  )
+}
+
+function LanguageField({ value, onChange }: { value: string; onChange: (language: string) => void }) {
+  return (
+    <TextField
+      label="Language"
+      value={value}
+      maxLength={20}
+      placeholder="Default"
+      hint="For example en-US."
+      onChange={(event) => onChange(event.target.value)}
+    />
   )
 }
 
@@ -134,6 +132,17 @@ interface Take {
   readonly url: string
   readonly seconds: number
   readonly characters: number
+}
+
+function Takes({ takes }: { takes: readonly Take[] }) {
+  if (takes.length === 0) return <Empty title="No recordings yet">Enter a text and press Generate.</Empty>
+  return (
+    <ul aria-label="Recordings of this session" className="flex flex-col gap-3">
+      {takes.map((take) => (
+        <TakeView key={take.requestId} take={take} />
+      ))}
+    </ul>
+  )
 }
 
 function TakeView({ take: { order, url, seconds, characters, requestId } }: { take: Take }) {
@@ -162,10 +171,10 @@ function useSpeech() {
   // Newest first, as the takes.
   const urls = useRef<string[]>([])
   useEffect(() => {
-    const made = urls.current
+    const list = urls.current
     return () => {
       running.current?.abort()
-      for (const url of made) URL.revokeObjectURL(url)
+      for (const url of list) URL.revokeObjectURL(url)
     }
   }, [])
   const speak = async (order: SpeechOrder): Promise<void> => {

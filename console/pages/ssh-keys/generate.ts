@@ -3,7 +3,7 @@
  * the downloaded file.
  */
 
-/** As `PROTOCOL.key` of OpenSSH describes it. */
+/** The format is described in `PROTOCOL.key` of OpenSSH. */
 const MAGIC = 'openssh-key-v1\0'
 const TYPE = 'ssh-ed25519'
 /** Without a passphrase the private part is padded to blocks of this size. */

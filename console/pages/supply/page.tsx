@@ -74,8 +74,8 @@ export function SupplyPage() {
 function LiveMachine({ one, ...rest }: ComponentProps<typeof MachineDialog>) {
   const query = { q: one.id, left: true, limit: MATCHES }
   const { data } = useCall('listSupply', { query }, { everyMs: EVERY_MS })
-  const found = data?.supplied.find(({ id }) => id === one.id)
-  return <MachineDialog one={found === undefined ? one : suppliedOf(found)} {...rest} />
+  const latest = data?.supplied.find(({ id }) => id === one.id)
+  return <MachineDialog one={latest === undefined ? one : suppliedOf(latest)} {...rest} />
 }
 
 function SaleButton({ one, onMove }: { one: Supplied; onMove: (move: Move) => void }) {

@@ -26,9 +26,9 @@ const titles = { model: 'Model', key: 'Key', rental: 'Rental' } as const
 
 export function UsageGroups({ summary, by, range }: UsageGroupsProps) {
   const days = daysOf(range)
-  const shown = summary.rows.slice(0, SHOWN_ROWS)
+  const rows = summary.rows.slice(0, SHOWN_ROWS)
   const others = summary.rows.slice(SHOWN_ROWS)
-  const columns = columnsOf(by, parseUsd(shown[0]?.costUsd ?? '') ?? zeroUsd)
+  const columns = columnsOf(by, parseUsd(rows[0]?.costUsd ?? '') ?? zeroUsd)
   return (
     <div className="flex flex-col gap-4">
       {summary.days !== undefined && (
@@ -36,7 +36,7 @@ export function UsageGroups({ summary, by, range }: UsageGroupsProps) {
           <SplitDays by={by} days={days} summary={summary} />
         </Card>
       )}
-      <Table label={`Spend by ${by}`} columns={columns} rows={shown} rowKey="group" empty={null} />
+      <Table label={`Spend by ${by}`} columns={columns} rows={rows} rowKey="group" empty={null} />
       {others.length > 0 && (
         <p className="text-sm text-muted">
           {number(others.length)} more, {money(sumUsd(others.map(costOf)))} in total.
@@ -76,10 +76,10 @@ function SplitDays({ by, days, summary }: SplitDaysProps) {
   const ownRows = rows.slice(0, fits ? MAX_PARTS : MAX_PARTS - 1)
   const own = ownRows.map((row) => row.group)
   const bars = days.map((day): Bar => {
-    const found = spent.filter((one) => one.day === day)
-    const values = own.map((group) => sumUsd(found.filter((one) => one.group === group).map(costOf)))
-    const rest = sumUsd(found.filter((one) => !own.includes(one.group)).map(costOf))
-    return { key: day, name: shortDay(day), values: fits ? values : [...values, rest] }
+    const parts = spent.filter((one) => one.day === day)
+    const values = own.map((group) => sumUsd(parts.filter((one) => one.group === group).map(costOf)))
+    const others = sumUsd(parts.filter((one) => !own.includes(one.group)).map(costOf))
+    return { key: day, name: shortDay(day), values: fits ? values : [...values, others] }
   })
   return (
     <BarChart

@@ -41,8 +41,8 @@ export function VolumePage() {
   // The list has no filter for one: the first below the next id is it.
   const before = /^\d{1,9}$/.test(id) ? Number(id) + 1 : 1
   const volumes = useCall('listVolumes', { query: { before, limit: 1 } })
-  const found = volumes.data?.find((one) => String(one.id) === id)
-  if (found !== undefined) return <OneVolume volume={found} />
+  const volume = volumes.data?.find((one) => String(one.id) === id)
+  if (volume !== undefined) return <OneVolume volume={volume} />
   return (
     <Page>
       <Answer of={volumes}>

@@ -6,7 +6,7 @@ import { useCall } from '../../api/query.ts'
 
 export type Carrier = Reply<'listBareMetalRentals'>[number] | Reply<'listVirtualMachineRentals'>[number]
 
-/** Those that this volume can be attached to; undefined: still loading. */
+/** Machines that this volume can be attached to; undefined: still loading. */
 export function useCarriers(volume: Volume): readonly Carrier[] | undefined {
   const metal = useCall('listBareMetalRentals').data
   const machines = useCall('listVirtualMachineRentals').data

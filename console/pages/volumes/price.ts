@@ -1,4 +1,4 @@
-/** Where storage is available, and its price. */
+/** Regions that have storage, and its price. */
 import { parseUsd, type NanoUsd } from '../../../src/base/money.ts'
 import type { Reply } from '../../../src/client/client.ts'
 import { volumeSize } from '../../../src/contract/volume.ts'

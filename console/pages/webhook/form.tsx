@@ -16,7 +16,7 @@ const NOT_CHOSEN = 'webhook.test'
 
 const chosenTypes = (Object.keys(eventTypes) as EventType[]).filter((type) => type !== NOT_CHOSEN)
 
-/** By the first part of an event's type. */
+/** Event types that share the first part of their name. */
 const groups = [...new Set(chosenTypes.map((type) => type.split('.')[0] ?? ''))].map((word) => ({
   name: word.charAt(0).toUpperCase() + word.slice(1),
   types: chosenTypes.filter((type) => type.startsWith(`${word}.`)),
