@@ -72,6 +72,7 @@ function mentionsDriver(node: unknown): boolean {
 const plainRooms = [
   'console/',
   'src/agent/',
+  'src/app/',
   'src/artifacts/',
   'src/base/',
   'src/client/',

@@ -34,9 +34,9 @@ const remove = (actor: Actor, personId: string) => transact(fixture.database, (t
 async function addOrThrow(account: TestAccount, email: string, role: Role): Promise<Actor> {
   const added = await add(account.actor, email, role)
   if (!added.ok) throw new Error(added.message)
-  const made = makeApiKey()
+  const apiKey = makeApiKey()
   await transact(fixture.database, (tx) =>
-    insertApiKey(tx, made, {
+    insertApiKey(tx, apiKey, {
       accountId: account.accountId,
       personId: added.value.id,
       name: 'Theirs',
@@ -44,7 +44,7 @@ async function addOrThrow(account: TestAccount, email: string, role: Role): Prom
       limits: noKeyLimits,
     }),
   )
-  return { ...account.actor, personId: added.value.id, keyId: made.publicId, role }
+  return { ...account.actor, personId: added.value.id, keyId: apiKey.publicId, role }
 }
 
 describe('getMe', () => {

@@ -55,7 +55,7 @@ describe('creating a key', () => {
   test('stores limits, and each scope once', async () => {
     const { actor } = await openTestAccount(fixture)
     const expiresAt = addMs(fixture.clock.now(), HOUR_MS)
-    const made = await create(actor, {
+    const answer = await create(actor, {
       scopes: ['keys', 'inference', 'keys'],
       expiresAt,
       allowedModels: ['a-model'],
@@ -64,7 +64,7 @@ describe('creating a key', () => {
       requestsPerMinute: 60,
       tokensPerMinute: 9_000,
     })
-    expect(made).toMatchObject({
+    expect(answer).toMatchObject({
       ok: true,
       value: {
         text: expect.stringMatching(/^bk_/) as string,
@@ -105,9 +105,9 @@ describe('creating a key', () => {
 
   test('grants no higher rate limits than those of the calling key', async () => {
     const { actor } = await openTestAccount(fixture)
-    const made = await create(actor, { scopes: ['keys'], requestsPerMinute: 10, tokensPerMinute: 500 })
-    if (!made.ok) throw new Error(made.message)
-    const held = { ...actor, keyId: made.value.key.public_id }
+    const answer = await create(actor, { scopes: ['keys'], requestsPerMinute: 10, tokensPerMinute: 500 })
+    if (!answer.ok) throw new Error(answer.message)
+    const held = { ...actor, keyId: answer.value.key.public_id }
     const ask = (requestsPerMinute: number | null, tokensPerMinute: number | null) =>
       create(held, { scopes: ['keys'], requestsPerMinute, tokensPerMinute })
     const refused = (field: string) => ({ reason: 'exceeds_parent_key_limit', issues: [{ path: [field] }] })
@@ -144,15 +144,15 @@ describe('creating a key', () => {
 describe('revoking a key', () => {
   test('succeeds repeatedly, keeps the first time, and records one event without the secret', async () => {
     const { actor, accountId } = await openTestAccount(fixture)
-    const made = await create(actor)
-    if (!made.ok) throw new Error(made.message)
-    const { public_id: id, last4 } = made.value.key
+    const answer = await create(actor)
+    if (!answer.ok) throw new Error(answer.message)
+    const { public_id: id, last4 } = answer.value.key
     const first = await revoke(actor, id)
     fixture.clock.advance(1_000)
     expect(await revoke(actor, id)).toEqual(first)
     const events = await listEvents(fixture.database.db, accountId, { subject: { kind: 'key', id }, limit: 10 })
     expect(events.map((event) => event.type)).toEqual(['key.revoked', 'key.created'])
-    const secret = made.value.text.slice(`bk_${id}_`.length)
+    const secret = answer.value.text.slice(`bk_${id}_`.length)
     expect(JSON.stringify(events)).not.toContain(secret)
     expect(JSON.stringify(events)).not.toContain(`"${last4}"`)
   })

@@ -58,11 +58,11 @@ export async function createApiKey(
   }
   const quota = quotaOf(account.quota)
   if ((await countLiveApiKeys(tx, account.id)) >= quota.keys) return quotaExceeded('keys', quota)
-  const made = makeApiKey()
+  const material = makeApiKey()
   const { accountId } = actor
-  const key = await insertApiKey(tx, made, { accountId, personId, name: input.name, scopes, limits: input })
+  const key = await insertApiKey(tx, material, { accountId, personId, name: input.name, scopes, limits: input })
   recordEvent(tx, keyCreated(key))
-  return ok({ key, text: made.text })
+  return ok({ key, text: material.text })
 }
 
 /** A limited key cannot create one with higher limits. */

@@ -32,11 +32,11 @@ async function join(
     const email = `person-${people}@example.test`
     const { id: personId } = await findOrInsertPerson(tx, { email, name: null })
     await insertMember(tx, { accountId, personId, role, name: null })
-    const made = makeApiKey()
+    const apiKey = makeApiKey()
     const limits = { ...noKeyLimits, expiresAt: key?.expiresAt ?? null }
     if (key !== undefined)
-      await insertApiKey(tx, made, { accountId, personId, name: email, scopes: key.scopes, limits })
-    return { accountId, personId, keyId: made.publicId, role, scopes: key?.scopes ?? [] }
+      await insertApiKey(tx, apiKey, { accountId, personId, name: email, scopes: key.scopes, limits })
+    return { accountId, personId, keyId: apiKey.publicId, role, scopes: key?.scopes ?? [] }
   })
 }
 

@@ -67,12 +67,12 @@ export async function resolveSecrets(
     if (id !== undefined) ids.set(tag, id)
   }
   if (ids.size === 0) return desired
-  const found = await store.readSecretsOf(app.database.db, [...ids.values()])
+  const credentials = await store.readSecretsOf(app.database.db, [...ids.values()])
   const workloads = desired.workloads.map((workload) => {
     const { spec, tag } = workload
     const id = ids.get(tag)
     if (spec?.program === undefined || id === undefined) return workload
-    return { ...workload, spec: { ...spec, program: fillIn(app.vault, spec.program, id, found) } }
+    return { ...workload, spec: { ...spec, program: fillIn(app.vault, spec.program, id, credentials) } }
   })
   return { ...desired, workloads }
 }
@@ -90,13 +90,15 @@ function fillIn(
   vault: App['vault'],
   program: Program,
   rentalId: number,
-  found: Awaited<ReturnType<typeof store.readSecretsOf>>,
+  credentials: Awaited<ReturnType<typeof store.readSecretsOf>>,
 ): Program {
-  const own = found.secrets.filter((one) => one.rental_id === rentalId)
+  const own = credentials.secrets.filter((one) => one.rental_id === rentalId)
   const values = new Map(own.map((one) => [one.name, vault.open(one.sealed)]))
   const resolve = (text: string): string => (secretsIn(text).length === 0 ? text : withSecrets(text, values))
-  const login = found.logins.find((one) => one.rental_id === rentalId && isOfRegistry(one.image ?? '', one.server))
-  const owner = found.owners.find((one) => one.rental_id === rentalId)?.account_id
+  const login = credentials.logins.find(
+    (one) => one.rental_id === rentalId && isOfRegistry(one.image ?? '', one.server),
+  )
+  const owner = credentials.owners.find((one) => one.rental_id === rentalId)?.account_id
   const { weights } = program
   return {
     ...program,

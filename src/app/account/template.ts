@@ -9,16 +9,16 @@ import * as store from '../../store/account/template.ts'
 import type { Actor } from '../app.ts'
 
 /** `ID` or `ID@VERSION`. Another account's private template is as if it did not exist. */
-export async function findTemplate(db: Db, actor: Actor, wanted: string): Promise<Result<store.Template>> {
-  const parsed = /^([A-Za-z0-9_]{1,60})(?:@([1-9]\d{0,8}))?$/.exec(wanted)
+export async function findTemplate(db: Db, actor: Actor, reference: string): Promise<Result<store.Template>> {
+  const parsed = /^([A-Za-z0-9_]{1,60})(?:@([1-9]\d{0,8}))?$/.exec(reference)
   const id = parsed?.[1]
-  if (id === undefined) return fail('template_not_found', { id: wanted })
+  if (id === undefined) return fail('template_not_found', { id: reference })
   const version = parsed?.[2] === undefined ? undefined : Number.parseInt(parsed[2], 10)
   const template = await store.findTemplate(db, id, version)
   const isVisible =
     template !== undefined &&
     (template.account_id === null || template.account_id === actor.accountId || template.visibility === 'link')
-  return isVisible ? ok(template) : fail('template_not_found', { id: wanted })
+  return isVisible ? ok(template) : fail('template_not_found', { id: reference })
 }
 
 export async function createTemplate(
@@ -69,11 +69,11 @@ export async function deleteTemplate(tx: Tx, actor: Actor, id: string): Promise<
 }
 
 async function findOwn(db: Db, actor: Actor, id: string): Promise<Result<store.Template>> {
-  const found = await findTemplate(db, actor, id)
-  if (!found.ok) return found
-  const { account_id: owner } = found.value
+  const template = await findTemplate(db, actor, id)
+  if (!template.ok) return template
+  const { account_id: owner } = template.value
   if (owner === null && !isOperator(actor)) return fail('missing_scope', { scope: 'operator' })
-  return owner === null || owner === actor.accountId ? found : fail('template_not_found', { id })
+  return owner === null || owner === actor.accountId ? template : fail('template_not_found', { id })
 }
 
 function isOperator({ scopes }: Actor): boolean {
@@ -101,9 +101,9 @@ export async function expandTemplate<Order extends OrderOptions>(
   order: Order,
 ): Promise<Result<ExpandedOrder<Order>>> {
   if (order.templateId === undefined) return ok({ order, templateId: null, minVramGb: 0 })
-  const found = await findTemplate(db, actor, order.templateId)
-  if (!found.ok) return failField(['templateId'], 'template_not_found', { id: order.templateId })
-  const { id, version, body, account_id: owner } = found.value
+  const template = await findTemplate(db, actor, order.templateId)
+  if (!template.ok) return failField(['templateId'], 'template_not_found', { id: order.templateId })
+  const { id, version, body, account_id: owner } = template.value
   // Its owner could change it between the customer's look and the order. The operator is trusted with more than that.
   if (owner !== null && owner !== actor.accountId && !order.templateId.includes('@'))
     return failField(['templateId'], 'template_version_missing', { id, version })

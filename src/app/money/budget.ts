@@ -49,7 +49,7 @@ export async function createBudget(tx: Tx, actor: Actor, input: BudgetInput): Pr
   if ((await store.listBudgets(tx.db, actor.accountId)).length >= limits.budgets) {
     return fail('quota_exceeded', { quota: `${limits.budgets} budgets` })
   }
-  const made = await store.insertBudget(tx, {
+  const budget = await store.insertBudget(tx, {
     accountId: actor.accountId,
     name: input.name,
     scope,
@@ -58,9 +58,9 @@ export async function createBudget(tx: Tx, actor: Actor, input: BudgetInput): Pr
     alerts: ascending(input.alerts ?? defaultAlerts),
     action: input.action,
   })
-  if (made === undefined) return fail('budget_exists')
+  if (budget === undefined) return fail('budget_exists')
   tx.wake.add('budgets')
-  return ok({ budget: made, spent: await spentOf(tx.db, made, tx.clock.now()) })
+  return ok({ budget, spent: await spentOf(tx.db, budget, tx.clock.now()) })
 }
 
 /**

@@ -39,14 +39,14 @@ afterAll(() => ledger.close())
 
 /** Charges less refunds by day, from the transfers. */
 async function chargedByDay(accountId: string): Promise<Map<string, NanoUsd>> {
-  const found = await sql<{ day: string; cost: NanoUsd }>`
+  const result = await sql<{ day: string; cost: NanoUsd }>`
     select to_char(p.at at time zone 'UTC', 'YYYY-MM-DD') as day,
            sum(case when f.account_id = ${accountId} then t.amount_nano else -t.amount_nano end)::bigint as cost
     from posting p join transfer t on t.posting_id = p.id
     join ledger_account f on f.id = t.from_id join ledger_account o on o.id = t.to_id
     where p.account_id = ${accountId} and p.kind in ('charge', 'refund') and ${accountId} in (f.account_id, o.account_id)
     group by 1`.execute(ledger.database.db)
-  return new Map(found.rows.map(({ day, cost }) => [day, cost]))
+  return new Map(result.rows.map(({ day, cost }) => [day, cost]))
 }
 
 async function balanceOf(accountId: string): Promise<NanoUsd> {

@@ -117,8 +117,8 @@ function daysOf(range: DayRange, groups: readonly CostGroup[], cells: readonly C
   }
   const days: Array<Costs['days'][number]> = []
   for (let at = parseInstant(range.from); at !== undefined && formatDay(at) <= range.to; at = addMs(at, DAY_MS)) {
-    const found = byDay.get(formatDay(at))
-    const costs = groups.map(({ id }) => found?.get(id) ?? zeroUsd)
+    const costById = byDay.get(formatDay(at))
+    const costs = groups.map(({ id }) => costById?.get(id) ?? zeroUsd)
     days.push({ day: formatDay(at), cost: sumUsd(costs), costs })
   }
   return days

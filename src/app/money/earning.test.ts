@@ -112,25 +112,25 @@ test('days and machines add up to the ledger, also for rentals of several machin
   ] as const
   expect(earnings).toBe(sumUsd(earned))
 
-  const found = await read(30)
-  expect([found.from, found.to]).toEqual(['2025-12-06', '2026-01-04'])
-  expect(found.byDay).toHaveLength(30)
-  expect(found.earned).toBe(earnings)
-  for (const parts of [found.byDay, found.byMachine, found.machines]) {
+  const report = await read(30)
+  expect([report.from, report.to]).toEqual(['2025-12-06', '2026-01-04'])
+  expect(report.byDay).toHaveLength(30)
+  expect(report.earned).toBe(earnings)
+  for (const parts of [report.byDay, report.byMachine, report.machines]) {
     expect(sumUsd(parts.map((part) => part.earned))).toBe(earnings)
   }
   // m1 earns all of the first rental and three eighths of the other, less at most one nano-dollar per charge.
-  const m1 = found.byMachine[0]?.earned ?? nanoUsdOf(0n)
+  const m1 = report.byMachine[0]?.earned ?? nanoUsdOf(0n)
   const exact = earned[0] + (earned[1] * 3n) / 8n
   expect(exact - m1 >= 0n && exact - m1 <= 3n).toBe(true)
 
   // Money counts when it is posted, time when it was used.
-  const days = Object.fromEntries(found.byDay.map((day) => [day.day, day]))
+  const days = Object.fromEntries(report.byDay.map((day) => [day.day, day]))
   expect(days['2026-01-01']).toMatchObject({ earned: 0n, gpuHoursSold: 16 })
   expect(days['2026-01-02']).toMatchObject({ gpuHoursSold: 8 * (12 + 24) })
   expect(days['2026-01-03']).toMatchObject({ earned: 0n, gpuHoursSold: 8 * 24 })
   expect(days['2026-01-04']).toMatchObject({ gpuHoursSold: 8 * 12 })
-  expect(found.byMachine.map(({ machineId, gpuHoursSold, gpuHours }) => [machineId, gpuHoursSold, gpuHours])).toEqual([
+  expect(report.byMachine.map(({ machineId, gpuHoursSold, gpuHours }) => [machineId, gpuHoursSold, gpuHours])).toEqual([
     ['m1', 8 * 13 + 3 * 61, 8 * 61],
     ['m2', 5 * 61, 8 * 61],
     ['m3', 0, 8 * 61],
@@ -138,12 +138,12 @@ test('days and machines add up to the ledger, also for rentals of several machin
 })
 
 test('ignores days outside the period', async () => {
-  const found = await read(1)
-  expect(found.byDay.map((day) => day.day)).toEqual(['2026-01-04'])
-  expect(found.earned).toBe(found.byDay[0]?.earned)
-  expect(found.byMachine.map((one) => one.gpuHoursSold)).toEqual([3 * 12, 5 * 12, 0])
-  expect(found.byMachine.map((one) => one.gpuHours)).toEqual([8 * 12, 8 * 12, 8 * 12])
-  expect(sumUsd(found.byMachine.map((one) => one.earned))).toBe(found.earned)
+  const report = await read(1)
+  expect(report.byDay.map((day) => day.day)).toEqual(['2026-01-04'])
+  expect(report.earned).toBe(report.byDay[0]?.earned)
+  expect(report.byMachine.map((one) => one.gpuHoursSold)).toEqual([3 * 12, 5 * 12, 0])
+  expect(report.byMachine.map((one) => one.gpuHours)).toEqual([8 * 12, 8 * 12, 8 * 12])
+  expect(sumUsd(report.byMachine.map((one) => one.earned))).toBe(report.earned)
 })
 
 test('free time is not sold time; a machine that changed owner keeps its earnings, without hours', async () => {

@@ -77,10 +77,14 @@ async function onSale(): Promise<{ price: NanoUsd | undefined; available: number
   const { db } = ledger.database
   const [option] = await listOptionRows(db)
   const pays = option?.nano_per_gpu_hour ?? null
-  const wanted = { machineType: 'virtual-machine', gpuCount: 8, machineGpus: null, diskGb: null } as const
-  const demand: Demand = { ...wanted, ...key, pays }
-  const found = await listPlaceable(db, demand, ['lambda'], {})
-  return { price: pays ?? undefined, available: option?.available ?? 0, at: found.map((one) => one.clusterName).sort() }
+  const order = { machineType: 'virtual-machine', gpuCount: 8, machineGpus: null, diskGb: null } as const
+  const demand: Demand = { ...order, ...key, pays }
+  const placeable = await listPlaceable(db, demand, ['lambda'], {})
+  return {
+    price: pays ?? undefined,
+    available: option?.available ?? 0,
+    at: placeable.map((one) => one.clusterName).sort(),
+  }
 }
 
 test('the dearer account is not sold at the price of the cheaper one, and goes on sale when that is sold out', async () => {

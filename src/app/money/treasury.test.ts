@@ -30,8 +30,8 @@ describe('topping up', () => {
   test('grants the requested amount, or what is left, or nothing if that is too little', async () => {
     const actor = await openAccount(ledger, 'grants', usd('1'))
     const treasury = await ledger.startTreasury()
-    const topUp = (wanted: string, needed: string) =>
-      treasury.topUp(sharedPurse(actor), { wanted: usd(wanted), needed: usd(needed) })
+    const topUp = (most: string, needed: string) =>
+      treasury.topUp(sharedPurse(actor), { wanted: usd(most), needed: usd(needed) })
     expect(await topUp('0.4', '0.1')).toEqual({
       kind: 'granted',
       holdKey: `purse:${ledger.gatewayIds.at(-1)}:${actor.accountId}`,
@@ -81,8 +81,8 @@ describe('topping up', () => {
     const actor = await openAccount(ledger, 'limited', usd('100'))
     const [one, other] = [await ledger.startTreasury(), await ledger.startTreasury()]
     await ledger.limitKey(actor, { total: usd('1') })
-    const ask = (treasury: GatewayTreasury, wanted: string, needed: string) =>
-      treasury.topUp(purseOfKey(actor), { wanted: usd(wanted), needed: usd(needed) })
+    const ask = (treasury: GatewayTreasury, most: string, needed: string) =>
+      treasury.topUp(purseOfKey(actor), { wanted: usd(most), needed: usd(needed) })
     const granted = await Promise.all(
       Array.from({ length: 30 }, (_, n) => ask(n % 2 === 0 ? one : other, '0.07', '0.03')),
     )
@@ -135,8 +135,8 @@ describe('unused purses', () => {
     const [one, other] = [await ledger.startTreasury(), await ledger.startTreasury()]
     const actors = [await openAccount(ledger, 'ended1', usd('1')), await openAccount(ledger, 'ended2', usd('1'))]
     for (const actor of actors) await ledger.fill(one, actor, usd('0.3'))
-    const kept = actors[0] ?? (await openAccount(ledger, 'ended3', usd('1')))
-    await ledger.fill(other, kept, usd('0.1'))
+    const remaining = actors[0] ?? (await openAccount(ledger, 'ended3', usd('1')))
+    await ledger.fill(other, remaining, usd('0.1'))
     await one.releaseOwnPurses()
     expect((await Promise.all(actors.map((actor) => ledger.balances(actor)))).map(({ held }) => held)).toEqual([
       usd('0.1'),

@@ -55,9 +55,9 @@ export function makeTreasury(options: { database: Database; clock: Clock; gatewa
   }
 
   return {
-    topUp: async (owner, { wanted, needed }) => {
+    topUp: async (owner, amounts) => {
       const { now, expiresAt } = times()
-      const topped = topUpPurse(db, gatewayId, owner, { wanted, needed, now, expiresAt })
+      const topped = topUpPurse(db, gatewayId, owner, { ...amounts, now, expiresAt })
       return toppedOf(await within(ANSWER_MS, topped, LATE), expiresAt)
     },
     settle: (settlement) => within(ANSWER_MS, settleBatch(database, gatewayId, settlement), LATE),
@@ -129,12 +129,12 @@ async function auditShortfall(tx: Tx, gatewayId: string, purse: ShortPurse): Pro
 
 /** The record, without the customer's content, so that an operator can correct the bill by hand. */
 async function auditRejected(tx: Tx, gatewayId: string, record: InferenceRecord, why: string): Promise<void> {
-  const { requestBody: _, responseBody: __, ...kept } = record
+  const { requestBody: _, responseBody: __, ...facts } = record
   await writeAudit(tx, {
     actor: 'gateway',
     action: 'request.not_settled',
     subject: record.requestId,
     reason: why,
-    detail: { gateway: gatewayId, record: { ...kept, cost: kept.cost.toString() } },
+    detail: { gateway: gatewayId, record: { ...facts, cost: facts.cost.toString() } },
   })
 }

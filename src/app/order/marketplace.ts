@@ -137,16 +137,16 @@ export async function changeInstance(
   idOrName: string,
   change: RentalChange,
 ): Promise<Result<Rental>> {
-  const found = await findInstance(tx.db, actor, idOrName)
-  if (!found.ok) return found
-  const rental = await lockRental(tx, found.value.id)
+  const instance = await findInstance(tx.db, actor, idOrName)
+  if (!instance.ok) return instance
+  const rental = await lockRental(tx, instance.value.id)
   return rental === undefined ? noInstance(idOrName) : changeRental(app, tx, rental, change)
 }
 
 /** By name. Terminating an ended instance succeeds. */
 export async function terminateInstance(tx: Tx, actor: Actor, id: string): Promise<Result<Rental>> {
-  const found = await findRentalByName(tx.db, id)
-  const rental = found === undefined ? undefined : await lockRental(tx, found.id)
+  const row = await findRentalByName(tx.db, id)
+  const rental = row === undefined ? undefined : await lockRental(tx, row.id)
   if (rental === undefined || rental.account_id !== actor.accountId || rental.kind !== 'container') {
     return noInstance(id)
   }

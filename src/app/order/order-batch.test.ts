@@ -43,8 +43,8 @@ afterAll(() => ledger.close())
 
 async function orderOf(machine: number, gpuCount = 1, more: Partial<InstanceOrder> = {}): Promise<InstanceOrder> {
   const nodeName = `node-${machine}`
-  const found = await findMachine(ledger.database.db, nodeName)
-  return { clusterName: found?.cluster_name ?? '', nodeName, gpuCount, image: null, ...more }
+  const row = await findMachine(ledger.database.db, nodeName)
+  return { clusterName: row?.cluster_name ?? '', nodeName, gpuCount, image: null, ...more }
 }
 
 const once = (key?: string) => ({ key, operation: 'createInstance' as const, request: {} })

@@ -52,10 +52,10 @@ interface Attempt {
 export async function findPlaces(app: App, tx: Tx, demand: Demand, bounds: Bounds = {}): Promise<Attempt[]> {
   const drivers = [...app.drivers.keys()]
   const listed = await listPlaceable(tx.db, demand, drivers, bounds)
-  const found = await withHistory(tx.db, listed, addMs(tx.clock.now(), -HISTORY_MS))
+  const machines = await withHistory(tx.db, listed, addMs(tx.clock.now(), -HISTORY_MS))
   const isPart = demand.machineType === 'virtual-machine'
   const groups = new Map<string, PlaceableMachine[]>()
-  for (const machine of found) {
+  for (const machine of machines) {
     if (rejectionOf(machine, demand, app.drivers) !== undefined) continue
     const key = isPart ? `${originOf(machine)} ${machine.shape}` : originOf(machine)
     const group = groups.get(key)

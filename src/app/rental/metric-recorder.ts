@@ -60,8 +60,8 @@ class Recorder implements MetricRecorder {
   }
 
   unsaved(rentalIds: readonly number[]): Minute[] {
-    const wanted = new Set(rentalIds)
-    return [...this.#minutes.values()].filter(({ rentalId }) => wanted.has(rentalId))
+    const ids = new Set(rentalIds)
+    return [...this.#minutes.values()].filter(({ rentalId }) => ids.has(rentalId))
   }
 
   tick(): Promise<void> {
@@ -90,9 +90,9 @@ class Recorder implements MetricRecorder {
     const heard = [...this.#heard].slice(0, MAX_ROWS)
     for (const [hostId] of heard) this.#heard.delete(hostId)
     const rows = heard.map(([hostId, one]) => ({ hostId, ...one }))
-    const said = new Map(heard.map(([hostId, { metrics }]) => [hostId, metrics]))
+    const metricsByHost = new Map(heard.map(([hostId, { metrics }]) => [hostId, metrics]))
     for (const node of await saveHostMetrics(this.#app.database.db, rows, now)) {
-      const metrics = said.get(node.hostId)
+      const metrics = metricsByHost.get(node.hostId)
       if (metrics !== undefined) this.#add(node, sampleOf(node, metrics, now))
     }
   }

@@ -10,13 +10,13 @@ import { beginStart, beginStop, powersOf, readTerm, whyNotStoppable } from './re
 
 /** Stopping a stopped rental succeeds, and ends its wait for GPUs. */
 export async function stopOwnRental(app: App, tx: Tx, actor: Actor, idOrName: string): Promise<Result<Rental>> {
-  const found = await lockOwn(tx, actor, idOrName)
-  if (!found.ok) return found
-  const rental = found.value
-  if (rental.status === 'Stopping') return found
+  const own = await lockOwn(tx, actor, idOrName)
+  if (!own.ok) return own
+  const rental = own.value
+  if (rental.status === 'Stopping') return own
   if (rental.status === 'Stopped')
     return rental.start_requested_at === null
-      ? found
+      ? own
       : ok(await updateRental(tx, rental.id, { start_requested_at: null }))
   const refused = whyNotStoppable(app, rental, await readTerm(tx, rental.id))
   if (refused !== undefined) return refused
@@ -33,30 +33,30 @@ export async function startOwnRental(
   idOrName: string,
   ifNoGpu: IfNoGpu,
 ): Promise<Result<Rental>> {
-  const found = await lockOwn(tx, actor, idOrName)
-  if (!found.ok) return found
-  const { id: rentalId, status, cpu_nano_per_hour: cpuPrice } = found.value
+  const own = await lockOwn(tx, actor, idOrName)
+  if (!own.ok) return own
+  const { id: rentalId, status, cpu_nano_per_hour: cpuPrice } = own.value
   if (status === 'Running' || status === 'Starting') {
     if (cpuPrice !== null && ifNoGpu !== 'cpuOnly') return fail('runs_without_gpus', { rentalId })
-    return found
+    return own
   }
   if (status !== 'Stopped') return fail('not_stopped', { rentalId, status })
-  return beginStart(app, tx, found.value, ifNoGpu)
+  return beginStart(app, tx, own.value, ifNoGpu)
 }
 
 export async function rebootOwnRental(app: App, tx: Tx, actor: Actor, idOrName: string): Promise<Result<Rental>> {
-  const found = await lockOwn(tx, actor, idOrName)
-  if (!found.ok) return found
-  const { id: rentalId, status, reboots } = found.value
-  if (!powersOf(app, found.value, await readTerm(tx, rentalId)).reboot) return fail('cannot_reboot', { rentalId })
+  const own = await lockOwn(tx, actor, idOrName)
+  if (!own.ok) return own
+  const { id: rentalId, status, reboots } = own.value
+  if (!powersOf(app, own.value, await readTerm(tx, rentalId)).reboot) return fail('cannot_reboot', { rentalId })
   if (status !== 'Running') return fail('not_running', { rentalId, status })
   tx.wake.add('power')
   return ok(await updateRental(tx, rentalId, { reboots: reboots + 1 }))
 }
 
 async function lockOwn(tx: Tx, actor: Actor, idOrName: string): Promise<Result<Rental>> {
-  const found = await findAnyRental(tx.db, actor, idOrName)
-  if (!found.ok) return found
-  const rental = await lockRental(tx, found.value.id)
+  const own = await findAnyRental(tx.db, actor, idOrName)
+  if (!own.ok) return own
+  const rental = await lockRental(tx, own.value.id)
   return rental === undefined ? fail('rental_not_found') : ok(rental)
 }

@@ -34,8 +34,8 @@ export interface OwnPort {
 export async function findOwnPort(db: Db, actor: Actor, idOrName: string, port: number): Promise<Result<OwnPort>> {
   const rental = await findAnyRental(db, actor, idOrName)
   if (!rental.ok) return rental
-  const found = rental.value.spec.workload?.ports.find((one) => one.port === port && one.protocol === 'http')
-  return found === undefined ? fail('port_not_found', { port }) : ok({ rental: rental.value, port: found })
+  const httpPort = rental.value.spec.workload?.ports.find((one) => one.port === port && one.protocol === 'http')
+  return httpPort === undefined ? fail('port_not_found', { port }) : ok({ rental: rental.value, port: httpPort })
 }
 
 /** The code is for one browser, once. */
@@ -75,19 +75,19 @@ export async function createPortToken(
   }
   const held = await listPortTokens(tx.db, rental.id, port.port)
   if (held.length >= limits.portTokens) return fail('too_many_port_tokens', { max: limits.portTokens })
-  const made = makePortToken()
+  const secret = makePortToken()
   const token = await insertPortToken(tx, {
     id: randomId('ptk'),
     rentalId: rental.id,
     port: port.port,
     name: input.name,
-    hash: made.hash,
-    last4: made.last4,
+    hash: secret.hash,
+    last4: secret.last4,
     personId: actor.personId,
     expiresAt: input.expiresAt,
   })
   recordRentalEvent(tx, locked, 'rental.port_token_created', { port: port.port, tokenId: token.id, name: token.name })
-  return ok({ token, text: made.text })
+  return ok({ token, text: secret.text })
 }
 
 export async function revokePortToken(tx: Tx, { rental, port }: OwnPort, id: string): Promise<Result<PortToken>> {

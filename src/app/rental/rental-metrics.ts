@@ -33,18 +33,19 @@ export interface HistoryRange {
 
 /** What is asked for, within what is kept and what an answer holds. undefined: the range is empty. */
 export function rangeOf(
-  asked: { readonly from: Instant; readonly to?: Instant | undefined; readonly stepSeconds?: number | undefined },
+  query: { readonly from: Instant; readonly to?: Instant | undefined; readonly stepSeconds?: number | undefined },
   now: Instant,
 ): HistoryRange | undefined {
-  const to = earlier(asked.to ?? now, now)
-  const from = later(asked.from, addMs(now, -SUMMARIES_KEPT_MS))
+  const to = earlier(query.to ?? now, now)
+  const from = later(query.from, addMs(now, -SUMMARIES_KEPT_MS))
   if (from >= to) return undefined
   const spanS = (to - from) / SECOND_MS
   const isOld = from < addMs(now, -SAMPLES_KEPT_MS)
   const least = Math.max(isOld ? SUMMARY_MS / SECOND_MS : SAMPLE_MS / SECOND_MS, spanS / MAX_POINTS)
-  const wanted = Math.max(asked.stepSeconds ?? spanS / DEFAULT_POINTS, least)
+  const stepSeconds = Math.max(query.stepSeconds ?? spanS / DEFAULT_POINTS, least)
   // Between steps of our own there is nothing to see: a step asked for is kept where it can be.
-  const stepS = asked.stepSeconds !== undefined && asked.stepSeconds >= least ? asked.stepSeconds : niceStep(wanted)
+  const stepS =
+    query.stepSeconds !== undefined && query.stepSeconds >= least ? query.stepSeconds : niceStep(stepSeconds)
   const stepMs = stepS * SECOND_MS
   return { from: floorTo(from, stepMs), to, stepMs }
 }

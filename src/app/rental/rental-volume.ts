@@ -25,11 +25,11 @@ export async function listRentalVolumes(
   const attachments = await listAttachments(db, { rentalIds: [rental.value.id] })
   const ids = attachments.map(({ volumeId }) => volumeId)
   const volumes = await readVolumes(db, ids)
-  const found = attachments.flatMap((attachment) => {
+  const attachedVolumes = attachments.flatMap((attachment) => {
     const volume = volumes.get(attachment.volumeId)
     return volume === undefined ? [] : [{ volume, attachment }]
   })
-  return ok({ rental: rental.value, volumes: found })
+  return ok({ rental: rental.value, volumes: attachedVolumes })
 }
 
 export async function attachRentalVolume(

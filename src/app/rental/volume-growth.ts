@@ -24,9 +24,9 @@ export async function growVolume(
   request: { volumeId: number; sizeGb: number; room: VolumeRoom },
 ): Promise<Result<Volume>> {
   const { sizeGb } = request
-  const found = await lockOwnVolume(tx, actor, request.volumeId)
-  if (!found.ok) return found
-  const volume = found.value
+  const own = await lockOwnVolume(tx, actor, request.volumeId)
+  if (!own.ok) return own
+  const volume = own.value
   const { id, region } = volume
   if (volume.state !== 'active') return fail('volume_not_active', { id, state: volume.state })
   const driver = app.drivers.get(volume.driver)
@@ -71,9 +71,9 @@ export async function cloneVolume(
   actor: Actor,
   request: { volumeId: number; label: string; room: VolumeRoom },
 ): Promise<Result<Volume>> {
-  const found = await lockOwnVolume(tx, actor, request.volumeId)
-  if (!found.ok) return found
-  const { id, state, region, driver, size_gb: sizeGb, grow_to_gb: growing } = found.value
+  const own = await lockOwnVolume(tx, actor, request.volumeId)
+  if (!own.ok) return own
+  const { id, state, region, driver, size_gb: sizeGb, grow_to_gb: growing } = own.value
   if (state !== 'active') return fail('volume_not_active', { id, state })
   if (app.drivers.get(driver)?.volumes?.copies !== true)
     return fail('volume_operation_unsupported', { id, operation: 'clone' })

@@ -112,9 +112,9 @@ async function countHours(): Promise<void> {
 }
 
 const usageOf = async () => {
-  const found = await readDeploymentUsage(ledger.app, house, 'srv_1', { from })
-  if (!found.ok) throw new Error(found.message)
-  return found.value.usage
+  const usage = await readDeploymentUsage(ledger.app, house, 'srv_1', { from })
+  if (!usage.ok) throw new Error(usage.message)
+  return usage.value.usage
 }
 
 test('requests that overlap count once, also across hours, and waiting for the replica does not count', async () => {
@@ -204,14 +204,14 @@ test('a replica on a machine of another cloud costs the house what the cloud bil
     return rental_id
   }
   const ofCloudModel = async () => {
-    const found = await readEconomics(ledger.app, { from: day(clock.now()) })
-    const one = found.ok ? found.value.models.find(({ model }) => model === cloudModel) : undefined
-    if (!found.ok || one === undefined) throw new Error('there are no economics of the model')
-    return { total: found.value.gpuCost, one }
+    const economics = await readEconomics(ledger.app, { from: day(clock.now()) })
+    const one = economics.ok ? economics.value.models.find(({ model }) => model === cloudModel) : undefined
+    if (!economics.ok || one === undefined) throw new Error('there are no economics of the model')
+    return { total: economics.value.gpuCost, one }
   }
   clock.advance(DAY_MS)
-  const [asked, billed] = [usd('2'), usd('1.5')]
-  const rented = await addReplica('rep_2', { pricePerHour: asked })
+  const [listPrice, billed] = [usd('2'), usd('1.5')]
+  const rented = await addReplica('rep_2', { pricePerHour: listPrice })
   const bought = { noun: 'rental', id: rented } as const
   const at = { boughtAt: clock.now(), startedAt: clock.now() }
   const purchase = await transact(database, (tx) =>
@@ -266,9 +266,9 @@ test('a deleted deployment stays in the economics of its model', async () => {
   await endRental(ledger, rentalId)
   await transact(ledger.database, async (tx) => {
     await moveReplica(tx, 'rep_1', ['ready'], { state: 'ended', reason: 'deleted' })
-    const found = await findManaged(tx.db, 'srv_1')
-    if (found === undefined) throw new Error('it is gone already')
-    await deleteManaged(tx, found)
+    const deployment = await findManaged(tx.db, 'srv_1')
+    if (deployment === undefined) throw new Error('it is gone already')
+    await deleteManaged(tx, deployment)
   })
   expect(await readEconomics(ledger.app, { from, model: MODEL })).toMatchObject({
     ok: true,

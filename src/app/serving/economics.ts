@@ -47,10 +47,10 @@ export async function readDeploymentUsage(
   const range = readRange(app, input, (to) => addMs(to, -(DEFAULT_DAYS - 1) * DAY_MS))
   if (!range.ok) return range
   return readSnapshot(app.database, async (db) => {
-    const found = await findDeployment(db, actor, id)
-    if (!found.ok) return found
+    const deployment = await findDeployment(db, actor, id)
+    if (!deployment.ok) return deployment
     const [usage = nothing] = await sumServing(db, { deploymentId: id }, range.value)
-    return ok({ ...range.value, usage, targetOutstanding: found.value.settings.scaling.targetOutstanding })
+    return ok({ ...range.value, usage, targetOutstanding: deployment.value.settings.scaling.targetOutstanding })
   })
 }
 

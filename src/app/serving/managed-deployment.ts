@@ -34,8 +34,8 @@ export interface NewDeployment {
 
 /** The account's own, and to operators those of the house. */
 export async function findDeployment(db: Db, actor: Actor, id: string): Promise<Result<store.ManagedDeployment>> {
-  const found = await store.findManaged(db, id)
-  return found !== undefined && isOwn(found, actor) ? ok(found) : fail('deployment_not_found')
+  const deployment = await store.findManaged(db, id)
+  return deployment !== undefined && isOwn(deployment, actor) ? ok(deployment) : fail('deployment_not_found')
 }
 
 export async function listDeployments(db: Db, actor: Actor): Promise<store.ManagedDeployment[]> {
@@ -86,12 +86,12 @@ export async function createManagedDeployment(
     scaling: initialScaling(input.settings.replicas, tx.clock.now()),
     spec: input.spec,
   })
-  const made = await mustFind(tx, id)
-  const adapters = await setAdapters(tx, made, container.value.adapters)
+  const deployment = await mustFind(tx, id)
+  const adapters = await setAdapters(tx, deployment, container.value.adapters)
   if (!adapters.ok) return adapters
-  recordDeploymentEvent(tx, made, 'deployment.created', { recipe: input.spec.recipe.name })
-  await audit(tx, actor, made, 'managed_deployment.create')
-  return ok(made)
+  recordDeploymentEvent(tx, deployment, 'deployment.created', { recipe: input.spec.recipe.name })
+  await audit(tx, actor, deployment, 'managed_deployment.create')
+  return ok(deployment)
 }
 
 function isUpsideDown({ replicas }: DeploymentSettings): boolean {
@@ -150,9 +150,9 @@ export async function changeManagedDeployment(
   id: string,
   { settings, sharedWith }: DeploymentChange,
 ): Promise<Result<store.ManagedDeployment>> {
-  const found = await lockOwn(tx, actor, id)
-  if (!found.ok) return found
-  const { value: before } = found
+  const own = await lockOwn(tx, actor, id)
+  if (!own.ok) return own
+  const { value: before } = own
   if (Object.keys(settings).length === 0 && sharedWith === undefined) return fail('nothing_to_change')
   const after = { ...before.settings, ...settings }
   if (isUpsideDown(after)) return failField(['replicas', 'min'], 'replicas_min_above_max')
@@ -172,9 +172,9 @@ export async function rolloutManagedDeployment(
   id: string,
   change: { readonly spec: Partial<DeploymentSpec>; readonly inPlace: boolean },
 ): Promise<Result<store.ManagedDeployment>> {
-  const found = await lockOwn(tx, actor, id)
-  if (!found.ok) return found
-  const { value: before } = found
+  const own = await lockOwn(tx, actor, id)
+  if (!own.ok) return own
+  const { value: before } = own
   const spec = { ...before.spec, ...change.spec }
   const container = containerOf(before, spec, 'checked')
   if (!container.ok) return container
@@ -190,26 +190,26 @@ export async function rolloutManagedDeployment(
 
 /** The model is gone for callers as soon as its last replica has drained. */
 export async function deleteManagedDeployment(tx: Tx, actor: Actor, id: string): Promise<Result<string>> {
-  const found = await store.lockManaged(tx, id)
-  if (found === undefined || !isOwn(found, actor)) return fail('deployment_not_found')
-  if (found.deleted_at === null) {
+  const deployment = await store.lockManaged(tx, id)
+  if (deployment === undefined || !isOwn(deployment, actor)) return fail('deployment_not_found')
+  if (deployment.deleted_at === null) {
     await store.updateManaged(tx, id, { deleted_at: tx.clock.now() })
-    await audit(tx, actor, found, 'managed_deployment.delete')
+    await audit(tx, actor, deployment, 'managed_deployment.delete')
   }
   tx.wake.add(store.SERVE_WAKE)
   return ok(id)
 }
 
 async function lockOwn(tx: Tx, actor: Actor, id: string): Promise<Result<store.ManagedDeployment>> {
-  const found = await store.lockManaged(tx, id)
-  if (found === undefined || !isOwn(found, actor)) return fail('deployment_not_found')
-  return found.deleted_at === null ? ok(found) : fail('deployment_deleting')
+  const deployment = await store.lockManaged(tx, id)
+  if (deployment === undefined || !isOwn(deployment, actor)) return fail('deployment_not_found')
+  return deployment.deleted_at === null ? ok(deployment) : fail('deployment_deleting')
 }
 
 async function mustFind(tx: Tx, id: string): Promise<store.ManagedDeployment> {
-  const found = await store.findManaged(tx.db, id)
-  if (found === undefined) throw new Error(`there is no deployment ${id}`)
-  return found
+  const deployment = await store.findManaged(tx.db, id)
+  if (deployment === undefined) throw new Error(`there is no deployment ${id}`)
+  return deployment
 }
 
 /** What the operator does for everyone is in the audit log; what a customer does is in the account's events. */

@@ -43,8 +43,8 @@ async function addressesOf(host: string, resolve: Resolve): Promise<string[]> {
   let late: NodeJS.Timeout | undefined
   const none = new Promise<[]>((settle) => (late = setTimeout(() => settle([]), LOOKUP_TIMEOUT_MS)))
   try {
-    const found = await Promise.race([resolve(host).catch(() => []), none])
-    return found.map(({ address }) => address)
+    const addresses = await Promise.race([resolve(host).catch(() => []), none])
+    return addresses.map(({ address }) => address)
   } finally {
     clearTimeout(late)
   }

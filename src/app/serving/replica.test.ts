@@ -40,9 +40,9 @@ async function start(): Promise<Replica> {
     const living = await listReplicas(tx.db, [id])
     const outcome = await startReplica(app, tx, deployment, VERSION, living)
     if (!outcome.ok) throw new Error(outcome.message)
-    const found = (await listReplicas(tx.db, [id])).find(({ rental_id }) => rental_id === outcome.value.id)
-    if (found === undefined) throw new Error('no replica')
-    return found
+    const replica = (await listReplicas(tx.db, [id])).find(({ rental_id }) => rental_id === outcome.value.id)
+    if (replica === undefined) throw new Error('no replica')
+    return replica
   })
 }
 

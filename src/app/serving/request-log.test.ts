@@ -79,8 +79,8 @@ describe('the list', () => {
             .filter((record) => since === undefined || record.at >= since)
             .filter((record) => apiKeyId === undefined || record.apiKeyId === apiKeyId)
             .toSorted((a, b) => b.at - a.at || (a.requestId < b.requestId ? -1 : 1))
-          const found = await readPages(filter, limit)
-          expect(found.map((entry) => entry.requestId)).toEqual(expected.map((record) => record.requestId))
+          const entries = await readPages(filter, limit)
+          expect(entries.map((entry) => entry.requestId)).toEqual(expected.map((record) => record.requestId))
         },
       ),
       { numRuns: 25 },

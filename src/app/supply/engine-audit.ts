@@ -39,8 +39,8 @@ export interface EngineComparison {
 export async function compareEngine(app: App, driver: Driver, newSignal: () => AbortSignal): Promise<EngineComparison> {
   const { db } = app.database
   const startedAt = app.clock.now()
-  const shown = await driver.list(tagPrefix(app.installationId), newSignal())
-  const shownTags = new Set(shown.map((machine) => machine.tag))
+  const machines = await driver.list(tagPrefix(app.installationId), newSignal())
+  const shownTags = new Set(machines.map((machine) => machine.tag))
   const alive = await listUnreleased(db, driver.id)
   const rows = new Map<number, AuditRow>(
     alive.map(({ id, nonce, external_id }) => [
@@ -49,20 +49,20 @@ export async function compareEngine(app: App, driver: Driver, newSignal: () => A
     ]),
   )
   // Machines of rentals that are released, or have moved to another engine.
-  const others = shown.flatMap(({ tag }) => idOfTag(app.installationId, 'rental', tag) ?? [])
-  const found = await findRentalsForAudit(
+  const others = machines.flatMap(({ tag }) => idOfTag(app.installationId, 'rental', tag) ?? [])
+  const releasedRows = await findRentalsForAudit(
     db,
     others.filter((id) => !rows.has(id)),
   )
-  for (const [id, row] of found) rows.set(id, row)
+  for (const [id, row] of releasedRows) rows.set(id, row)
   const watched = driver.volumes === undefined ? [] : await listWatchedVolumes(db, driver.id)
   const volumes = (await driver.volumes?.list(tagPrefix(app.installationId), newSignal())) ?? []
   const ready = new Set(volumes.flatMap((volume) => (volume.ready === false ? [] : [volume.externalId])))
   return {
-    machines: shown.length,
+    machines: machines.length,
     volumes: volumes.length,
     orphanVolumes: await orphansAmong(app, volumes),
-    orphans: shown.flatMap((machine) => orphanOf(app, machine, rows) ?? []),
+    orphans: machines.flatMap((machine) => orphanOf(app, machine, rows) ?? []),
     missing: alive
       .filter(
         (row) =>
@@ -98,10 +98,10 @@ function settled(askedAt: Instant | null, driver: Driver, now: Instant): boolean
 }
 
 /** As with machines: deleted or failed volumes, and duplicates under a tag. */
-async function orphansAmong(app: App, shown: readonly EngineVolume[]): Promise<Orphan[]> {
-  const ids = shown.flatMap((one) => idOfTag(app.installationId, 'volume', one.tag) ?? [])
+async function orphansAmong(app: App, volumes: readonly EngineVolume[]): Promise<Orphan[]> {
+  const ids = volumes.flatMap((one) => idOfTag(app.installationId, 'volume', one.tag) ?? [])
   const rows = await readVolumes(app.database.db, ids)
-  return shown.flatMap(({ externalId, tag }): Orphan[] => {
+  return volumes.flatMap(({ externalId, tag }): Orphan[] => {
     const id = idOfTag(app.installationId, 'volume', tag)
     if (id === undefined) return []
     const row = rows.get(id)

@@ -57,9 +57,9 @@ export async function createJoinToken(
   if (supplierId !== null && (account === undefined || account.platform_fee_bp === null)) {
     return fail('not_a_supplier')
   }
-  const made = makeJoinToken()
+  const material = makeJoinToken()
   const expiresAt = addMs(tx.clock.now(), request.expiresInHours * HOUR_MS)
-  const token = await insertJoinToken(tx, made, {
+  const token = await insertJoinToken(tx, material, {
     accountId: actor.accountId,
     supplierId,
     uses: request.uses,
@@ -75,7 +75,7 @@ export async function createJoinToken(
     subject: `join_token:${token.id}`,
     detail: { uses: request.uses, expiresAt: formatInstant(expiresAt) },
   })
-  return ok({ token, text: made.text })
+  return ok({ token, text: material.text })
 }
 
 export async function revokeJoinToken(tx: Tx, actor: Actor, id: string): Promise<Result<void>> {

@@ -75,15 +75,15 @@ export async function changeProvider(
   name: string,
   change: { readonly rules: Partial<ProviderRules>; readonly suspended: boolean | undefined },
 ): Promise<Result<ProviderAccount>> {
-  const found = await read(tx.db, name)
-  if (!found.ok) return found
+  const account = await read(tx.db, name)
+  if (!account.ok) return account
   const { regions, ...rest } = change.rules
   const { suspended } = change
-  await updateProviderAccount(tx, found.value.id, {
+  await updateProviderAccount(tx, account.value.id, {
     ...rest,
     ...(regions === undefined ? {} : { regions: JSON.stringify(regions) }),
     ...(suspended === undefined ? {} : { suspended_at: suspended ? toDate(tx.clock.now()) : null }),
-    version: found.value.version,
+    version: account.value.version,
   })
   await audit(tx, actor, 'provider.change', name, { fields: Object.keys(change.rules), suspended: suspended ?? null })
   return read(tx.db, name)
@@ -96,14 +96,14 @@ export async function rotateProvider(
   name: string,
   credentials: Readonly<Record<string, string>>,
 ): Promise<Result<ProviderAccount>> {
-  const found = await read(tx.db, name)
-  if (!found.ok) return found
-  const kind = app.providers?.kinds.find(({ provider }) => provider === found.value.driver)
+  const account = await read(tx.db, name)
+  if (!account.ok) return account
+  const kind = app.providers?.kinds.find(({ provider }) => provider === account.value.driver)
   const wrong = kind === undefined ? undefined : findCredentialFault(kind, credentials)
   if (wrong !== undefined) return failField(['credentials', wrong.name], wrong.reason)
-  await updateProviderAccount(tx, found.value.id, {
+  await updateProviderAccount(tx, account.value.id, {
     credentials_sealed: app.vault.seal(JSON.stringify(credentials)),
-    version: found.value.version + 1,
+    version: account.value.version + 1,
   })
   await audit(tx, actor, 'provider.rotate', name, {})
   return read(tx.db, name)
@@ -111,15 +111,15 @@ export async function rotateProvider(
 
 /** The row stays, since its name is part of ids; its credentials do not. */
 export async function removeProvider(app: App, tx: Tx, actor: Actor, name: string): Promise<Result<string>> {
-  const found = await read(tx.db, name)
-  if (!found.ok) return found
-  const rentals = await countProviderRentals(tx.db, found.value)
-  const volumes = await countProviderVolumes(tx.db, found.value)
+  const account = await read(tx.db, name)
+  if (!account.ok) return account
+  const rentals = await countProviderRentals(tx.db, account.value)
+  const volumes = await countProviderVolumes(tx.db, account.value)
   if (rentals + volumes > 0) return fail('provider_in_use', { name, rentals, volumes })
-  await updateProviderAccount(tx, found.value.id, {
+  await updateProviderAccount(tx, account.value.id, {
     credentials_sealed: app.vault.seal('{}'),
     removed_at: toDate(tx.clock.now()),
-    version: found.value.version + 1,
+    version: account.value.version + 1,
   })
   await audit(tx, actor, 'provider.remove', name, {})
   return ok(name)
@@ -172,23 +172,23 @@ export async function applyPriceRules(tx: Tx): Promise<void> {
     const price = rulePrice(offer)
     const { machineType, region, gpuType, networkType, gpuCount, accountId, hasRoom } = offer
     if (price === undefined) return []
-    return [{ hasRoom, asked: { machineType, region, gpuType, networkType, gpuCount, accountId, price } }]
+    return [{ hasRoom, asking: { machineType, region, gpuType, networkType, gpuCount, accountId, price } }]
   })
   const lowest = new Map<string, (typeof offers)[number]>()
   for (const offer of offers) {
-    const { machineType, region, gpuType, networkType, gpuCount, price } = offer.asked
+    const { machineType, region, gpuType, networkType, gpuCount, price } = offer.asking
     const key = [machineType, region, gpuType, networkType, gpuCount].join()
     const known = lowest.get(key)
     const isBetter =
-      known === undefined || (offer.hasRoom === known.hasRoom ? price < known.asked.price : offer.hasRoom)
+      known === undefined || (offer.hasRoom === known.hasRoom ? price < known.asking.price : offer.hasRoom)
     if (isBetter) lowest.set(key, offer)
   }
   await saveRulePrices(
     tx,
-    [...lowest.values()].map(({ asked }) => asked),
+    [...lowest.values()].map(({ asking }) => asking),
   )
   await writeAskingPrices(
     tx,
-    offers.map(({ asked }) => asked),
+    offers.map(({ asking }) => asking),
   )
 }
