@@ -198,8 +198,8 @@ test('refuses a second budget for the same thing, an unknown key, and a scope wi
   const actor = await openAccount(ledger, 'strict', usd('1'))
   const make = async (more: Partial<BudgetInput>) => {
     const input: BudgetInput = { name: 'x', scope: 'account', amount: usd('1'), action: 'alert', ...more }
-    const made = await transact(ledger.database, (tx) => createBudget(tx, actor, input))
-    return made.ok ? 'ok' : made.reason
+    const budget = await transact(ledger.database, (tx) => createBudget(tx, actor, input))
+    return budget.ok ? 'ok' : budget.reason
   }
   expect([
     await make({}),

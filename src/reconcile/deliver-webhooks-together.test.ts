@@ -35,7 +35,7 @@ describe('several servers and deliveries', () => {
     const slow = await house.hook('/slow')
     const fast = await house.hook('/fast', slow.actor)
     await house.emit(slow.actor, 40)
-    let asked = 0
+    let inFlight = 0
     let most = 0
     let fastOnes = 0
     let release = (): void => {}
@@ -45,10 +45,10 @@ describe('several servers and deliveries', () => {
         fastOnes += 1
         if (fastOnes === 40) release()
       } else {
-        asked += 1
-        most = Math.max(most, asked)
+        inFlight += 1
+        most = Math.max(most, inFlight)
         await allFast
-        asked -= 1
+        inFlight -= 1
       }
       response.end()
     }

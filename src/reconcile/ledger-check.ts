@@ -7,7 +7,7 @@ import { takeTurn } from '../store/platform/lease.ts'
 import { notifyOperators } from '../store/notice/notification.ts'
 import type { Reconciler } from './loop.ts'
 
-export function checkLedger(app: App, found: (findings: number) => void): Reconciler {
+export function checkLedger(app: App, report: (findings: number) => void): Reconciler {
   return {
     name: 'ledger-check',
     everyMs: HOUR_MS,
@@ -19,7 +19,7 @@ export function checkLedger(app: App, found: (findings: number) => void): Reconc
       if (!verdict.ok) return false
       const findings = verdict.value.checks.reduce((sum, check) => sum + check.findings, 0)
       if (findings === 0) return false
-      found(findings)
+      report(findings)
       await transact(app.database, (tx) =>
         notifyOperators(tx, {
           kind: 'operator_ledger',

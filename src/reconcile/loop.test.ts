@@ -6,7 +6,7 @@ import { startLoops, type Loops } from './loop.ts'
 /** Work of the loop `bell`, by the instant at which it comes due. */
 let work: Instant[] = []
 /** How far from now each question about due work looked, in milliseconds. */
-let asked: number[] = []
+let horizons: number[] = []
 /** When `bell` ran, in milliseconds from the start. */
 let passes: number[] = []
 let broken = false
@@ -16,7 +16,7 @@ let startedAt: Instant
 beforeEach(async () => {
   vi.useFakeTimers()
   work = []
-  asked = []
+  horizons = []
   passes = []
   broken = false
   startedAt = systemClock.now()
@@ -32,7 +32,7 @@ beforeEach(async () => {
   loops = startLoops([bell], {
     clock: systemClock,
     readDue: async (_, at) => {
-      asked.push(at - systemClock.now())
+      horizons.push(at - systemClock.now())
       if (broken) throw new Error('the database is away')
       return work.some((one) => one <= at) ? ['bell'] : []
     },
@@ -40,7 +40,7 @@ beforeEach(async () => {
   })
   // The first pass of each loop, and the question after it.
   await vi.advanceTimersByTimeAsync(1_500)
-  asked = []
+  horizons = []
   passes = []
 })
 afterEach(async () => {
@@ -54,11 +54,11 @@ const inMs = (ms: number): Instant => instantOf(systemClock.now() + ms)
 
 test('without work asks once in five seconds, for the next five', async () => {
   await vi.advanceTimersByTimeAsync(20_000)
-  expect(asked.filter((ahead) => ahead === 5_000)).toHaveLength(4)
-  expect(asked.filter((ahead) => ahead === 0).length).toBeLessThanOrEqual(5)
-  asked = []
+  expect(horizons.filter((ahead) => ahead === 5_000)).toHaveLength(4)
+  expect(horizons.filter((ahead) => ahead === 0).length).toBeLessThanOrEqual(5)
+  horizons = []
   await vi.advanceTimersByTimeAsync(10_000)
-  expect(asked).toEqual([5_000, 5_000])
+  expect(horizons).toEqual([5_000, 5_000])
   expect(passes).toEqual([])
 })
 

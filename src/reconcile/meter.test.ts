@@ -40,11 +40,14 @@ test('charges nothing past the last list of the engine, and writes nothing while
   ledger.clock.advance(10 * MINUTE_MS)
   await showEverything()
   await pass()
-  const shown = await segmentOf(rentalId)
-  expect(shown.settled_nano).toBe(costOfSpan(PRICE, 10 * MINUTE_MS))
+  const before = await segmentOf(rentalId)
+  expect(before.settled_nano).toBe(costOfSpan(PRICE, 10 * MINUTE_MS))
   ledger.clock.advance(3 * HOUR_MS)
   await pass()
-  expect(await segmentOf(rentalId)).toMatchObject({ settled_nano: shown.settled_nano, settlements: shown.settlements })
+  expect(await segmentOf(rentalId)).toMatchObject({
+    settled_nano: before.settled_nano,
+    settlements: before.settlements,
+  })
   await showEverything()
   ledger.clock.advance(MINUTE_MS)
   await pass()

@@ -62,16 +62,16 @@ async function observeDriver(app: App, driver: Driver, engine: VolumeEngine, sig
     const list = await engine.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs))
     good = true
     await recordPurchases(app, driver, 'volume', list, now)
-    const shown = new Map(list.map((one) => [one.externalId, one]))
+    const byExternalId = new Map(list.map((one) => [one.externalId, one]))
     await eachOf(volumes, WIDTH, async (volume) => {
-      const one = shown.get(volume.external_id ?? '')
+      const one = byExternalId.get(volume.external_id ?? '')
       const isThere = one !== undefined && one.ready !== false
       const isSettled = volume.started_at === null || addMs(volume.started_at, driver.listLagMs) <= now
       if (volume.state === 'active' && !isThere && isSettled) await lose(app, volume, one, lastGood)
       else if (volume.state === 'unknown' && isThere) await recover(app, volume, signal)
     })
     const used = volumes.flatMap(({ id, external_id: externalId }): Array<[number, number]> => {
-      const usedGb = shown.get(externalId ?? '')?.usedGb
+      const usedGb = byExternalId.get(externalId ?? '')?.usedGb
       return usedGb === undefined ? [] : [[id, usedGb]]
     })
     await saveVolumeUse(db, new Map(used))
@@ -83,7 +83,7 @@ async function observeDriver(app: App, driver: Driver, engine: VolumeEngine, sig
 async function lose(
   app: App,
   volume: Volume,
-  shown: EngineVolume | undefined,
+  listing: EngineVolume | undefined,
   lastGood: Instant | null,
 ): Promise<void> {
   const isLost = await transact(app.database, async (tx) => {
@@ -97,7 +97,7 @@ async function lose(
     return true
   })
   if (!isLost) return
-  const why = shown?.message ?? 'The volume is not in the list of its engine.'
+  const why = listing?.message ?? 'The volume is not in the list of its engine.'
   await noteFailure(app, volumeTask(LOOP, volume), new Error(why))
 }
 

@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => ledger.close())
 
 /** An engine that returns a given list, and nothing else. */
-function engineShowing(shown: () => readonly EngineMachine[]): App {
+function engineShowing(list: () => readonly EngineMachine[]): App {
   const refuse = (): never => {
     throw new Error('it only shows')
   }
@@ -42,7 +42,7 @@ function engineShowing(shown: () => readonly EngineMachine[]): App {
     inventory: refuse,
     create: refuse,
     destroy: refuse,
-    list: async () => [...shown()],
+    list: async () => [...list()],
   }
   return { ...ledger.app, drivers: new Map([['mock', driver]]) }
 }
@@ -53,8 +53,8 @@ test('downtime of a restarted machine is free, has a segment, and is in the even
   const rental = await findRental(ledger.database.db, id)
   if (rental === undefined) throw new Error('no such rental')
   const tag = rentalTag(ledger.app, rental)
-  let shown: Partial<EngineMachine> = { state: 'running', incarnation: 'first' }
-  const app = engineShowing(() => [{ externalId: tag, tag, state: 'running', ...shown }])
+  let machine: Partial<EngineMachine> = { state: 'running', incarnation: 'first' }
+  const app = engineShowing(() => [{ externalId: tag, tag, state: 'running', ...machine }])
   const look = async (afterMs: number): Promise<void> => {
     ledger.clock.advance(afterMs)
     await observe(app).run(new AbortController().signal)
@@ -63,13 +63,13 @@ test('downtime of a restarted machine is free, has a segment, and is in the even
   await ledger.database.db.updateTable('rental').set({ incarnation: 'first' }).where('id', '=', id).execute()
   await look(10 * MINUTE_MS)
   const seenAt = ledger.clock.now()
-  shown = { state: 'unreachable', seenAt }
+  machine = { state: 'unreachable', seenAt }
   await look(MINUTE_MS)
-  shown = { state: 'running', incarnation: 'first' }
+  machine = { state: 'running', incarnation: 'first' }
   await look(MINUTE_MS)
-  shown = { state: 'unreachable', seenAt: ledger.clock.now() }
+  machine = { state: 'unreachable', seenAt: ledger.clock.now() }
   await look(MINUTE_MS)
-  shown = { state: 'running', incarnation: 'second' }
+  machine = { state: 'running', incarnation: 'second' }
   await look(50 * MINUTE_MS)
   await look(5 * MINUTE_MS)
   await endRental(ledger, id)
@@ -95,17 +95,17 @@ test('a reserved machine that was down at the end of its term comes back on dema
   const rental = await findRental(ledger.database.db, id)
   if (rental === undefined) throw new Error('no such rental')
   const tag = rentalTag(ledger.app, rental)
-  let shown: Partial<EngineMachine> = { state: 'running', incarnation: 'first' }
-  const app = engineShowing(() => [{ externalId: tag, tag, state: 'running', ...shown }])
+  let machine: Partial<EngineMachine> = { state: 'running', incarnation: 'first' }
+  const app = engineShowing(() => [{ externalId: tag, tag, state: 'running', ...machine }])
   const look = async (afterMs: number): Promise<void> => {
     ledger.clock.advance(afterMs)
     await observe(app).run(new AbortController().signal)
   }
   await ledger.database.db.updateTable('rental').set({ incarnation: 'first' }).where('id', '=', id).execute()
   await look(HOUR_MS)
-  shown = { state: 'unreachable', seenAt: ledger.clock.now() }
+  machine = { state: 'unreachable', seenAt: ledger.clock.now() }
   await look(MINUTE_MS)
-  shown = { state: 'running', incarnation: 'second' }
+  machine = { state: 'running', incarnation: 'second' }
   await look(DAY_MS)
   await look(10 * MINUTE_MS)
   await endRental(ledger, id)
@@ -137,9 +137,9 @@ test.each(['starting', 'stopping'] as const)(
       await startRental(ledger, actor, { pricePerHour: PRICE }),
     ]
     const rental = async (id: number) => {
-      const found = await findRental(ledger.database.db, id)
-      if (found === undefined) throw new Error('no such rental')
-      return found
+      const row = await findRental(ledger.database.db, id)
+      if (row === undefined) throw new Error('no such rental')
+      return row
     }
     const tags = await Promise.all([back, ended].map(async (id) => rentalTag(ledger.app, await rental(id))))
     let state: EngineMachine['state'] = 'running'
@@ -171,8 +171,8 @@ test('nothing that an engine shows fails a rental whose disk is kept (issue 31, 
   const rental = await findRental(ledger.database.db, await startRental(ledger, actor, { pricePerHour: PRICE }))
   if (rental === undefined) throw new Error('no such rental')
   const tag = rentalTag(ledger.app, rental)
-  let shown: ReadonlyArray<Omit<EngineMachine, 'externalId' | 'tag'>> = []
-  const app = engineShowing(() => shown.map((one) => ({ externalId: tag, tag, ...one })))
+  let machines: ReadonlyArray<Omit<EngineMachine, 'externalId' | 'tag'>> = []
+  const app = engineShowing(() => machines.map((one) => ({ externalId: tag, tag, ...one })))
   const failures = [...Object.keys(rentalOutcomes), 'a_word_of_a_newer_agent']
   const everything = [
     [],
@@ -183,9 +183,9 @@ test('nothing that an engine shows fails a rental whose disk is kept (issue 31, 
   const { db } = ledger.database
   for (const status of ['Stopping', 'Stopped', 'Starting'] as const) {
     for (const one of everything) {
-      const kept = { status, stopped_nano_per_hour: usd('0.01'), missing_since: null, stuck_at: null }
-      await db.updateTable('rental').set(kept).where('id', '=', rental.id).execute()
-      shown = one
+      const disk = { status, stopped_nano_per_hour: usd('0.01'), missing_since: null, stuck_at: null }
+      await db.updateTable('rental').set(disk).where('id', '=', rental.id).execute()
+      machines = one
       // The second list is a day later: long absence is not an end either.
       for (const afterMs of [MINUTE_MS, 2 * DAY_MS]) {
         ledger.clock.advance(afterMs)

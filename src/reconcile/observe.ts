@@ -91,8 +91,8 @@ async function observeDriver(
     // The database first, then the engine: a row without a listed machine cannot be newer than the list.
     const rows = await listUnreleased(db, driver.id)
     const listed = await driver.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs))
-    const shown = groupByTag(listed)
-    const steps = rows.flatMap((row) => stepFor(driver, row, shown.get(rentalTag(app, row)) ?? [], startedAt) ?? [])
+    const byTag = groupByTag(listed)
+    const steps = rows.flatMap((row) => stepFor(driver, row, byTag.get(rentalTag(app, row)) ?? [], startedAt) ?? [])
     const vanished = steps.filter(({ kind }) => kind === 'lost' || kind === 'missing' || kind === 'unseen').length
     const expected = rows.filter(({ status }) => isLiving(status)).length
     const isSuspect = vanished >= MASS_COUNT && vanished > expected * MASS_SHARE
@@ -115,13 +115,13 @@ async function observeDriver(
 }
 
 function groupByTag(machines: readonly EngineMachine[]): Map<string, EngineMachine[]> {
-  const shown = new Map<string, EngineMachine[]>()
+  const byTag = new Map<string, EngineMachine[]>()
   for (const machine of machines) {
-    const found = shown.get(machine.tag)
-    if (found === undefined) shown.set(machine.tag, [machine])
-    else found.push(machine)
+    const group = byTag.get(machine.tag)
+    if (group === undefined) byTag.set(machine.tag, [machine])
+    else group.push(machine)
   }
-  return shown
+  return byTag
 }
 
 type Step =
@@ -136,13 +136,13 @@ type Step =
   | { readonly kind: 'missing' | 'never_came' | 'gone'; readonly id: number }
 
 /** The step that a row and its machine at the engine call for. undefined: none. */
-function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], now: Instant): Step | undefined {
+function stepFor(driver: Driver, row: LiveRow, machines: readonly EngineMachine[], now: Instant): Step | undefined {
   // Of duplicates, the one in the database counts, else the first by id; `reap` destroys the others.
   // What an engine had no room for belongs to the place where the order was before.
   const machine =
-    shown.find((one) => one.externalId === row.external_id) ??
+    machines.find((one) => one.externalId === row.external_id) ??
     (row.external_id === null
-      ? shown.filter((one) => !hadNoRoom(one)).sort((a, b) => (a.externalId < b.externalId ? -1 : 1))[0]
+      ? machines.filter((one) => !hadNoRoom(one)).sort((a, b) => (a.externalId < b.externalId ? -1 : 1))[0]
       : undefined)
   const { id } = row
   if (keepsDisk(row.status)) return powerStepFor(row, machine, now)
@@ -170,9 +170,9 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
     return row.missing_since === null ? undefined : { kind: 'shown_again', id }
   }
   // Not in the list. While a create call may be in progress, or the list may lag, that proves nothing.
-  const asked = row.create_asked_at
-  const visible = asked === null || addMs(asked, driver.callTimeoutMs + driver.listLagMs) <= now
-  const known = row.external_id !== null && asked !== null && addMs(asked, driver.listLagMs) <= now
+  const calledAt = row.create_asked_at
+  const visible = calledAt === null || addMs(calledAt, driver.callTimeoutMs + driver.listLagMs) <= now
+  const known = row.external_id !== null && calledAt !== null && addMs(calledAt, driver.listLagMs) <= now
   const idle = row.lease_until === null || row.lease_until <= now
   // The absence of a machine with an engine id counts only after a destroy call.
   const isDestroyCalled = row.external_id === null || row.destroy_asked_at !== null
@@ -186,7 +186,7 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
   if (engineCall !== 'destroy') return undefined
   // If it was missing before the destroy call, its absence proves nothing for a while.
   const absent = missing === null || addMs(later(missing, row.destroy_asked_at ?? missing), ABSENT_AT_END_MS) <= now
-  const isGone = (known || visible) && idle && isDestroyCalled && absent && shown.length === 0
+  const isGone = (known || visible) && idle && isDestroyCalled && absent && machines.length === 0
   return isGone ? { kind: 'gone', id } : undefined
 }
 

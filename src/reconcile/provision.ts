@@ -102,12 +102,12 @@ async function withDisks(app: App, driver: Driver, rental: Rental): Promise<Engi
   const ordered = new Set(spec.workload?.volumes.map(({ volumeId }) => volumeId))
   if (ordered.size === 0 || driver.volumes?.isLocal !== true) return spec
   const attachments = await listAttachments(db, { rentalIds: [rental.id] })
-  const wanted = attachments.filter((one) => ordered.has(one.volumeId) && one.state !== 'detaching')
+  const mounts = attachments.filter((one) => ordered.has(one.volumeId) && one.state !== 'detaching')
   const volumes = await readVolumes(
     db,
-    wanted.map(({ volumeId }) => volumeId),
+    mounts.map(({ volumeId }) => volumeId),
   )
-  const disks = wanted.map(({ volumeId, path, readOnly }) => {
+  const disks = mounts.map(({ volumeId, path, readOnly }) => {
     const volume = volumes.get(volumeId)
     if (volume?.state !== 'active' || volume.external_id === null)
       throw new Error(`Volume ${volumeId} is ${volume?.state ?? 'missing'}.`)
@@ -118,8 +118,8 @@ async function withDisks(app: App, driver: Driver, rental: Rental): Promise<Engi
 
 async function findByTag(app: App, driver: Driver, rental: Rental, signal: AbortSignal): Promise<string | undefined> {
   const tag = rentalTag(app, rental)
-  const shown = await driver.list(tag, signal)
-  return shown
+  const machines = await driver.list(tag, signal)
+  return machines
     .filter((machine) => machine.tag === tag && !hadNoRoom(machine))
     .map((machine) => machine.externalId)
     .sort()[0]

@@ -60,8 +60,8 @@ export async function recordPurchases(
 ): Promise<void> {
   if (driver.providers === undefined) return
   const open = await listOpenPurchases(app.database.db, driver.id, noun)
-  const shown = new Map(listed.map((one) => [one.externalId, one]))
-  await eachOf(open, 1, (purchase) => followPrice(app, purchase, shown.get(purchase.external_id), now))
+  const byExternalId = new Map(listed.map((one) => [one.externalId, one]))
+  await eachOf(open, 1, (purchase) => followPrice(app, purchase, byExternalId.get(purchase.external_id), now))
   const known = new Set(open.map((one) => one.external_id))
   await eachOf(listed, 1, async ({ externalId, tag, cost }) => {
     const id = idOfTag(app.installationId, noun, tag)

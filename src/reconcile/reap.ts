@@ -79,10 +79,10 @@ async function sweepCompanions(
   if (driver.companions === undefined) return
   const { companions } = driver
   const prefix = tagPrefix(app.installationId)
-  const shown = await companions.list(prefix, callSignal(signal, driver.callTimeoutMs))
-  const ids = shown.flatMap(({ tag }) => idOfTag(app.installationId, 'rental', tag) ?? [])
+  const list = await companions.list(prefix, callSignal(signal, driver.callTimeoutMs))
+  const ids = list.flatMap(({ tag }) => idOfTag(app.installationId, 'rental', tag) ?? [])
   const rows = await findRentalsForAudit(app.database.db, ids)
-  const unused = shown.filter(({ tag }) => {
+  const unused = list.filter(({ tag }) => {
     const row = rows.get(idOfTag(app.installationId, 'rental', tag) ?? -1)
     return row !== undefined && rentalTag(app, row) === tag && (row.released || row.driver !== driver.id)
   })

@@ -54,11 +54,11 @@ async function settle(ledger: TestLedger, actor: Actor, records: readonly Infere
   await treasury.releaseOwnPurses()
 }
 
-let made = 0
+let requests = 0
 function request(actor: Actor, at: Instant, more: Partial<InferenceRecord> = {}): InferenceRecord {
-  made += 1
+  requests += 1
   const { accountId, keyId: apiKeyId } = actor
-  return inferenceRecord({ requestId: `req_${made}`, accountId, apiKeyId, at, cost: nanoUsdOf(700n), ...more })
+  return inferenceRecord({ requestId: `req_${requests}`, accountId, apiKeyId, at, cost: nanoUsdOf(700n), ...more })
 }
 
 async function usage(ledger: TestLedger, actor: Actor) {
@@ -99,7 +99,7 @@ test('keeps single costs for their retention, and their sums forever', async () 
   // 400 days after the last instant of the week, and not before.
   ledger.clock.set(instantOf(Date.UTC(2026, 0, 19) + 400 * DAY_MS - 1))
   await settle(ledger, actor, [request(actor, ledger.clock.now())])
-  const kept = await usage(ledger, actor)
+  const usageBefore = await usage(ledger, actor)
   expect((await pass(ledger)).filter((name) => name.startsWith('request_'))).toEqual([])
   const ids = [...old, other].map((one) => one.requestId)
   expect(await readRequestCosts(ledger.database.db, actor.accountId, ids)).toHaveLength(4)
@@ -107,7 +107,7 @@ test('keeps single costs for their retention, and their sums forever', async () 
   expect((await pass(ledger)).filter((name) => name.startsWith('request_'))).toEqual(['request_20260112'])
 
   expect(await readRequestCosts(ledger.database.db, actor.accountId, ids)).toEqual([])
-  expect(await usage(ledger, actor)).toEqual(kept)
+  expect(await usage(ledger, actor)).toEqual(usageBefore)
   expect(await countMonthRequests(ledger.database.db, actor.accountId, month)).toEqual(before.invoice)
   const days = await ledger.database.db
     .selectFrom('request_day')

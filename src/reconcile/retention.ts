@@ -30,8 +30,8 @@ export function applyRetention(app: App, retention: Retention, dropped: (partiti
       await makeRequestPartitions(database, now)
       const gone = await dropRequestPartition(database, addMs(now, -retention.requestDays * DAY_MS))
       if (gone !== null) dropped(gone)
-      const kept = { samplesFrom: addMs(now, -SAMPLES_KEPT_MS), summariesFrom: addMs(now, -SUMMARIES_KEPT_MS) }
-      await keepMetricPartitions(database, now, kept)
+      const horizons = { samplesFrom: addMs(now, -SAMPLES_KEPT_MS), summariesFrom: addMs(now, -SUMMARIES_KEPT_MS) }
+      await keepMetricPartitions(database, now, horizons)
       await deleteOutcomes(database.db, addMs(now, -OUTCOME_DAYS * DAY_MS))
       await deleteRentalLogs(database.db, addMs(now, -limits.lastLogMs))
       const closed = await closeTerms(database.db, now, TERMS)

@@ -53,15 +53,15 @@ export function sendMail(app: App): Reconciler {
 }
 
 async function sendOne(app: App, mailer: Mailer, mail: OutgoingMail): Promise<MailOutcome> {
-  const shown = await readNotifications(app.database.db, mail.notificationIds, limits.mailLines)
+  const notifications = await readNotifications(app.database.db, mail.notificationIds, limits.mailLines)
   const message: MailMessage = {
     to: mail.to,
     accountName: mail.accountName,
     kindLabel: notificationKinds[mail.kind].label,
-    notices: shown.map(({ kind, subject_kind, subject_id, data }) =>
+    notices: notifications.map(({ kind, subject_kind, subject_id, data }) =>
       describeNotice({ kind, subject: { kind: subject_kind, id: subject_id }, data }),
     ),
-    more: mail.notificationIds.length - shown.length,
+    more: mail.notificationIds.length - notifications.length,
     unsubscribeToken: sealUnsubscribe(app.vault, mail),
     messageId: mail.id,
   }

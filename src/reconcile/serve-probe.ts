@@ -56,11 +56,11 @@ async function probe(app: App, deployment: ManagedDeployment, replica: Replica):
   const { port } = replica.endpoint
   const askedAt = app.clock.now()
   const stream = app.dialWorkload?.({ hostId, workloadId, port })
-  const found =
+  const problem =
     stream === undefined
       ? 'The host is not connected.'
       : await ask(stream, container.value.readiness, { port, key: app.vault.open(replica.key_sealed) })
-  if (found !== undefined) return noteReplica(app.database.db, replica.id, found)
+  if (problem !== undefined) return noteReplica(app.database.db, replica.id, problem)
   const isReady = await transact(app.database, async (tx) => {
     const locked = await lockManaged(tx, deployment.id)
     const current = (await listReplicas(tx.db, [deployment.id])).find(({ id }) => id === replica.id)
@@ -79,11 +79,11 @@ function ask(
 ): Promise<string | undefined> {
   const body = Buffer.from(JSON.stringify(job.body))
   return new Promise((resolve) => {
-    const over = (found: string | undefined): void => {
+    const over = (problem: string | undefined): void => {
       clearTimeout(late)
       request.destroy()
       stream.destroy()
-      resolve(found)
+      resolve(problem)
     }
     const late = setTimeout(() => over(`No answer within ${job.timeoutSeconds} s.`), job.timeoutSeconds * SECOND_MS)
     const request = http.request({

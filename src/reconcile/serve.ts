@@ -227,8 +227,8 @@ async function carryOut(app: App, seen: store.ManagedDeployment, action: Serving
       return start(app, seen, action.version)
     case 'drain':
       return transact(app.database, async (tx) => {
-        const found = await lockReplica(tx, seen, action.replicaId)
-        if (found !== undefined) await drainReplica(tx, found.replica, action.why)
+        const own = await lockReplica(tx, seen, action.replicaId)
+        if (own !== undefined) await drainReplica(tx, own.replica, action.why)
       })
     case 'end':
       return end(app, seen, action)
@@ -274,9 +274,9 @@ async function end(
 ): Promise<void> {
   let started: ReplicaStart | undefined
   await transact(app.database, async (tx) => {
-    const found = await lockReplica(tx, seen, action.replicaId)
-    if (found === undefined) return
-    const { deployment, replica } = found
+    const own = await lockReplica(tx, seen, action.replicaId)
+    if (own === undefined) return
+    const { deployment, replica } = own
     const detail = action.isFailure ? await explainFailure(app, tx, replica) : null
     await endReplica(tx, deployment, replica, { ...action, detail })
     if (replica.ready_at === null) started = action.isFailure ? 'failed' : 'cancelled'
@@ -286,18 +286,18 @@ async function end(
     const hasOther = deployment.ready_version !== null && deployment.ready_version !== deployment.version
     const isOver = replica.version !== deployment.version || deployment.failed_reason !== null
     const reason = replica.status_reason ?? action.why
-    const told = { version: deployment.version, failures, reason, ...(detail === null ? {} : { detail }) }
+    const facts = { version: deployment.version, failures, reason, ...(detail === null ? {} : { detail }) }
     if (isOver) return
     if (!isGivenUp(failures, hasOther)) {
       const retrySeconds = backOffMs(failures) / SECOND_MS
       if (failures < TOLD_FAILURES) return
-      return tellDeploymentEvent(tx, deployment, 'deployment.backing_off', 'starts', { ...told, retrySeconds })
+      return tellDeploymentEvent(tx, deployment, 'deployment.backing_off', 'starts', { ...facts, retrySeconds })
     }
     // The version that serves on starts with a clean record.
     await store.updateManaged(tx, deployment.id, { failures: 0, failed_at: null })
     await store.failVersion(tx, deployment.id, deployment.version, { reason, detail })
     const servingVersion = hasOther ? deployment.ready_version : null
-    recordDeploymentEvent(tx, deployment, 'deployment.failed', { ...told, servingVersion })
+    recordDeploymentEvent(tx, deployment, 'deployment.failed', { ...facts, servingVersion })
   })
   if (started !== undefined) app.replicaStart?.(seen.model, started)
 }

@@ -24,11 +24,11 @@ export function terminate(app: App): Reconciler {
         leaseMs: longestCallMs(app) + LEASE_SLACK_MS,
         limit: BATCH,
       })
-      let asked = 0
+      let calls = 0
       await eachOf(leased.rows, WIDTH, async (rental) => {
-        if (await terminateOne(app, rental, leased.token, signal)) asked += 1
+        if (await terminateOne(app, rental, leased.token, signal)) calls += 1
       })
-      if (asked > 0) app.database.onCommit(new Set(['observe']))
+      if (calls > 0) app.database.onCommit(new Set(['observe']))
       return leased.rows.length === BATCH
     },
   }
@@ -42,12 +42,12 @@ async function terminateOne(app: App, rental: Rental, token: string, signal: Abo
     await driver.destroy(rental.external_id, callSignal(signal, driver.callTimeoutMs))
     return 'done'
   })
-  const asked = outcome === 'done'
+  const isCalled = outcome === 'done'
   const now = app.clock.now()
   await releaseLease(app.database.db, 'rental', rental, token, {
-    due_at: toDate(addMs(now, asked ? Math.max(RETRY_MS, backOffMs(rental.attempts)) : backOffMs(rental.attempts))),
+    due_at: toDate(addMs(now, isCalled ? Math.max(RETRY_MS, backOffMs(rental.attempts)) : backOffMs(rental.attempts))),
     // The first call counts: `observe` takes the machine for gone once it has been off the list for long enough since.
-    ...(asked && rental.destroy_asked_at === null ? { destroy_asked_at: toDate(now) } : {}),
+    ...(isCalled && rental.destroy_asked_at === null ? { destroy_asked_at: toDate(now) } : {}),
   })
-  return asked
+  return isCalled
 }

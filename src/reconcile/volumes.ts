@@ -103,24 +103,28 @@ async function createOrWait(app: App, volume: Volume, call: Call): Promise<Progr
 
 /** As with rentals: after a create call with an unknown outcome, the tag is looked up. */
 async function create(app: App, volume: Volume, call: Call): Promise<Progress> {
-  const made = await findOrCreate(app, volume, call)
-  if (made === undefined) return 'waiting'
-  if (made.kind === 'refused') {
-    await transact(app.database, (tx) => giveUp(tx, volume, made.reason))
-    await noteFailure(app, volumeTask('volumes', volume), new Error(made.message))
+  const outcome = await findOrCreate(app, volume, call)
+  if (outcome === undefined) return 'waiting'
+  if (outcome.kind === 'refused') {
+    await transact(app.database, (tx) => giveUp(tx, volume, outcome.reason))
+    await noteFailure(app, volumeTask('volumes', volume), new Error(outcome.message))
     return 'waiting'
   }
   await transact(app.database, async (tx) => {
     const locked = await lockVolume(tx, volume.id)
     if (locked === undefined || locked.lease_token !== call.token) return
     if (locked.state !== 'creating') {
-      await releaseLease(tx.db, 'volume', volume, call.token, { external_id: made.externalId })
+      await releaseLease(tx.db, 'volume', volume, call.token, { external_id: outcome.externalId })
       return
     }
     const now = tx.clock.now()
-    await moveVolume(tx, volume.id, 'active', { external_id: made.externalId, vip: made.vip, started_at: now })
+    await moveVolume(tx, volume.id, 'active', {
+      external_id: outcome.externalId,
+      vip: outcome.vip,
+      started_at: now,
+    })
     await startMeter(tx, locked, now)
-    recordVolumeEvent(tx, volume, 'volume.active', { vip: made.vip })
+    recordVolumeEvent(tx, volume, 'volume.active', { vip: outcome.vip })
     tx.wake.add('attachments')
   })
   return 'done'
@@ -206,9 +210,9 @@ async function giveUp(tx: Tx, volume: Volume, reason: string): Promise<void> {
 /** The volume is `deleted` only once the engine no longer lists it. */
 async function remove(app: App, volume: Volume, call: Call): Promise<Progress> {
   const tag = tagOf(app.installationId, 'volume', volume)
-  const shown = (await call.engine.list(tag, call.signal)).filter((one) => one.tag === tag)
-  for (const one of shown) await call.engine.destroy(one.externalId, call.signal)
-  const left = shown.length === 0 ? [] : (await call.engine.list(tag, call.signal)).filter((one) => one.tag === tag)
+  const volumes = (await call.engine.list(tag, call.signal)).filter((one) => one.tag === tag)
+  for (const one of volumes) await call.engine.destroy(one.externalId, call.signal)
+  const left = volumes.length === 0 ? [] : (await call.engine.list(tag, call.signal)).filter((one) => one.tag === tag)
   await transact(app.database, async (tx) => {
     const locked = await lockVolume(tx, volume.id)
     if (locked === undefined || locked.lease_token !== call.token || locked.state !== 'deleting') return

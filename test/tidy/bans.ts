@@ -78,6 +78,7 @@ const plainRooms = [
   'src/client/',
   'src/domain/',
   'src/engines/',
+  'src/reconcile/',
   'src/runtimes/docker/',
   'src/runtimes/qemu/',
   'src/runtimes/storage/',
