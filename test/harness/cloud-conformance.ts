@@ -10,6 +10,7 @@ import { unitId } from '../../src/domain/unit.ts'
 import { tagOf, type EngineSpec } from '../../src/domain/rental.ts'
 import type { ManualClock } from '../sim/clock.ts'
 import type { BootedMachine } from '../sim/clouds/booted.ts'
+import type { FleetFaults } from '../sim/clouds/fleet.ts'
 import type { SimFault, SimServer } from '../sim/clouds/server.ts'
 import type { ConformanceHarness, ConformanceOptions, FaultName } from '../../src/drivers/conformance-bench.ts'
 import { sampleSpec } from '../../src/drivers/conformance-bench.ts'
@@ -58,6 +59,22 @@ export interface CloudBench {
   showStrangeState?(): void
   /** With the part `volumes`: the name of the operation that creates one, and a refusal of the next deletion. */
   readonly volumes?: { readonly create: string; readonly refuseDestroy: () => void }
+}
+
+/** The faults of a fleet. Machines are lost so long after they were ready. */
+export function fleetFaults(
+  sim: FleetFaults & { readonly server: SimServer },
+  vendor: CloudVendor,
+  loseAfterMs = 120_000,
+): Pick<CloudBench, 'server' | 'failBoot' | 'lagList' | 'loseMachine' | 'refuseDestroy' | 'leftovers'> {
+  return {
+    server: sim.server,
+    failBoot: () => void (sim.bootsFail = 1),
+    lagList: () => void (sim.listLagMs = vendor.listLagMs),
+    loseMachine: () => void (sim.loseAfterMs = loseAfterMs),
+    refuseDestroy: () => void (sim.destroyRefusals = 1),
+    leftovers: () => sim.leftovers(),
+  }
 }
 
 export interface CloudConformanceOptions extends ConformanceOptions {

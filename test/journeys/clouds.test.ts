@@ -267,7 +267,7 @@ describe('orders that do not go well', () => {
 
   test('a machine that the cloud takes back fails the rental, and costs nothing from then on', async () => {
     const id = await rent()
-    sim.preemptAll()
+    sim.loseAll()
     await journey.advance(MINUTE_MS)
     expect(await statusOf(id)).toBe('Failed')
     for (let n = 0; n < 3; n += 1) await journey.advance(MINUTE_MS)

@@ -32,6 +32,20 @@ export interface SimRoute {
   readonly handle: (request: SimRequest) => SimAnswer
 }
 
+/** Makes routes below a path. */
+export function routesBelow(prefix: string) {
+  return (operation: string, method: SimRoute['method'], path: string, handle: SimRoute['handle']): SimRoute => ({
+    operation,
+    method,
+    path: `${prefix}${path}`,
+    handle,
+  })
+}
+
+export function json(body: unknown, status = 200): SimAnswer {
+  return { status, body }
+}
+
 /** By operation: the shape of the request body (absent: none), of the query, and of the answers by status. */
 export type SimDescription = Readonly<
   Record<

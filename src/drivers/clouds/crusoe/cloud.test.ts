@@ -8,6 +8,7 @@ import {
   openBench,
   type CloudBench,
   type OpenBench,
+  fleetFaults,
 } from '../../../../test/harness/cloud-conformance.ts'
 import { crusoe } from './cloud.ts'
 import { costOf, parsePriceList } from './price-list.ts'
@@ -20,7 +21,7 @@ const makeBench = (clock: ManualClock): CloudBench => {
   const sim = new CrusoeSim({ clock })
   const { credentials } = sim
   const bench: CloudBench = {
-    server: sim.server,
+    ...fleetFaults(sim, crusoe),
     credentials,
     offer: { region, type, gpus: 8, paysUsdPerGpuHour: '3.9' },
     operations: { create: 'createInstance', list: 'listInstances' },
@@ -28,15 +29,10 @@ const makeBench = (clock: ManualClock): CloudBench => {
       kind: 'answer',
       answer: { status: 400, body: { code: 'quota_exceeded', message: 'The quota is used up.' } },
     },
-    failBoot: () => void (sim.bootsFail = 1),
-    lagList: () => void (sim.listLagMs = crusoe.listLagMs),
-    loseMachine: () => void (sim.loseAfterMs = 120_000),
-    refuseDestroy: () => void (sim.deleteFailures = 1),
     setCapacity: (units) => sim.setCapacity(type, region, units),
     // The operator has another contract.
     raiseCost: () => void (credentials.prices = 'h100-80gb-sxm-ib=3.91'),
     withdraw: () => void sim.types.delete(type),
-    leftovers: () => sim.leftovers(),
   }
   sims.set(bench, sim)
   return bench

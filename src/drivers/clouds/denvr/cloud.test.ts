@@ -10,6 +10,7 @@ import {
   openBench,
   type CloudBench,
   type OpenBench,
+  fleetFaults,
 } from '../../../../test/harness/cloud-conformance.ts'
 import { offerIdOf } from '../offer.ts'
 import { denvr } from './cloud.ts'
@@ -21,7 +22,7 @@ const sims = new WeakMap<CloudBench, DenvrSim>()
 const makeBench = (clock: ManualClock): CloudBench => {
   const sim = new DenvrSim({ clock })
   const bench: CloudBench = {
-    server: sim.server,
+    ...fleetFaults(sim, denvr),
     credentials: sim.credentials,
     offer: { region, type: `${configuration}@on-demand`, gpus: 8, paysUsdPerGpuHour: '2.91' },
     operations: { create: 'createServer', list: 'listServers' },
@@ -32,14 +33,9 @@ const makeBench = (clock: ManualClock): CloudBench => {
         body: { success: false, error: { code: 0, message: 'Not enough resources in the pool.' } },
       },
     },
-    failBoot: () => void (sim.bootsFail = 1),
-    lagList: () => void (sim.listLagMs = denvr.listLagMs),
-    loseMachine: () => void (sim.loseAfterMs = 120_000),
-    refuseDestroy: () => void (sim.destroyRefusals = 1),
     setCapacity: (units) => sim.setCapacity(configuration, region, 'on-demand', units),
     raiseCost: () => sim.setPrice(configuration, 'on-demand', '24'),
     withdraw: () => void sim.configurations.delete(configuration),
-    leftovers: () => sim.leftovers(),
   }
   sims.set(bench, sim)
   return bench

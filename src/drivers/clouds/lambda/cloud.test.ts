@@ -8,6 +8,7 @@ import {
   openBench,
   type CloudBench,
   type OpenBench,
+  fleetFaults,
 } from '../../../../test/harness/cloud-conformance.ts'
 import { unitId } from '../../../domain/unit.ts'
 import { offerIdOf } from '../offer.ts'
@@ -18,7 +19,7 @@ const type = 'gpu_1x_h100_sxm5'
 
 function benchOf(sim: LambdaSim): CloudBench {
   return {
-    server: sim.server,
+    ...fleetFaults(sim, lambda),
     credentials: { apiKey: sim.apiKey },
     offer: { region, type, gpus: 1, paysUsdPerGpuHour: '3.29' },
     operations: { create: 'launchInstance', list: 'listInstances' },
@@ -29,17 +30,12 @@ function benchOf(sim: LambdaSim): CloudBench {
         body: { error: { code: 'instance-operations/launch/insufficient-capacity', message: 'Sold out.' } },
       },
     },
-    failBoot: () => void (sim.bootsFail = 1),
-    lagList: () => void (sim.listLagMs = lambda.listLagMs),
-    loseMachine: () => void (sim.preemptAfterMs = 120_000),
-    refuseDestroy: () => void (sim.terminateRefusals = 1),
     setCapacity: (units) => sim.setCapacity(type, region, units),
     raiseCost: () => sim.setPrice(type, 330),
     withdraw: () => void sim.types.delete(type),
-    leftovers: () => sim.leftovers(),
     bills: () => sim.bills(),
     booted: (tag) => sim.booted(tag),
-    showStrangeState: () => void (sim.activeState = 'hibernated'),
+    showStrangeState: () => void (sim.runningState = 'hibernated'),
   }
 }
 
@@ -117,7 +113,7 @@ describe('lambda only', () => {
     'pays for a machine that is %s, and its customer does not',
     async (state) => {
       await run()
-      sim.activeState = state
+      sim.runningState = state
       expect(await opened.driver.list(tag(1), signal)).toMatchObject([
         { state: 'unreachable', cost: { perHour: 3_290_000_000n } },
       ])

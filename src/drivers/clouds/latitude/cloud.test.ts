@@ -8,6 +8,7 @@ import {
   openBench,
   type CloudBench,
   type OpenBench,
+  fleetFaults,
 } from '../../../../test/harness/cloud-conformance.ts'
 import { latitude } from './cloud.ts'
 
@@ -16,7 +17,7 @@ const type = 'g3-large-x86'
 
 function benchOf(sim: LatitudeSim): CloudBench {
   return {
-    server: sim.server,
+    ...fleetFaults(sim, latitude, 20_000),
     credentials: sim.credentials,
     offer: { region, type, gpus: 8, paysUsdPerGpuHour: '2.08' },
     spec: { kind: 'bare-metal', region: 'us-central-1' },
@@ -32,14 +33,9 @@ function benchOf(sim: LatitudeSim): CloudBench {
         },
       },
     },
-    failBoot: () => void (sim.bootsFail = 1),
-    lagList: () => void (sim.listLagMs = latitude.listLagMs),
-    loseMachine: () => void (sim.loseAfterMs = 20_000),
-    refuseDestroy: () => void (sim.deleteRefusals = 1),
     setCapacity: (units) => void sim.plans.get(type)?.capacity.set(region, units),
     raiseCost: () => sim.setPrice(type, 16.65),
     withdraw: () => void sim.plans.delete(type),
-    leftovers: () => sim.leftovers(),
   }
 }
 
@@ -195,7 +191,7 @@ describe('latitude', () => {
     await create(tagNo(1))
     opened.clock.advance(30_000)
     for (const status of ['off', 'rescue_mode', 'migrating']) {
-      sim.setStatus(tagNo(1), status)
+      sim.setState(tagNo(1), status)
       expect(await find(tagNo(1))).toMatchObject({ state: 'unreachable', cost: { perHour: 16_640_000_000n } })
     }
   })

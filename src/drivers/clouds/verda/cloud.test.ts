@@ -7,6 +7,7 @@ import {
   openBench,
   type CloudBench,
   type OpenBench,
+  fleetFaults,
 } from '../../../../test/harness/cloud-conformance.ts'
 import type { ManualClock } from '../../../../test/sim/clock.ts'
 import { verda } from './cloud.ts'
@@ -18,7 +19,7 @@ const sims = new WeakMap<CloudBench, VerdaSim>()
 const makeBench = (clock: ManualClock): CloudBench => {
   const sim = new VerdaSim({ clock })
   const bench: CloudBench = {
-    server: sim.server,
+    ...fleetFaults(sim, verda),
     credentials: sim.credentials,
     // 2.29 for the machine and 200 GB of disk for 0.20 per GB and month.
     offer: { region, type, gpus: 1, paysUsdPerGpuHour: '2.344794521' },
@@ -27,17 +28,12 @@ const makeBench = (clock: ManualClock): CloudBench => {
       kind: 'answer',
       answer: { status: 400, body: { code: 'invalid_request', message: 'Not enough resources.' } },
     },
-    failBoot: () => void (sim.bootsFail = 1),
-    lagList: () => void (sim.listLagMs = verda.listLagMs),
-    loseMachine: () => void (sim.discontinueAfterMs = 120_000),
-    refuseDestroy: () => void (sim.deleteRefusals = 1),
     setCapacity: (units) => sim.setCapacity(type, region, units),
     raiseCost: () => sim.setPrice(type, '2.30'),
-    withdraw: () => void sim.world.types.delete(type),
-    leftovers: () => sim.leftovers(),
+    withdraw: () => void sim.types.delete(type),
     bills: () => sim.bills(),
     booted: (tag) => sim.booted(tag),
-    showStrangeState: () => void (sim.world.strangeState = 'installing'),
+    showStrangeState: () => void (sim.runningState = 'installing'),
   }
   sims.set(bench, sim)
   return bench
@@ -95,7 +91,7 @@ describe('verda only', () => {
   })
 
   it('shows a disk in the trash with its cost until it is destroyed for good', async () => {
-    sim.discontinueAfterMs = 60_000
+    sim.loseAfterMs = 60_000
     await create()
     opened.clock.advance(90_000)
     const [disk, ...others] = await opened.driver.list(tag, signal)

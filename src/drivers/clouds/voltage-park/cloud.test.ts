@@ -10,6 +10,7 @@ import {
   openBench,
   type CloudBench,
   type OpenBench,
+  fleetFaults,
 } from '../../../../test/harness/cloud-conformance.ts'
 import { offerIdOf } from '../offer.ts'
 import { voltagePark } from './cloud.ts'
@@ -22,20 +23,15 @@ function benchOf(
   more: Pick<CloudBench, 'offer' | 'operations'> & Partial<CloudBench>,
 ): CloudBench {
   return {
-    server: sim.server,
+    ...fleetFaults(sim, voltagePark, 20_000),
     credentials: { apiToken: sim.apiToken, suborder: '7' },
     noCapacity: { kind: 'answer', answer: { status: 400, body: { detail: 'Sold out' } } },
-    failBoot: () => void (sim.bootsFail = 1),
-    lagList: () => void (sim.listLagMs = voltagePark.listLagMs),
-    loseMachine: () => void (sim.loseAfterMs = 20_000),
-    refuseDestroy: () => void (sim.terminateRefusals = 1),
     setCapacity: () => undefined,
     raiseCost: () => undefined,
     withdraw: () => undefined,
-    leftovers: () => sim.leftovers(),
     bills: () => sim.bills(),
     booted: (tag) => sim.booted(tag),
-    showStrangeState: () => void (sim.strangeState = 'Migrating'),
+    showStrangeState: () => void (sim.runningState = 'Migrating'),
     volumes: { create: 'createStorage', refuseDestroy: () => void (sim.storages.deleteRefusals = 1) },
     ...more,
   }

@@ -4,13 +4,13 @@
  * key lets in who was named, and a machine without a say uses up a reservation.
  */
 import { createHmac } from 'node:crypto'
-import { addMs, type Clock, type Instant } from '../../../../src/base/instant.ts'
-import { nanoUsdOf, usd, type NanoUsd } from '../../../../src/base/money.ts'
-import { SimBill } from '../bill.ts'
-import { SimServer, type SimAnswer, type SimRequest, type SimRoute } from '../server.ts'
+import { addMs } from '../../../../src/base/instant.ts'
+import { usd } from '../../../../src/base/money.ts'
+import { Fleet, type FleetOptions } from '../fleet.ts'
+import { json, routesBelow, SimServer, type SimAnswer, type SimRequest, type SimRoute } from '../server.ts'
 import { crusoeDescription } from './description.ts'
 import { Fabric } from './fabric.ts'
-import { showOperation, showVm, type Operation, type Vm } from './show.ts'
+import { showOperation, showVm, type Operation, type Vm, type VmDetails } from './show.ts'
 import {
   defaultTypes,
   familyOf,
@@ -23,30 +23,26 @@ import {
   type CrusoeType,
 } from './things.ts'
 
-export interface CrusoeSimOptions {
-  readonly clock: Clock
-  readonly accessKey?: string
-  readonly secretKey?: string
-  readonly projectId?: string
-  readonly bootMs?: number
-  readonly destroyMs?: number
-  readonly listLagMs?: number
-  readonly pageSize?: number
-}
-
 const MAX_AGE_MS = 5 * 60_000
+const PAGE_SIZE = 2
+const words = {
+  booting: 'STATE_INITIALIZING',
+  running: 'STATE_RUNNING',
+  failed: 'STATE_FAILED',
+  lost: 'STATE_DELETED',
+  ending: 'STATE_DELETING',
+  gone: 'STATE_DELETED',
+} as const
 
-export class CrusoeSim {
+export class CrusoeSim extends Fleet<CrusoeType, VmDetails> {
   readonly server: SimServer
-  readonly types = new Map<string, CrusoeType>()
-  /** Machines of the next creates never run. */
-  bootsFail = 0
-  /** Machines of the next creates are gone so long after they were ready. 0: never. */
-  loseAfterMs = 0
-  /** So many deletions end as failed operations. */
-  deleteFailures = 0
-  /** Machines are missing from the list for so long after their create. */
-  listLagMs: number
+  readonly credentials = {
+    accessKey: 'sim-crusoe-access-key',
+    secretKey: Buffer.from('sim-crusoe-secret-key').toString('base64url'),
+    projectId: '0e0e0e0e-0000-4000-8000-000000000001',
+    prices: 'h100-80gb-sxm-ib=3.90, l40s-48gb=1.00',
+  }
+  readonly types = new Map(defaultTypes().map((type) => [type.name, type]))
   /** Nobody sees new machines for so long, though their operation goes on. */
   hiddenMs = 0
   /** Operations of creates without stock fail so late. */
@@ -58,27 +54,12 @@ export class CrusoeSim {
   ])
   /** So many creates without stock leave a boot disk behind. */
   halfMade = 0
-  suspended = false
-  readonly #options: Required<CrusoeSimOptions>
-  readonly #vms = new Map<string, Vm>()
-  readonly #disks = new Map<string, CrusoeDisk>()
+  readonly #bootDisks = new Map<string, CrusoeDisk>()
   readonly #operations = new Map<string, Operation>()
-  readonly #fabric = new Fabric(() => this.#newId())
-  #ids = 0
+  readonly #fabric = new Fabric(() => this.newId())
 
-  constructor(options: CrusoeSimOptions) {
-    this.#options = {
-      accessKey: 'sim-crusoe-access-key',
-      secretKey: Buffer.from('sim-crusoe-secret-key').toString('base64url'),
-      projectId: '0e0e0e0e-0000-4000-8000-000000000001',
-      bootMs: 20_000,
-      destroyMs: 5_000,
-      listLagMs: 0,
-      pageSize: 2,
-      ...options,
-    }
-    this.listLagMs = this.#options.listLagMs
-    for (const type of defaultTypes()) this.types.set(type.name, type)
+  constructor(options: FleetOptions) {
+    super(options, { billedFrom: 'ready', lossRemoves: true })
     this.server = new SimServer({
       clock: options.clock,
       routes: this.#routes(),
@@ -88,80 +69,49 @@ export class CrusoeSim {
     })
   }
 
-  get credentials(): { accessKey: string; secretKey: string; projectId: string; prices: string } {
-    const { accessKey, secretKey, projectId } = this.#options
-    return { accessKey, secretKey, projectId, prices: 'h100-80gb-sxm-ib=3.90, l40s-48gb=1.00' }
-  }
-
-  /** Everything that exists or costs money now, by its name. */
   leftovers(): string[] {
     return [
-      ...this.#living().flatMap(({ name, addressId }) => [`machine ${name}`, `address ${addressId} of ${name}`]),
-      ...[...this.#disks.values()].map(({ name }) => `disk ${name}`),
+      ...this.alive().flatMap(({ name, addressId }) => [`machine ${name}`, `address ${addressId} of ${name}`]),
+      ...this.#disks().map(({ name }) => `disk ${name}`),
       ...this.#fabric.names.map((name) => `partition ${name}`),
     ]
   }
 
   /** An SSH session at a public address. undefined: the machine does not let the key in. */
   logIn(host: string, user: string, key: string): { gpus: number } | undefined {
-    const vm = this.#living().find((one) => this.#show(one).network_interfaces[0]?.ips[0]?.public_ipv4.address === host)
+    const vm = this.alive().find((one) => this.#show(one).network_interfaces[0]?.ips[0]?.public_ipv4.address === host)
     if (vm === undefined || user !== LOGIN_USER) return undefined
     const isAllowed =
       vm.sshKey === key || (vm.script.includes(`'${key}'`) && vm.script.includes(`/home/${LOGIN_USER}/`))
     return isAllowed ? { gpus: hasDriver(vm.type, vm.image) ? vm.type.gpus : 0 } : undefined
   }
 
-  /** From now on it is in that state, which is not billed. */
-  setState(name: string, state: string): void {
-    const vm = this.#living().find((one) => one.name === name)
-    if (vm === undefined) throw new Error(`there is no machine ${name}`)
-    vm.fixedState = state
-    vm.bill.setPrice(this.#now(), nanoUsdOf(0n))
-  }
-
-  /** How many machines were ever created under a name. */
-  launches(): Map<string, number> {
-    const counts = new Map<string, number>()
-    for (const { name } of this.#vms.values()) counts.set(name, (counts.get(name) ?? 0) + 1)
-    return counts
-  }
-
-  /** The vendor's bill by machine, as of now. */
-  bills(): Array<{ id: string; name: string; nanoUsd: bigint }> {
-    const now = this.#now()
-    for (const vm of this.#vms.values()) this.#stateOf(vm)
-    return [...this.#vms.values()].map(({ id, name, bill }) => ({ id, name, nanoUsd: bill.nanoUsd(now) }))
+  /** The state is not billed. */
+  override setState(name: string, state: string): void {
+    super.setState(name, state)
+    this.reprice((one) => one.name === name, 0n)
   }
 
   setCapacity(type: string, location: string, count: number): void {
     this.types.get(type)?.capacity.set(location, count)
   }
 
-  #now(): Instant {
-    return this.#options.clock.now()
-  }
-
   #authorize({ headers, raw }: SimRequest): SimAnswer | undefined {
-    const { accessKey, secretKey } = this.#options
+    const { accessKey, secretKey } = this.credentials
     const time = String(headers['x-crusoe-timestamp'] ?? '')
     const [path = '', query = ''] = raw.url.split('?')
     const text = `${path}\n${query.split('&').toSorted().join('&')}\n${raw.method}\n${time}\n`
     const signature = createHmac('sha256', Buffer.from(secretKey, 'base64url')).update(text).digest('base64url')
-    const isFresh = Math.abs(Date.parse(time) - this.#now()) < MAX_AGE_MS
+    const isFresh = Math.abs(Date.parse(time) - this.now()) < MAX_AGE_MS
     if (headers.authorization !== `Bearer 1.0:${accessKey}:${signature}` || !isFresh)
       return failure(401, 'unauthorized')
     return this.suspended ? failure(403, 'forbidden') : undefined
   }
 
   #routes(): SimRoute[] {
-    const project = `/v1/projects/${this.#options.projectId}`
+    const project = `/v1/projects/${this.credentials.projectId}`
     const vms = `${project}/compute/vms`
-    const route = (operation: string, method: SimRoute['method'], path: string, handle: SimRoute['handle']) => ({
-      operation,
-      method,
-      path,
-      handle,
-    })
+    const route = routesBelow('')
     return [
       route('listTypes', 'GET', `/v1/projects/:project/compute/vms/types`, () =>
         json({ items: [...this.types.values()].map(showType) }),
@@ -178,36 +128,31 @@ export class CrusoeSim {
       route('deletePartition', 'DELETE', `${project}/networking/ib-partitions/:id`, ({ params }) =>
         this.#fabric.remove(
           params.id ?? '',
-          this.#living().flatMap(({ partitionId }) => partitionId ?? []),
+          this.alive().flatMap(({ partitionId }) => partitionId ?? []),
         ),
       ),
       route('listInstances', 'GET', `/v1/projects/:project/compute/vms/instances`, ({ query }) => this.#list(query)),
       route('createInstance', 'POST', `${vms}/instances`, ({ body }) => this.#create(body as CreateBody)),
       route('listOperations', 'GET', `${vms}/instances/operations`, ({ query }) => {
-        const shown = [...this.#operations.values()].map((one) => showOperation(one, this.#now()))
+        const shown = [...this.#operations.values()].map((one) => showOperation(one, this.now()))
         const [id, state] = [query.get('resource_id'), query.get('state')]
         return json({ items: shown.filter((one) => one.metadata.id === id && one.state === state) })
       }),
       route('getOperation', 'GET', `${vms}/instances/operations/:id`, ({ params }) => {
         const operation = this.#operations.get(params.id ?? '')
-        return operation === undefined ? failure(404, 'not_found') : json(showOperation(operation, this.#now()))
+        return operation === undefined ? failure(404, 'not_found') : json(showOperation(operation, this.now()))
       }),
       route('getInstance', 'GET', `${vms}/instances/:id`, ({ params }) => {
-        const vm = this.#vms.get(params.id ?? '')
-        return vm === undefined || this.#stateOf(vm) === 'STATE_DELETED' || this.#isHidden(vm)
-          ? failure(404, 'not_found')
-          : json(this.#show(vm))
+        const vm = this.find(params.id)
+        return vm === undefined || this.#isHidden(vm) ? failure(404, 'not_found') : json(this.#show(vm))
       }),
       route('deleteInstance', 'DELETE', `${vms}/instances/:id`, ({ params }) => this.#delete(params.id ?? '')),
-      route('listDisks', 'GET', `${project}/storage/disks`, () => {
-        this.#living()
-        return json({ items: [...this.#disks.values()].map(showDisk) })
-      }),
+      route('listDisks', 'GET', `${project}/storage/disks`, () => json({ items: this.#disks().map(showDisk) })),
       route('deleteDisk', 'DELETE', `${project}/storage/disks/:id`, ({ params }) => {
-        const disk = this.#disks.get(params.id ?? '')
+        const disk = this.#disks().find(({ id }) => id === params.id)
         if (disk === undefined) return failure(404, 'not_found')
         if (disk.vmId !== undefined) return failure(400, 'bad_request')
-        this.#disks.delete(disk.id)
+        this.#bootDisks.delete(disk.id)
         return this.#start(disk.id, 0, undefined)
       }),
     ]
@@ -221,95 +166,74 @@ export class CrusoeSim {
       return failure(400, '400', 'The type and the InfiniBand partition do not fit.')
     if (this.#quota(familyOf(typeName)).available < 1)
       return failure(403, '403', 'The quota of the project is used up.')
-    const now = this.#now()
-    const id = this.#newId()
-    if (this.#free(type, location) < 1) {
+    const id = this.newId()
+    if (this.free(type, location) < 1) {
       if (this.halfMade > 0) {
         this.halfMade -= 1
         this.#addDisk(`${name}-os`, location, undefined)
       }
       return this.#start(id, this.lateFailureMs, 'out_of_stock')
     }
-    const readyAt = addMs(now, this.#options.bootMs)
-    const bootFails = this.bootsFail > 0
-    if (bootFails) this.bootsFail -= 1
-    this.#vms.set(id, {
-      id,
-      name,
-      type,
-      location,
-      image: body.image,
-      sshKey: body.ssh_public_key,
-      script: body.startup_script ?? '',
-      partitionId,
-      usesReservation: body.reservation_specification?.selection_strategy !== 'on_demand',
-      createdAt: now,
-      readyAt,
-      bootFails,
-      lostAt: this.loseAfterMs === 0 ? undefined : addMs(readyAt, this.loseAfterMs),
-      diskId: this.#addDisk(`${name}-os`, location, id),
-      addressId: this.#newId(),
-      goneAt: undefined,
-      fixedState: undefined,
-      bill: new SimBill(),
-    })
-    return this.#start(id, this.#options.bootMs / 2, undefined)
+    const price = usd(type.usdPerHour)
+    const usesReservation = body.reservation_specification?.selection_strategy !== 'on_demand'
+    const nanoPerHour = usesReservation ? (price * (100n - RESERVATION_DISCOUNT)) / 100n : price
+    this.order(
+      { id, name, type, place: location, nanoPerHour },
+      {
+        image: body.image,
+        sshKey: body.ssh_public_key,
+        script: body.startup_script ?? '',
+        partitionId,
+        diskId: this.#addDisk(`${name}-os`, location, id),
+        addressId: this.newId(),
+      },
+    )
+    return this.#start(id, this.bootMs / 2, undefined)
   }
 
   #delete(id: string): SimAnswer {
-    const vm = this.#vms.get(id)
-    const state = vm === undefined ? 'STATE_DELETED' : this.#stateOf(vm)
-    if (vm === undefined || state === 'STATE_DELETED' || this.#isHidden(vm)) return failure(404, 'not_found')
-    const isBusy = [...this.#operations.values()].some((one) => one.resourceId === id && one.endsAt > this.#now())
+    const vm = this.find(id)
+    if (vm === undefined || this.#isHidden(vm)) return failure(404, 'not_found')
+    const isBusy = [...this.#operations.values()].some((one) => one.resourceId === id && one.endsAt > this.now())
     if (isBusy) return failure(400, 'bad_request')
-    if (this.deleteFailures > 0) {
-      this.deleteFailures -= 1
-      return this.#start(id, 0, 'internal_error')
-    }
-    const now = this.#now()
-    vm.goneAt = addMs(now, this.#options.destroyMs)
-    vm.bill.stop(now)
-    return this.#start(id, this.#options.destroyMs, undefined)
+    if (this.takeRefusal()) return this.#start(id, 0, 'internal_error')
+    this.end(vm)
+    return this.#start(id, this.destroyMs, undefined)
   }
 
   #start(resourceId: string, takesMs: number, failed: string | undefined): SimAnswer {
-    const now = this.#now()
-    const operation = { id: this.#newId(), resourceId, startedAt: now, endsAt: addMs(now, takesMs), failure: failed }
+    const now = this.now()
+    const operation = { id: this.newId(), resourceId, startedAt: now, endsAt: addMs(now, takesMs), failure: failed }
     this.#operations.set(operation.id, operation)
     // The answer never says that it has ended already.
     return json({
-      operation: { ...showOperation(operation, this.#now()), state: 'IN_PROGRESS', result: null, completed_at: '' },
+      operation: { ...showOperation(operation, this.now()), state: 'IN_PROGRESS', result: null, completed_at: '' },
     })
   }
 
   #addDisk(name: string, location: string, vmId: string | undefined): string {
-    const id = this.#newId()
-    this.#disks.set(id, { id, name, location, createdAt: this.#now(), vmId })
+    const id = this.newId()
+    this.#bootDisks.set(id, { id, name, location, createdAt: this.now(), vmId })
     return id
+  }
+
+  /** The disk of a machine ends with it. */
+  #disks(): CrusoeDisk[] {
+    return [...this.#bootDisks.values()].filter(({ vmId }) => vmId === undefined || this.find(vmId) !== undefined)
   }
 
   /** In pages; the token is where the next one begins. */
   #list(query: URLSearchParams): SimAnswer {
-    const now = this.#now()
-    const shown = this.#living().filter((vm) => addMs(vm.createdAt, this.listLagMs) <= now && !this.#isHidden(vm))
+    const shown = this.listed().filter((vm) => !this.#isHidden(vm))
     const from = Number.parseInt(Buffer.from(query.get('next_token') ?? '', 'base64').toString() || '0', 10)
-    const until = from + Math.min(this.#options.pageSize, Number.parseInt(query.get('limit') ?? '100', 10))
+    const until = from + Math.min(PAGE_SIZE, Number.parseInt(query.get('limit') ?? '100', 10))
     const next = until < shown.length ? Buffer.from(String(until)).toString('base64') : ''
     const items = shown.slice(from, until).map((vm) => this.#show(vm))
     return json({ items, next_page_token: next, prev_page_token: '' })
   }
 
-  #living(): Vm[] {
-    return [...this.#vms.values()].filter((vm) => this.#stateOf(vm) !== 'STATE_DELETED')
-  }
-
-  #free(type: CrusoeType, location: string): number {
-    const used = this.#living().filter((vm) => vm.type === type && vm.location === location)
-    return (type.capacity.get(location) ?? 0) - used.length
-  }
-
   #isHidden({ createdAt }: Vm): boolean {
-    return this.#now() < addMs(createdAt, this.hiddenMs)
+    return this.now() < addMs(createdAt, this.hiddenMs)
   }
 
   /** A place has an entry for each way to buy there: here none by a contract, and those on demand. */
@@ -328,7 +252,7 @@ export class CrusoeSim {
       .filter(({ name }) => isIncluded(familyOf(name)))
       .flatMap((type) =>
         [...type.capacity.keys()].map((location) => {
-          const machines = Math.max(0, this.#free(type, location))
+          const machines = Math.max(0, this.free(type, location))
           return { type: type.name, location, machines, gpus: machines * type.gpus }
         }),
       )
@@ -336,41 +260,12 @@ export class CrusoeSim {
 
   #quota(family: string) {
     const max = this.quotas.get(family) ?? 0
-    const used = this.#living().filter(({ type }) => familyOf(type.name) === family).length
+    const used = this.alive().filter(({ type }) => familyOf(type.name) === family).length
     return { programmatic_name: family, category: 'Instances', available: Math.max(0, max - used), used, max }
   }
 
-  #priceOf({ type, usesReservation }: Vm): NanoUsd {
-    const price = usd(type.usdPerHour)
-    return usesReservation ? nanoUsdOf((price * (100n - RESERVATION_DISCOUNT)) / 100n) : price
-  }
-
-  /** Also starts the bill, and removes what ends with the machine. */
-  #stateOf(vm: Vm): string {
-    const now = this.#now()
-    const isUp = !vm.bootFails && vm.readyAt <= now && vm.goneAt === undefined
-    if (isUp && !vm.bill.isStarted) vm.bill.start(vm.readyAt, this.#priceOf(vm))
-    if (vm.goneAt === undefined && vm.lostAt !== undefined && vm.lostAt <= now) {
-      vm.goneAt = vm.lostAt
-      vm.bill.stop(vm.lostAt)
-    }
-    if (vm.goneAt !== undefined && vm.goneAt <= now) {
-      this.#disks.delete(vm.diskId)
-      return 'STATE_DELETED'
-    }
-    if (vm.goneAt !== undefined) return 'STATE_DELETING'
-    if (vm.readyAt > now) return 'STATE_INITIALIZING'
-    if (vm.fixedState !== undefined) return vm.fixedState
-    return vm.bootFails ? 'STATE_FAILED' : 'STATE_RUNNING'
-  }
-
   #show(vm: Vm) {
-    return showVm(vm, this.#stateOf(vm), this.#options.projectId)
-  }
-
-  #newId(): string {
-    this.#ids += 1
-    return `00000000-0000-4000-8000-${this.#ids.toString(16).padStart(12, '0')}`
+    return showVm(vm, this.stateOf(vm, words), this.credentials.projectId)
   }
 }
 
@@ -383,10 +278,6 @@ interface CreateBody {
   readonly startup_script?: string
   readonly host_channel_adapters?: ReadonlyArray<{ readonly ib_partition_id: string }>
   readonly reservation_specification?: { readonly selection_strategy: string }
-}
-
-function json(body: unknown): SimAnswer {
-  return { status: 200, body }
 }
 
 function failure(status: number, code: string, message = `Refused: ${code}.`): SimAnswer {

@@ -1,29 +1,17 @@
 /** Machines and operations of the simulated Crusoe, and how it shows them. */
 import { toDate, type Instant } from '../../../../src/base/instant.ts'
-import type { SimBill } from '../bill.ts'
+import { addressTail, type Machine } from '../fleet.ts'
 import type { CrusoeType } from './things.ts'
 
-export interface Vm {
-  readonly id: string
-  readonly name: string
-  readonly type: CrusoeType
-  readonly location: string
+export interface VmDetails {
   readonly image: string
   readonly sshKey: string
   readonly script: string
   readonly partitionId: string | undefined
-  readonly usesReservation: boolean
-  readonly createdAt: Instant
-  readonly readyAt: Instant
-  readonly bootFails: boolean
-  readonly lostAt: Instant | undefined
   readonly diskId: string
   readonly addressId: string
-  goneAt: Instant | undefined
-  /** The state that it is in once it runs: stopped, or one that nobody knows. */
-  fixedState: string | undefined
-  readonly bill: SimBill
 }
+export type Vm = Machine<CrusoeType, VmDetails>
 
 export interface Operation {
   readonly id: string
@@ -35,8 +23,7 @@ export interface Operation {
 }
 
 export function showVm(vm: Vm, state: string, projectId: string) {
-  const number = Number.parseInt(vm.id.slice(-12), 16)
-  const tail = `${Math.floor(number / 250) % 250}.${1 + (number % 250)}`
+  const tail = addressTail(vm.number)
   const created = toDate(vm.createdAt).toISOString()
   const ips = {
     private_ipv4: { address: `10.20.${tail}` },
@@ -48,7 +35,7 @@ export function showVm(vm: Vm, state: string, projectId: string) {
     project_id: projectId,
     name: vm.name,
     type: vm.type.name,
-    location: vm.location,
+    location: vm.place,
     state,
     created_at: created,
     updated_at: created,

@@ -1,5 +1,5 @@
 /** The firewall rulesets of the simulated Lambda: per region, with unique names, and kept while an instance uses them. */
-import type { SimAnswer, SimRoute } from '../server.ts'
+import { json, routesBelow, type SimAnswer, type SimRoute } from '../server.ts'
 
 interface Ruleset {
   readonly id: string
@@ -33,26 +33,11 @@ export class SimRulesets {
   }
 
   routes(): SimRoute[] {
-    const path = '/api/v1/firewall-rulesets'
+    const route = routesBelow('/api/v1/firewall-rulesets')
     return [
-      {
-        operation: 'listFirewallRulesets',
-        method: 'GET',
-        path,
-        handle: () => ({ status: 200, body: { data: this.all().map((one) => this.#show(one)) } }),
-      },
-      {
-        operation: 'createFirewallRuleset',
-        method: 'POST',
-        path,
-        handle: ({ body }) => this.#create(body as Omit<Ruleset, 'id'>),
-      },
-      {
-        operation: 'deleteFirewallRuleset',
-        method: 'DELETE',
-        path: `${path}/:id`,
-        handle: ({ params }) => this.#delete(params.id ?? ''),
-      },
+      route('listFirewallRulesets', 'GET', '', () => json({ data: this.all().map((one) => this.#show(one)) })),
+      route('createFirewallRuleset', 'POST', '', ({ body }) => this.#create(body as Omit<Ruleset, 'id'>)),
+      route('deleteFirewallRuleset', 'DELETE', '/:id', ({ params }) => this.#delete(params.id ?? '')),
     ]
   }
 

@@ -1,8 +1,10 @@
 /** The resources of the simulated Voltage Park, and how its API shows them. */
 import { formatInstant, type Instant } from '../../../../src/base/instant.ts'
 import type { SimBill } from '../bill.ts'
+import { addressTail, type Machine } from '../fleet.ts'
 
 export const NODE_GPUS = 8
+export const NANO_PER_MICRO = 1_000n
 
 export interface SimLocation {
   readonly id: string
@@ -23,34 +25,28 @@ export interface SimPreset {
   capacity: number
 }
 
-interface SimMachine {
-  readonly id: string
-  readonly name: string
+interface MachineDetails {
   readonly tags: readonly string[]
   readonly keys: readonly string[]
   readonly script: string
-  readonly createdAt: Instant
-  readonly readyAt: Instant
-  readonly bootFails: boolean
-  readonly lostAt: Instant | undefined
-  goneAt: Instant | undefined
-  readonly bill: SimBill
 }
 
-export interface SimRental extends SimMachine {
-  readonly location: SimLocation
+interface RentalDetails extends MachineDetails {
+  readonly kind: 'metal'
   readonly network: 'ethernet' | 'infiniband'
   readonly nodes: number
   readonly suborder: number | undefined
-  /** Per GPU and hour. */
-  price: string
 }
 
-export interface SimVm extends SimMachine {
-  readonly preset: SimPreset
+interface VmDetails extends MachineDetails {
+  readonly kind: 'vm'
   readonly forwards: Array<{ internal_port: number; external_port: number }>
-  compute: string
 }
+
+export type SimType = SimLocation | SimPreset
+export type SimDetails = RentalDetails | VmDetails
+export type SimRental = Machine<SimLocation, RentalDetails>
+export type SimVm = Machine<SimPreset, VmDetails>
 
 export interface SimStorage {
   readonly id: string
@@ -85,15 +81,14 @@ function decimalOf(micro: bigint): string {
   return `${micro / 1_000_000n}.${String(micro % 1_000_000n).padStart(6, '0')}`
 }
 
-export function rentalRate({ price, nodes }: Pick<SimRental, 'price' | 'nodes'>): bigint {
-  return microUsd(price) * BigInt(nodes * NODE_GPUS)
+/** In nano-dollars per hour; the price is per GPU. */
+export function rentalRate(price: string, nodes: number): bigint {
+  return microUsd(price) * BigInt(nodes * NODE_GPUS) * NANO_PER_MICRO
 }
 
-export function vmRate(vm: SimVm): bigint {
-  return microUsd(vm.compute) + microUsd(vm.preset.storage)
+export function vmRate({ compute, storage }: SimPreset): bigint {
+  return (microUsd(compute) + microUsd(storage)) * NANO_PER_MICRO
 }
-
-const addressOf = (number: number): string => `${Math.floor(number / 250) % 250}.${1 + (number % 250)}`
 
 export function showRental(rental: SimRental, now: Instant, storageId: string | undefined, strange?: string) {
   const suborder = rental.suborder === undefined ? null : String(rental.suborder)
@@ -101,12 +96,12 @@ export function showRental(rental: SimRental, now: Instant, storageId: string | 
     id: rental.id,
     name: rental.name,
     creation_timestamp: formatInstant(rental.createdAt),
-    rate_hourly: decimalOf(rentalRate(rental)),
+    rate_hourly: decimalOf(rental.nanoPerHour / NANO_PER_MICRO),
     suborder,
   }
   if (now < rental.readyAt) return { ...base, status: 'Pending' }
   const status = rental.bootFails || isLost(rental, now) ? 'Failed' : (strange ?? 'Running')
-  const start = Number.parseInt(rental.id.slice(-6), 16) * 8
+  const start = rental.number * 8
   const numbers = status === 'Failed' ? [] : Array.from({ length: rental.nodes }, (_, n) => start + n)
   return {
     ...base,
@@ -117,8 +112,8 @@ export function showRental(rental: SimRental, now: Instant, storageId: string | 
     network_type: rental.network,
     username: 'ubuntu',
     node_networking: numbers.map((number) => ({
-      public_ip: `198.51.${addressOf(number)}`,
-      private_ip: `10.15.${addressOf(number)}`,
+      public_ip: `198.51.${addressTail(number)}`,
+      private_ip: `10.15.${addressTail(number)}`,
     })),
     sub_order: suborder,
     storage_id: storageId ?? null,
@@ -131,8 +126,9 @@ export function showRental(rental: SimRental, now: Instant, storageId: string | 
 }
 
 export function showVm(vm: SimVm, now: Instant, hostNodeId: string, strange?: string) {
-  const storage = decimalOf(microUsd(vm.preset.storage))
-  const number = Number.parseInt(vm.id.slice(-6), 16)
+  const storage = microUsd(vm.type.storage)
+  const total = vm.nanoPerHour / NANO_PER_MICRO
+  const number = vm.number
   const isUp = vm.readyAt <= now
   const status = isLost(vm, now) || (isUp && vm.bootFails) ? 'Outbid' : (strange ?? 'Running')
   return {
@@ -141,25 +137,25 @@ export function showVm(vm: SimVm, now: Instant, hostNodeId: string, strange?: st
     type: 'ondem',
     status,
     name: vm.name,
-    resources: resourcesOf(vm.preset),
-    operating_system: vm.preset.operatingSystem,
+    resources: resourcesOf(vm.type),
+    operating_system: vm.type.operatingSystem,
     pricing: {
-      gpus_per_hr: decimalOf(microUsd(vm.compute)),
+      gpus_per_hr: decimalOf(total - storage),
       vcpu_per_hr: '0.000000',
       ram_per_hr: '0.000000',
-      storage_per_hr: storage,
-      total_associated_per_hr: decimalOf(vmRate(vm)),
-      total_disassociated_per_hr: storage,
+      storage_per_hr: decimalOf(storage),
+      total_associated_per_hr: decimalOf(total),
+      total_disassociated_per_hr: decimalOf(storage),
     },
-    public_ip: isUp ? `203.0.${addressOf(Math.floor(number / 4))}` : '',
-    internal_ip: isUp ? `10.7.${addressOf(number)}` : '',
+    public_ip: isUp ? `203.0.${addressTail(Math.floor(number / 4))}` : '',
+    internal_ip: isUp ? `10.7.${addressTail(number)}` : '',
     port_forwards: vm.forwards,
     timestamp_creation: formatInstant(vm.createdAt),
     tags: vm.tags,
   }
 }
 
-export function isLost({ lostAt }: SimMachine, now: Instant): boolean {
+function isLost({ lostAt }: SimRental | SimVm, now: Instant): boolean {
   return lostAt !== undefined && lostAt <= now
 }
 

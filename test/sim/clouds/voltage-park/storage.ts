@@ -1,10 +1,8 @@
 /** The storage of the simulated Voltage Park: volumes with unique names, attached to rentals. */
 import type { Instant } from '../../../../src/base/instant.ts'
 import { SimBill } from '../bill.ts'
-import type { SimAnswer, SimRequest, SimRoute } from '../server.ts'
-import { showStorage, STORAGE_MICRO_PER_GB, type SimStorage } from './machines.ts'
-
-const NANO_PER_MICRO = 1_000n
+import { json, routesBelow, type SimAnswer, type SimRequest, type SimRoute } from '../server.ts'
+import { NANO_PER_MICRO, showStorage, STORAGE_MICRO_PER_GB, type SimStorage } from './machines.ts'
 
 interface Around {
   readonly now: () => Instant
@@ -52,44 +50,21 @@ export class SimStorages {
   }
 
   routes(pageOf: (request: SimRequest, all: readonly unknown[]) => SimAnswer): SimRoute[] {
-    const one = '/api/v1/storage/:id'
+    const route = routesBelow('/api/v1/storage')
     const find = ({ params }: SimRequest): SimStorage | undefined => this.#volumes.get(params.id ?? '')
+    const listed = (): SimStorage[] => this.all().filter(({ createdAt }) => this.#around.isListed(createdAt))
     return [
-      {
-        operation: 'createStorage',
-        method: 'POST',
-        path: '/api/v1/storage/',
-        handle: ({ body }) => this.#create(body as StorageOrder),
-      },
-      {
-        operation: 'listStorage',
-        method: 'GET',
-        path: '/api/v1/storage/',
-        handle: (request) =>
-          pageOf(
-            request,
-            this.all()
-              .filter(({ createdAt }) => this.#around.isListed(createdAt))
-              .map(showStorage),
-          ),
-      },
-      {
-        operation: 'getStorage',
-        method: 'GET',
-        path: one,
-        handle: (request) => {
-          const volume = find(request)
-          if (volume === undefined) return failure(404, 'Not Found')
-          return { status: 200, body: { ...showStorage(volume), used_capacity_bytes: 0 } }
-        },
-      },
-      {
-        operation: 'updateStorage',
-        method: 'PATCH',
-        path: one,
-        handle: (request) => this.#update(find(request), request.body as Partial<StorageOrder>),
-      },
-      { operation: 'deleteStorage', method: 'DELETE', path: one, handle: (request) => this.#delete(find(request)) },
+      route('createStorage', 'POST', '/', ({ body }) => this.#create(body as StorageOrder)),
+      route('listStorage', 'GET', '/', (request) => pageOf(request, listed().map(showStorage))),
+      route('getStorage', 'GET', '/:id', (request) => {
+        const volume = find(request)
+        if (volume === undefined) return failure(404, 'Not Found')
+        return json({ ...showStorage(volume), used_capacity_bytes: 0 })
+      }),
+      route('updateStorage', 'PATCH', '/:id', (request) =>
+        this.#update(find(request), request.body as Partial<StorageOrder>),
+      ),
+      route('deleteStorage', 'DELETE', '/:id', (request) => this.#delete(find(request))),
     ]
   }
 
