@@ -84,22 +84,7 @@ export function makeModelStore(options: ModelStoreOptions): ModelStore {
   const works = new Map<string, Work>()
   let isClosed = false
 
-  const begin = (model: string, key: string | undefined, run: (work: Work) => Promise<Result<Pulled>>): Work => {
-    const work: Work = {
-      key,
-      // Started a tick later, when `work` is defined.
-      outcome: Promise.resolve()
-        .then(() => run(work))
-        .finally(() => works.delete(model)),
-      controller: new AbortController(),
-      listeners: new Set(),
-      callers: 0,
-    }
-    work.outcome.catch(() => {})
-    works.set(model, work)
-    return work
-  }
-
+  const begin = (model: string, key: string | undefined, run: WorkRun): Work => beginWork(works, model, key, run)
   const pull = (model: string, files: readonly WantedFile[], key: string): Work =>
     begin(model, key, async (work) => {
       const { signal } = work.controller
@@ -155,6 +140,24 @@ export function makeModelStore(options: ModelStoreOptions): ModelStore {
       await downloader.close()
     },
   }
+}
+
+type WorkRun = (work: Work) => Promise<Result<Pulled>>
+
+function beginWork(works: Map<string, Work>, model: string, key: string | undefined, run: WorkRun): Work {
+  const work: Work = {
+    key,
+    // Started a tick later, when `work` is defined.
+    outcome: Promise.resolve()
+      .then(() => run(work))
+      .finally(() => works.delete(model)),
+    controller: new AbortController(),
+    listeners: new Set(),
+    callers: 0,
+  }
+  work.outcome.catch(() => {})
+  works.set(model, work)
+  return work
 }
 
 async function fetchFrom(

@@ -52,34 +52,12 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
     ...(vendor.startLimitMs === undefined ? {} : { startLimitMs: vendor.startLimitMs }),
     close: () => accounts.close(),
     ...(vendor.volumes === undefined ? {} : { volumes: cloudVolumes(vendor, vendor.volumes, accounts, world) }),
-    providers: {
-      billing: vendor.billing,
-      pausedUntil: (name) => accounts.pausedUntil(name),
-      check: async (name, signal) => (await accounts.find(name))?.cloud.check(signal),
-      offers: async (name, signal) => {
-        const opened = await accounts.find(name)
-        if (opened === undefined) return undefined
-        const offers = mergeOffers(await opened.cloud.offers(signal))
-        return offers.map((offer) => reportOffer(vendor, opened.account, offer))
-      },
-      resources: async (name, tagPrefix, signal) => {
-        const cloud = (await accounts.find(name))?.cloud
-        if (cloud === undefined) return undefined
-        const machines = await cloud.list(tagPrefix, signal)
-        const volumes = (await cloud.volumes?.list(tagPrefix, signal)) ?? []
-        const companions = await cloud.companions(tagPrefix, signal)
-        return [
-          ...machines.map(({ id, tag, state }) => ({ what: 'machine', id, tag, state })),
-          ...volumes.map(({ externalId: id, tag }) => ({ what: 'volume', id, tag })),
-          ...companions.map(({ id, tag, what }) => ({ what, id, tag })),
-        ]
-      },
-    },
+    providers: providersOf(vendor, accounts),
     companions: {
       list: async (tagPrefix, signal) => {
         const answers = await accounts.ask(async ({ account, cloud }) => {
-          const found = await cloud.companions(tagPrefix, signal)
-          return found.map(({ id, ...companion }) => ({ ...companion, externalId: `${account.name}/${id}` }))
+          const companions = await cloud.companions(tagPrefix, signal)
+          return companions.map(({ id, ...companion }) => ({ ...companion, externalId: `${account.name}/${id}` }))
         })
         return answers.flatMap(({ value }) => value)
       },
@@ -98,26 +76,7 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
       const answers = await accounts.ask((opened) => offersOf(vendor, opened, world, signal))
       return answers.flatMap(({ value }) => value)
     },
-    async create(tag, spec, signal): Promise<CreateOutcome> {
-      signal.throwIfAborted()
-      const place = placeOfMachine(vendor.id, spec.nodes[0]?.machineId ?? '')
-      const opened = place === undefined ? undefined : await accounts.find(place.account)
-      if (place === undefined || opened === undefined)
-        return refused('no_capacity', `There is no account for ${spec.clusterName} any more.`)
-      if (opened.account.closed !== null)
-        return refused('no_capacity', `The account ${place.account} takes no new orders.`)
-      if (opened.orders >= maxOrders(vendor))
-        return { kind: 'postponed', message: `Other orders at the account ${place.account} come first.` }
-      opened.orders += 1
-      try {
-        const order = await prepareOrder(vendor, world, opened, place, { tag, spec }, signal)
-        const outcome = order.kind === 'refused' ? order : await create(vendor, opened.cloud, order.order, signal)
-        if (outcome.kind === 'refused') return outcome
-        return { kind: 'created', externalId: `${place.account}/${outcome.id}` }
-      } finally {
-        opened.orders -= 1
-      }
-    },
+    create: (tag, spec, signal) => createMachine(vendor, accounts, world, { tag, spec }, signal),
     async destroy(externalId, signal) {
       signal.throwIfAborted()
       // An id that was never ours stands for nothing.
@@ -125,20 +84,81 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
       const { cloud, id } = await accounts.ownerOf(externalId)
       await cloud.destroy(id, signal)
     },
-    async list(tagPrefix, signal) {
-      signal.throwIfAborted()
-      const askedAt = options.clock.now()
-      const answers = await accounts.ask(async (opened) => {
-        const machines = await opened.cloud.list(tagPrefix, signal)
-        opened.listedAt = askedAt
-        return machines.map((machine) => show(vendor, opened.account, machine))
-      })
-      const answered = new Set(answers.map(({ account }) => account.name))
-      const orders = await world.listOrders(tagPrefix)
-      const silent = orders.flatMap((order) => unreachable(vendor, accounts, order, answered, tagPrefix) ?? [])
-      return [...answers.flatMap(({ value }) => value), ...silent]
+    list: (tagPrefix, signal) => listMachines(vendor, accounts, options, tagPrefix, signal),
+  }
+}
+
+function providersOf(vendor: CloudVendor, accounts: Accounts): CloudDriver['providers'] {
+  return {
+    billing: vendor.billing,
+    pausedUntil: (name) => accounts.pausedUntil(name),
+    check: async (name, signal) => (await accounts.find(name))?.cloud.check(signal),
+    offers: async (name, signal) => {
+      const opened = await accounts.find(name)
+      if (opened === undefined) return undefined
+      const offers = mergeOffers(await opened.cloud.offers(signal))
+      return offers.map((offer) => reportOffer(vendor, opened.account, offer))
+    },
+    resources: async (name, tagPrefix, signal) => {
+      const cloud = (await accounts.find(name))?.cloud
+      if (cloud === undefined) return undefined
+      const machines = await cloud.list(tagPrefix, signal)
+      const volumes = (await cloud.volumes?.list(tagPrefix, signal)) ?? []
+      const companions = await cloud.companions(tagPrefix, signal)
+      return [
+        ...machines.map(({ id, tag, state }) => ({ what: 'machine', id, tag, state })),
+        ...volumes.map(({ externalId: id, tag }) => ({ what: 'volume', id, tag })),
+        ...companions.map(({ id, tag, what }) => ({ what, id, tag })),
+      ]
     },
   }
+}
+
+async function createMachine(
+  vendor: CloudVendor,
+  accounts: Accounts,
+  world: CloudWorld,
+  { tag, spec }: { readonly tag: string; readonly spec: EngineSpec },
+  signal: AbortSignal,
+): Promise<CreateOutcome> {
+  signal.throwIfAborted()
+  const place = placeOfMachine(vendor.id, spec.nodes[0]?.machineId ?? '')
+  const opened = place === undefined ? undefined : await accounts.find(place.account)
+  if (place === undefined || opened === undefined)
+    return refused('no_capacity', `There is no account for ${spec.clusterName} any more.`)
+  if (opened.account.closed !== null) return refused('no_capacity', `The account ${place.account} takes no new orders.`)
+  if (opened.orders >= maxOrders(vendor))
+    return { kind: 'postponed', message: `Other orders at the account ${place.account} come first.` }
+  opened.orders += 1
+  try {
+    const order = await prepareOrder(vendor, world, opened, place, { tag, spec }, signal)
+    const outcome = order.kind === 'refused' ? order : await create(vendor, opened.cloud, order.order, signal)
+    if (outcome.kind === 'refused') return outcome
+    return { kind: 'created', externalId: `${place.account}/${outcome.id}` }
+  } finally {
+    opened.orders -= 1
+  }
+}
+
+/** Machines of accounts that do not answer are listed as unreachable. */
+async function listMachines(
+  vendor: CloudVendor,
+  accounts: Accounts,
+  { world, clock }: CloudDriverOptions,
+  tagPrefix: string,
+  signal: AbortSignal,
+): Promise<EngineMachine[]> {
+  signal.throwIfAborted()
+  const askedAt = clock.now()
+  const answers = await accounts.ask(async (opened) => {
+    const machines = await opened.cloud.list(tagPrefix, signal)
+    opened.listedAt = askedAt
+    return machines.map((machine) => show(vendor, opened.account, machine))
+  })
+  const answered = new Set(answers.map(({ account }) => account.name))
+  const orders = await world.listOrders(tagPrefix)
+  const silent = orders.flatMap((order) => unreachable(vendor, accounts, order, answered, tagPrefix) ?? [])
+  return [...answers.flatMap(({ value }) => value), ...silent]
 }
 
 /**
@@ -175,7 +195,7 @@ async function prepareOrder(
   return { kind: 'order', order: { tag, offer, units, spec, userData, startupScript } }
 }
 
-/** What stays of a refused order is removed later, as are the companions of ended ones. */
+/** The remains of a refused order are removed later, as are the companions of ended ones. */
 async function create(
   vendor: CloudVendor,
   cloud: Cloud,
@@ -218,9 +238,9 @@ async function offersOf(
 }
 
 function show(vendor: CloudVendor, account: CloudAccount, machine: CloudMachine): EngineMachine {
-  const { id, costPerHour, data, ...shown } = machine
+  const { id, costPerHour, data, ...facts } = machine
   return {
-    ...shown,
+    ...facts,
     externalId: `${account.name}/${id}`,
     ...(costPerHour === undefined ? {} : { cost: { account: account.name, perHour: costPerHour, ...vendor.billing } }),
     ...(data === undefined ? {} : { data: { externalId: id, ...data } }),

@@ -4,7 +4,7 @@
  *
  * Volumes of an account that does not answer are listed as the database knows them: never as gone.
  */
-import type { EngineVolume, Near, VolumeEngine, VolumeOutcome } from '../driver.ts'
+import type { EngineVolume, Near, VolumeEngine, VolumeOutcome, VolumeSpec } from '../driver.ts'
 import type { Accounts, Opened } from './accounts.ts'
 import type { CloudVendor, CloudVolume, CloudVolumes, CloudVolumeTraits } from './cloud.ts'
 import { sellableOf } from './offer.ts'
@@ -37,29 +37,7 @@ export function cloudVolumes(
     attaches,
     isLocal: false,
     regions: 'own',
-    async create(tag, spec, signal): Promise<VolumeOutcome> {
-      signal.throwIfAborted()
-      // An earlier attempt may have chosen another account, so all must answer.
-      const found = await Promise.all(
-        (await accounts.all()).map(async (opened) => {
-          const known = await volumesOf(vendor, opened.cloud).list(tag, signal)
-          return known.some((volume) => volume.tag === tag) ? opened : undefined
-        }),
-      )
-      const place =
-        found.find((opened) => opened !== undefined) ?? (await chooseAccount(vendor, accounts, spec, signal))
-      if (place === undefined)
-        return {
-          kind: 'refused',
-          reason: 'no_storage_capacity',
-          message: `No account at ${vendor.title} takes new volumes in ${spec.region}.`,
-        }
-      const { near: _, ...order } = spec
-      const outcome = await volumesOf(vendor, place.cloud).create(tag, order, signal)
-      return outcome.kind === 'refused'
-        ? outcome
-        : { ...outcome, externalId: `${place.account.name}/${outcome.externalId}` }
-    },
+    create: (tag, spec, signal) => createVolume(vendor, accounts, tag, spec, signal),
     ...(grows ? { grow } : {}),
     async destroy(externalId, signal) {
       signal.throwIfAborted()
@@ -89,6 +67,35 @@ export function cloudVolumes(
       await volumes.detach(id, machine, signal)
     },
   }
+}
+
+async function createVolume(
+  vendor: CloudVendor,
+  accounts: Accounts,
+  tag: string,
+  spec: VolumeSpec,
+  signal: AbortSignal,
+): Promise<VolumeOutcome> {
+  signal.throwIfAborted()
+  // An earlier attempt may have chosen another account, so all must answer.
+  const owners = await Promise.all(
+    (await accounts.all()).map(async (opened) => {
+      const known = await volumesOf(vendor, opened.cloud).list(tag, signal)
+      return known.some((volume) => volume.tag === tag) ? opened : undefined
+    }),
+  )
+  const place = owners.find((opened) => opened !== undefined) ?? (await chooseAccount(vendor, accounts, spec, signal))
+  if (place === undefined)
+    return {
+      kind: 'refused',
+      reason: 'no_storage_capacity',
+      message: `No account at ${vendor.title} takes new volumes in ${spec.region}.`,
+    }
+  const { near: _, ...order } = spec
+  const outcome = await volumesOf(vendor, place.cloud).create(tag, order, signal)
+  return outcome.kind === 'refused'
+    ? outcome
+    : { ...outcome, externalId: `${place.account.name}/${outcome.externalId}` }
 }
 
 function volumesOf(vendor: CloudVendor, cloud: Opened['cloud']): CloudVolumes {

@@ -5,9 +5,17 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../base/instant.ts'
 import { isSilent } from '../../domain/host.ts'
-import { CopyInProgress, type EngineVolume, type Near, type VolumeEngine, type VolumeOutcome } from '../driver.ts'
-import { pollUntil } from './until.ts'
-import { lastMessageOf, type HostWorld, type KnownHost, type KnownVolume } from './world.ts'
+import {
+  CopyInProgress,
+  type EngineVolume,
+  type GrowOutcome,
+  type Near,
+  type VolumeEngine,
+  type VolumeOutcome,
+  type VolumeSpec,
+} from '../driver.ts'
+import { pollUntil, untilAttached, untilDetached } from './until.ts'
+import { type HostWorld, type KnownHost, type KnownVolume } from './world.ts'
 
 const ID_BYTES = 8
 
@@ -35,56 +43,8 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
       )
       return new Map(sizes)
     },
-    async create(tag, { region, label, sizeGb, near, copyOf }, signal): Promise<VolumeOutcome> {
-      signal.throwIfAborted()
-      const known = (await world.listVolumes('host', tag)).find((one) => one.tag === tag)
-      const places = known === undefined ? await placesFor(world, { region, near }, options) : []
-      const hostId = known?.hostId ?? places.find(({ roomGb }) => sizeGb <= roomGb)?.id
-      if (hostId === undefined) {
-        return { kind: 'refused', reason: 'no_storage_capacity', message: `No host has room for ${sizeGb} GB.` }
-      }
-      const isReserved = options.overcommit <= 1
-      const order = {
-        driver: 'host',
-        tag,
-        hostId,
-        label,
-        sizeGb,
-        isReserved,
-        vip: hostId,
-        copyOf: copyOf ?? null,
-      } as const
-      const { id, vip } = await world.addVolume({ id: `d-${randomBytes(ID_BYTES).toString('hex')}`, ...order })
-      // A disk is not billed before its host has created it.
-      await pollUntil('the disk was created', signal, async () => {
-        const volume = await world.findVolume(id)
-        if (volume !== undefined && volume.failure !== null) throw new Error(`Host ${hostId}: ${volume.failure}`)
-        return volume?.present === true
-      }).catch(async (error: unknown) => {
-        // The host ends a copy that makes no progress, and reports that.
-        const isCopying = copyOf !== undefined && signal.aborted && (await isConnected(world, hostId, options))
-        throw isCopying ? new CopyInProgress() : error
-      })
-      return { kind: 'created', externalId: id, vip }
-    },
-    async grow(externalId, sizeGb, signal) {
-      signal.throwIfAborted()
-      const known = await world.findVolume(externalId)
-      if (known === undefined) return { kind: 'refused', message: 'There is no such disk.' }
-      // Agents that cannot grow volumes do not report sizes.
-      if (known.foundGb === null) return { kind: 'refused', message: 'The agent of its host is too old.' }
-      const [place] = await placesFor(world, { region: '', near: { volume: externalId } }, options)
-      if (place === undefined || sizeGb - known.sizeGb > place.roomGb) {
-        return { kind: 'refused', message: `Its host has no room for ${sizeGb - known.sizeGb} GB more.` }
-      }
-      await world.growVolume(externalId, sizeGb)
-      await pollUntil('the disk was grown', signal, async () => {
-        const volume = await world.findVolume(externalId)
-        if (volume !== undefined && volume.failure !== null) throw new Error(volume.failure)
-        return (volume?.foundGb ?? 0) >= sizeGb
-      })
-      return { kind: 'grown' }
-    },
+    create: (tag, order, signal) => createDisk(world, options, tag, order, signal),
+    grow: (externalId, sizeGb, signal) => growDisk(world, options, externalId, sizeGb, signal),
     async destroy(externalId, signal) {
       signal.throwIfAborted()
       if (!(await world.requestVolumeDestroy(externalId))) throw new Error('The disk is attached.')
@@ -97,30 +57,78 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
       signal.throwIfAborted()
       const refused = await world.wantDisk(externalId, machineExternalId, mount)
       if (refused !== undefined) throw new Error(refused)
-      await pollUntil(
-        'the disk was attached',
-        signal,
-        async () => {
-          const volume = await world.findVolume(externalId)
-          return volume?.attachedTo.includes(machineExternalId) === true
-        },
-        () => lastMessageOf(world, machineExternalId),
-      )
+      await untilAttached(world, 'the disk was attached', externalId, machineExternalId, signal)
     },
     async detach(externalId, machineExternalId, signal) {
       signal.throwIfAborted()
       await world.unwantDisk(externalId, machineExternalId)
-      await pollUntil(
-        'the disk was detached',
-        signal,
-        async () => {
-          const volume = await world.findVolume(externalId)
-          return volume?.heldBy.includes(machineExternalId) !== true
-        },
-        () => lastMessageOf(world, machineExternalId),
-      )
+      await untilDetached(world, 'the disk was detached', externalId, machineExternalId, signal)
     },
   }
+}
+
+async function createDisk(
+  world: HostWorld,
+  options: DiskOptions,
+  tag: string,
+  { region, label, sizeGb, near, copyOf }: VolumeSpec,
+  signal: AbortSignal,
+): Promise<VolumeOutcome> {
+  signal.throwIfAborted()
+  const known = (await world.listVolumes('host', tag)).find((one) => one.tag === tag)
+  const places = known === undefined ? await placesFor(world, { region, near }, options) : []
+  const hostId = known?.hostId ?? places.find(({ roomGb }) => sizeGb <= roomGb)?.id
+  if (hostId === undefined) {
+    return { kind: 'refused', reason: 'no_storage_capacity', message: `No host has room for ${sizeGb} GB.` }
+  }
+  const isReserved = options.overcommit <= 1
+  const order = {
+    driver: 'host',
+    tag,
+    hostId,
+    label,
+    sizeGb,
+    isReserved,
+    vip: hostId,
+    copyOf: copyOf ?? null,
+  } as const
+  const { id, vip } = await world.addVolume({ id: `d-${randomBytes(ID_BYTES).toString('hex')}`, ...order })
+  // A disk is not billed before its host has created it.
+  await pollUntil('the disk was created', signal, async () => {
+    const volume = await world.findVolume(id)
+    if (volume !== undefined && volume.failure !== null) throw new Error(`Host ${hostId}: ${volume.failure}`)
+    return volume?.present === true
+  }).catch(async (error: unknown) => {
+    // The host ends a copy that makes no progress, and reports that.
+    const isCopying = copyOf !== undefined && signal.aborted && (await isConnected(world, hostId, options))
+    throw isCopying ? new CopyInProgress() : error
+  })
+  return { kind: 'created', externalId: id, vip }
+}
+
+async function growDisk(
+  world: HostWorld,
+  options: DiskOptions,
+  externalId: string,
+  sizeGb: number,
+  signal: AbortSignal,
+): Promise<GrowOutcome> {
+  signal.throwIfAborted()
+  const known = await world.findVolume(externalId)
+  if (known === undefined) return { kind: 'refused', message: 'There is no such disk.' }
+  // Agents that cannot grow volumes do not report sizes.
+  if (known.foundGb === null) return { kind: 'refused', message: 'The agent of its host is too old.' }
+  const [place] = await placesFor(world, { region: '', near: { volume: externalId } }, options)
+  if (place === undefined || sizeGb - known.sizeGb > place.roomGb) {
+    return { kind: 'refused', message: `Its host has no room for ${sizeGb - known.sizeGb} GB more.` }
+  }
+  await world.growVolume(externalId, sizeGb)
+  await pollUntil('the disk was grown', signal, async () => {
+    const volume = await world.findVolume(externalId)
+    if (volume !== undefined && volume.failure !== null) throw new Error(volume.failure)
+    return (volume?.foundGb ?? 0) >= sizeGb
+  })
+  return { kind: 'grown' }
 }
 
 async function isConnected(world: HostWorld, hostId: string, { clock }: DiskOptions): Promise<boolean> {

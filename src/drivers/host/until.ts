@@ -1,5 +1,6 @@
 /** Waits until a host has applied its desired state. */
 import { setTimeout as pause } from 'node:timers/promises'
+import { lastMessageOf, type HostWorld } from './world.ts'
 
 /** Polling slows down, since many may wait at once. */
 const POLL_MS = { first: 100, growth: 1.5, last: 1_000 } as const
@@ -19,4 +20,30 @@ export async function pollUntil(
       throw new Error(detail === undefined ? `${text}.` : `${text}: ${detail}`, { cause: error })
     })
   }
+}
+
+/** Resolves once the machine has the volume. */
+export function untilAttached(
+  world: HostWorld,
+  what: string,
+  volumeId: string,
+  machineId: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const isAttached = async (): Promise<boolean> =>
+    (await world.findVolume(volumeId))?.attachedTo.includes(machineId) === true
+  return pollUntil(what, signal, isAttached, () => lastMessageOf(world, machineId))
+}
+
+/** Resolves once the machine no longer has the volume. */
+export function untilDetached(
+  world: HostWorld,
+  what: string,
+  volumeId: string,
+  machineId: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const isDetached = async (): Promise<boolean> =>
+    (await world.findVolume(volumeId))?.heldBy.includes(machineId) !== true
+  return pollUntil(what, signal, isDetached, () => lastMessageOf(world, machineId))
 }

@@ -88,11 +88,7 @@ export function kubernetesDriver(
       const cluster = clusters.find(({ config }) => config.name === spec.clusterName)
       if (cluster?.config.virtualMachines !== undefined) return createVirtualMachine(cluster, tag, spec, world, signal)
       if (cluster !== undefined) return createPod(cluster, tag, spec, options, signal)
-      return {
-        kind: 'refused',
-        reason: 'no_capacity',
-        message: `This server has no cluster named ${spec.clusterName} any more.`,
-      }
+      return { kind: 'refused', reason: 'no_capacity', message: noCluster(spec.clusterName) }
     },
     async destroy(externalId, signal) {
       signal.throwIfAborted()
@@ -100,39 +96,60 @@ export function kubernetesDriver(
       const cluster = clusters.find(({ config }) => config.name === address?.cluster)
       // An id that was never ours stands for nothing. One of a cluster that was removed from the file may stand for a pod.
       if (address === undefined) return
-      if (cluster === undefined) throw new Error(`This server has no cluster named ${address.cluster} any more.`)
+      if (cluster === undefined) throw new Error(noCluster(address.cluster))
       await destroyPod(cluster, address, world, warn, signal)
     },
-    async discard(tag, signal) {
-      signal.throwIfAborted()
-      const order = (await world.listOrders(tag)).find((one) => one.tag === tag)
-      const cluster = clusters.find(({ config }) => config.name === order?.clusterName)
-      if (order === undefined || cluster === undefined) return
-      const namespace = namespaceOf(cluster.config.namespacePrefix, order.accountId)
-      await deleteParts(
-        cluster.api,
-        cluster.config,
-        { cluster: order.clusterName, namespace, name: podNameOf(tag) },
-        signal,
-      )
-    },
+    discard: (tag, signal) => discardParts(clusters, world, tag, signal),
     async tidy(signal) {
       signal.throwIfAborted()
       await ofAnswering(clusters, (cluster) => tidyWeights(cluster, options, signal), warn)
     },
-    async list(tagPrefix, signal) {
-      signal.throwIfAborted()
-      const answers = await ofAnswering(
-        clusters,
-        (cluster) => listPods(cluster, memoryOf(cluster), tagPrefix, options, signal),
+    list: (tagPrefix, signal) =>
+      listMachines(clusters, (cluster) => listPods(cluster, memoryOf(cluster), tagPrefix, options, signal), {
+        tagPrefix,
+        world,
         warn,
-      )
-      const answered = new Set(answers.map(({ cluster }) => cluster.config.name))
-      const orders = await world.listOrders(tagPrefix)
-      const listed = answers.flatMap(({ value }) => value)
-      return [...listed, ...orders.flatMap((order) => unreachable(order, clusters, answered, tagPrefix) ?? [])]
-    },
+        signal,
+      }),
   }
+}
+
+function noCluster(name: string): string {
+  return `This server has no cluster named ${name} any more.`
+}
+
+async function discardParts(
+  clusters: readonly Cluster[],
+  world: KubernetesOptions['world'],
+  tag: string,
+  signal: AbortSignal,
+): Promise<void> {
+  signal.throwIfAborted()
+  const order = (await world.listOrders(tag)).find((one) => one.tag === tag)
+  const cluster = clusters.find(({ config }) => config.name === order?.clusterName)
+  if (order === undefined || cluster === undefined) return
+  const namespace = namespaceOf(cluster.config.namespacePrefix, order.accountId)
+  const address = { cluster: order.clusterName, namespace, name: podNameOf(tag) }
+  await deleteParts(cluster.api, cluster.config, address, signal)
+}
+
+/** Orders of clusters that do not answer are listed as unreachable. */
+async function listMachines(
+  clusters: readonly Cluster[],
+  listOne: (cluster: Cluster) => Promise<EngineMachine[]>,
+  {
+    tagPrefix,
+    world,
+    warn,
+    signal,
+  }: Pick<KubernetesOptions, 'world' | 'warn'> & { readonly tagPrefix: string; readonly signal: AbortSignal },
+): Promise<EngineMachine[]> {
+  signal.throwIfAborted()
+  const answers = await ofAnswering(clusters, listOne, warn)
+  const names = new Set(answers.map(({ cluster }) => cluster.config.name))
+  const orders = await world.listOrders(tagPrefix)
+  const machines = answers.flatMap(({ value }) => value)
+  return [...machines, ...orders.flatMap((order) => unreachable(order, clusters, names, tagPrefix) ?? [])]
 }
 
 async function machinesOf(cluster: Cluster, memory: GpuMemory, signal: AbortSignal): Promise<InventoryMachine[]> {
@@ -166,11 +183,11 @@ async function listPods(
   const gone = orders.filter(({ tag, isEnding }) => isEnding && !pods.some((one) => one.tag === tag))
   const pending = await memory.pending(gone, signal)
   cluster.listedAt = askedAt
-  const shown = pods.map(({ pod, tag, externalId }) => {
-    const found = reach.get(pod.spec?.nodeName ?? '') ?? { isReady: true }
-    return showPod(pod, { externalId, tag }, { reach: found, now: askedAt, relayHost, progress: progress.get(tag) })
+  const machines = pods.map(({ pod, tag, externalId }) => {
+    const nodeReach = reach.get(pod.spec?.nodeName ?? '') ?? { isReady: true }
+    return showPod(pod, { externalId, tag }, { reach: nodeReach, now: askedAt, relayHost, progress: progress.get(tag) })
   })
-  return [...shown, ...pending]
+  return [...machines, ...pending]
 }
 
 /** How far downloads of weights are, by tag. A pod whose log cannot be read is starting all the same. */
@@ -180,7 +197,7 @@ async function progressOf(
   warn: Warn,
   signal: AbortSignal,
 ): Promise<Map<string, string>> {
-  const found = new Map<string, string>()
+  const progressByTag = new Map<string, string>()
   const downloading = pods.filter(({ pod }) => isDownloading(pod)).slice(0, MAX_PROGRESS)
   await Promise.all(
     downloading.map(async ({ tag, externalId }) => {
@@ -189,13 +206,13 @@ async function progressOf(
       const ending = signalWithin(signal, PROGRESS_MS)
       try {
         const line = await readProgress(cluster.api, address, ending)
-        if (line !== undefined) found.set(tag, line)
+        if (line !== undefined) progressByTag.set(tag, line)
       } catch (error) {
         warn(error, `the download of ${tag} cannot be shown`)
       }
     }),
   )
-  return found
+  return progressByTag
 }
 
 /**

@@ -85,8 +85,6 @@ export function podObjects(order: PodOrder) {
   const labels = { [MANAGED_LABEL]: MANAGER, [ACCOUNT_LABEL]: accountLabel(accountId) }
   const secret = secretOf(order)
   const registry = order.program.registry
-  const disks = disksOf(spec)
-  const weights = weightsOf(order)
   return {
     name,
     pod: {
@@ -98,53 +96,9 @@ export function podObjects(order: PodOrder) {
         labels,
         annotations: { [TAG_ANNOTATION]: tag, [ORDER_ANNOTATION]: JSON.stringify(noteOf(spec)) },
       },
-      spec: {
-        restartPolicy: restartPolicies[order.program.restart.policy],
-        automountServiceAccountToken: false,
-        enableServiceLinks: false,
-        hostNetwork: false,
-        terminationGracePeriodSeconds: config.graceSeconds,
-        affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: onNode(order.node) } },
-        tolerations: tolerationsOf(config),
-        securityContext: {
-          seccompProfile: { type: 'RuntimeDefault' },
-          // Programs of any user in the container can write to its volumes, where the storage knows groups.
-          ...(disks.length === 0 && weights?.claim === undefined
-            ? {}
-            : { fsGroup: VOLUME_GROUP, fsGroupChangePolicy: 'OnRootMismatch' }),
-        },
-        ...(config.runtimeClass === undefined ? {} : { runtimeClassName: config.runtimeClass }),
-        ...(registry === null ? {} : { imagePullSecrets: [{ name: pullSecretName(name) }] }),
-        ...(hasClaim(order) ? claimUse(name).ofPod : {}),
-        ...(weights === undefined
-          ? {}
-          : {
-              initContainers: [
-                weightsContainer(weights, {
-                  resources: { requests: amountsOf(order), limits: amountsOf(order) },
-                  securityContext: securityOf(config),
-                  isRestricted: config.podSecurity === 'restricted',
-                }),
-              ],
-            }),
-        containers: [containerOf(order, name)],
-        volumes: [
-          {
-            name: 'shm',
-            emptyDir: { medium: 'Memory', sizeLimit: String(sharedMemoryBytes(order)) },
-          },
-          ...(Object.keys(secret.mounts).length === 0
-            ? []
-            : [{ name: 'files', secret: { secretName: secretName(name), items: Object.values(secret.mounts) } }]),
-          ...disks.map(({ claimName, readOnly }, n) => ({
-            name: `volume-${n}`,
-            persistentVolumeClaim: { claimName, readOnly },
-          })),
-          ...(weights === undefined ? [] : weightsVolumes(weights)),
-        ],
-      },
+      spec: podSpecOf(order, name, secret),
     },
-    /** Of its GPUs, where they are given out by claims. Handled like the secrets. */
+    /** The claim of its GPUs, where they are given out by claims. It is handled like the secrets. */
     claim:
       hasClaim(order) && config.dra !== undefined
         ? resourceClaim({ name, namespace, labels, tag, spec, dra: config.dra })
@@ -175,11 +129,63 @@ export function podObjects(order: PodOrder) {
   }
 }
 
+function podSpecOf(order: PodOrder, name: string, secret: SecretParts) {
+  const { config, spec } = order
+  const { registry } = order.program
+  const disks = disksOf(spec)
+  const weights = weightsOf(order)
+  return {
+    restartPolicy: restartPolicies[order.program.restart.policy],
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    hostNetwork: false,
+    terminationGracePeriodSeconds: config.graceSeconds,
+    affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: onNode(order.node) } },
+    tolerations: tolerationsOf(config),
+    securityContext: {
+      seccompProfile: { type: 'RuntimeDefault' },
+      // Programs of any user in the container can write to its volumes, where the storage knows groups.
+      ...(disks.length === 0 && weights?.claim === undefined
+        ? {}
+        : { fsGroup: VOLUME_GROUP, fsGroupChangePolicy: 'OnRootMismatch' }),
+    },
+    ...(config.runtimeClass === undefined ? {} : { runtimeClassName: config.runtimeClass }),
+    ...(registry === null ? {} : { imagePullSecrets: [{ name: pullSecretName(name) }] }),
+    ...(hasClaim(order) ? claimUse(name).ofPod : {}),
+    ...(weights === undefined
+      ? {}
+      : {
+          initContainers: [
+            weightsContainer(weights, {
+              resources: { requests: amountsOf(order), limits: amountsOf(order) },
+              securityContext: securityOf(config),
+              isRestricted: config.podSecurity === 'restricted',
+            }),
+          ],
+        }),
+    containers: [containerOf(order, name)],
+    volumes: [
+      {
+        name: 'shm',
+        emptyDir: { medium: 'Memory', sizeLimit: String(sharedMemoryBytes(order)) },
+      },
+      ...(Object.keys(secret.mounts).length === 0
+        ? []
+        : [{ name: 'files', secret: { secretName: secretName(name), items: Object.values(secret.mounts) } }]),
+      ...disks.map(({ claimName, readOnly }, n) => ({
+        name: `volume-${n}`,
+        persistentVolumeClaim: { claimName, readOnly },
+      })),
+      ...(weights === undefined ? [] : weightsVolumes(weights)),
+    ],
+  }
+}
+
 function hasClaim({ spec, config }: PodOrder): boolean {
   return config.dra !== undefined && spec.gpuCount > 0
 }
 
-/** As a DaemonSet does it: the name of the node as a field, which no label can imitate. */
+/** A DaemonSet does it in the same way: the name of the node is a field, which no label can imitate. */
 export function onNode(node: string) {
   return { nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: [node] }] }] }
 }
@@ -223,7 +229,7 @@ function containerOf(order: PodOrder, podName: string) {
     resources: { requests: amounts, limits: amounts, ...(hasClaim(order) ? claimUse(podName).ofContainer : {}) },
     securityContext: securityOf(config),
     ...(program.onStart === null ? {} : { startupProbe: START_PROBE }),
-    // As on hosts: an image whose command is a shell keeps running.
+    // An image whose command is a shell keeps running, as on hosts.
     stdin: true,
     tty: true,
     volumeMounts: [
@@ -240,7 +246,7 @@ function containerOf(order: PodOrder, podName: string) {
   }
 }
 
-/** Without GPUs. */
+/** The requests and limits beside the GPUs. */
 function amountsOf({ spec, limitsDisk }: PodOrder) {
   const { cpuCount, ramGb, storageGb } = spec.resources
   return {
@@ -291,10 +297,10 @@ function sharedMemoryBytes({ program, spec }: PodOrder): number {
 }
 
 interface SecretParts {
-  /** In base64. */
+  /** The contents are in base64. */
   readonly data: Readonly<Record<string, string>>
   readonly variables: ReadonlyArray<{ readonly name: string; readonly key: string }>
-  /** By the path in the container. */
+  /** The keys are paths in the container. */
   readonly mounts: Readonly<Record<string, { readonly key: string; readonly path: string; readonly mode: number }>>
 }
 

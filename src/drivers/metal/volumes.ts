@@ -6,10 +6,10 @@
  * A row is only an intention until the file server has created the volume: its existence is always checked there.
  */
 import { randomBytes } from 'node:crypto'
-import type { VolumeEngine, VolumeOutcome } from '../driver.ts'
+import type { VolumeEngine, VolumeOutcome, VolumeSpec } from '../driver.ts'
 import { showVolume } from '../host/disk.ts'
-import { pollUntil } from '../host/until.ts'
-import { lastMessageOf, type HostWorld } from '../host/world.ts'
+import { untilAttached, untilDetached } from '../host/until.ts'
+import type { HostWorld } from '../host/world.ts'
 import { StorageFull, type FileServer } from '../../runtimes/storage/file-server.ts'
 
 export interface FolderEngine extends VolumeEngine {
@@ -38,37 +38,15 @@ export function folderEngine(world: HostWorld, files: FileServer): FolderEngine 
 
     async roomGb(regions, signal) {
       // Volumes that are recorded but not created yet count too.
-      const made = await readFaults(signal)
-      const uncreated = (await world.listVolumes('private-cloud', '')).filter(({ id }) => !made.has(id))
+      const faultsById = await readFaults(signal)
+      const uncreated = (await world.listVolumes('private-cloud', '')).filter(({ id }) => !faultsById.has(id))
       const promisedGb = uncreated.reduce((sum, { sizeGb }) => sum + sizeGb, 0)
       // One file server serves every region.
       const roomGb = Math.max(0, (await files.roomGb()) - promisedGb)
       return new Map(regions.map((region) => [region, roomGb]))
     },
 
-    async create(tag, { label, sizeGb }, signal): Promise<VolumeOutcome> {
-      signal.throwIfAborted()
-      // The row first: a volume without a row would belong to nobody.
-      const { id, vip } = await world.addVolume({
-        id: `v-${randomBytes(ID_BYTES).toString('hex')}`,
-        driver: 'private-cloud',
-        tag,
-        hostId: null,
-        label,
-        sizeGb,
-        vip: files.vip,
-      })
-      try {
-        await files.create(id, sizeGb, signal)
-      } catch (error) {
-        if (!(error instanceof StorageFull)) throw error
-        await world.requestVolumeDestroy(id)
-        await world.forgetVolume(id)
-        return { kind: 'refused', reason: 'no_storage_capacity', message: `${error.message}.` }
-      }
-      await world.markVolumeMade(id)
-      return { kind: 'created', externalId: id, vip }
-    },
+    create: (tag, spec, signal) => createFolder(world, files, tag, spec, signal),
     async destroy(externalId, signal) {
       signal.throwIfAborted()
       if (!(await world.requestVolumeDestroy(externalId))) throw new Error('The volume is attached.')
@@ -92,32 +70,46 @@ export function folderEngine(world: HostWorld, files: FileServer): FolderEngine 
       const refused = await world.wantDisk(externalId, machineExternalId)
       if (refused !== undefined) throw new Error(refused)
       await syncClients(signal)
-      await pollUntil(
-        'the volume is mounted',
-        signal,
-        async () => {
-          const volume = await world.findVolume(externalId)
-          return volume?.attachedTo.includes(machineExternalId) === true
-        },
-        () => lastMessageOf(world, machineExternalId),
-      )
+      await untilAttached(world, 'the volume is mounted', externalId, machineExternalId, signal)
     },
     async detach(externalId, machineExternalId, signal) {
       signal.throwIfAborted()
       await world.unwantDisk(externalId, machineExternalId)
       // Unmount before revoking: otherwise the tenant's writes would hang.
-      await pollUntil(
-        'the volume is unmounted',
-        signal,
-        async () => {
-          const volume = await world.findVolume(externalId)
-          return volume?.heldBy.includes(machineExternalId) !== true
-        },
-        () => lastMessageOf(world, machineExternalId),
-      )
+      await untilDetached(world, 'the volume is unmounted', externalId, machineExternalId, signal)
       await syncClients(signal)
     },
   }
+}
+
+async function createFolder(
+  world: HostWorld,
+  files: FileServer,
+  tag: string,
+  { label, sizeGb }: VolumeSpec,
+  signal: AbortSignal,
+): Promise<VolumeOutcome> {
+  signal.throwIfAborted()
+  // The row first: a volume without a row would belong to nobody.
+  const { id, vip } = await world.addVolume({
+    id: `v-${randomBytes(ID_BYTES).toString('hex')}`,
+    driver: 'private-cloud',
+    tag,
+    hostId: null,
+    label,
+    sizeGb,
+    vip: files.vip,
+  })
+  try {
+    await files.create(id, sizeGb, signal)
+  } catch (error) {
+    if (!(error instanceof StorageFull)) throw error
+    await world.requestVolumeDestroy(id)
+    await world.forgetVolume(id)
+    return { kind: 'refused', reason: 'no_storage_capacity', message: `${error.message}.` }
+  }
+  await world.markVolumeMade(id)
+  return { kind: 'created', externalId: id, vip }
 }
 
 /** One call at a time: a stale read must not overwrite a newer one. */
@@ -132,10 +124,10 @@ function inTurn(work: (signal: AbortSignal) => Promise<void>): (signal: AbortSig
 }
 
 async function syncOnce(world: HostWorld, files: FileServer, signal: AbortSignal): Promise<void> {
-  const wanted = await clientsWanted(world)
+  const clientsByVolume = await clientsWanted(world)
   const failures: unknown[] = []
   for (const { id, clients } of await files.list(signal)) {
-    const allowed = wanted.get(id) ?? []
+    const allowed = clientsByVolume.get(id) ?? []
     if ([...clients].sort().join() === [...allowed].sort().join()) continue
     // A failing volume must not block updates of the others.
     await files.setClients(id, allowed, signal).catch((error: unknown) => failures.push(error))
@@ -143,7 +135,7 @@ async function syncOnce(world: HostWorld, files: FileServer, signal: AbortSignal
   if (failures.length > 0) throw failures[0]
 }
 
-/** By volume, the addresses of all machines that should have it or still report it. */
+/** Returns the addresses of all machines that should have a volume or still report it, by volume. */
 async function clientsWanted(world: HostWorld): Promise<Map<string, string[]>> {
   const [volumes, workloads] = await Promise.all([
     world.listVolumes('private-cloud', ''),

@@ -19,10 +19,15 @@ const EXT4_MAGIC = 0xef53
 /** Stacked mounts are removed one by one. */
 const MAX_STACKED = 16
 
+interface WriteOptions {
+  readonly isReserved: boolean
+  readonly signal: AbortSignal
+}
+
 export interface VolumeImages {
   mountPoint(id: string): string
   /** Throws without leaving anything behind. */
-  make(id: string, sizeGb: number, options: { isReserved: boolean; signal: AbortSignal }): Promise<void>
+  make(id: string, sizeGb: number, options: WriteOptions): Promise<void>
   /** The problem with the file. null: present with its size. */
   faultOf(id: string, sizeGb: number): Promise<string | null>
   mount(id: string): Promise<void>
@@ -32,153 +37,167 @@ export interface VolumeImages {
   remove(id: string): Promise<void>
   list(): Promise<FoundVolume[]>
   /** Works whether it is mounted or not. */
-  grow(id: string, sizeGb: number, options: { isReserved: boolean; signal: AbortSignal }): Promise<void>
+  grow(id: string, sizeGb: number, options: WriteOptions): Promise<void>
   /** Copies one that is not mounted. Shares blocks if the disk can. Throws without leaving anything behind. */
-  copy(from: string, to: string, options: { isReserved: boolean; signal: AbortSignal }): Promise<void>
+  copy(from: string, to: string, options: WriteOptions): Promise<void>
   /** Free bytes of the disk, and bytes used by images. */
   room(): Promise<{ freeBytes: number; takenBytes: number }>
 }
 
 const MOUNTS = 'mnt'
+const IMAGES = 'images'
 
 export function mountPointIn(folder: string, id: string): string {
   return path.join(folder, MOUNTS, id)
 }
 
 export async function openVolumeImages(folder: string): Promise<VolumeImages> {
-  const files = path.join(folder, 'images')
-  const mounts = path.join(folder, MOUNTS)
-  for (const one of [files, mounts]) await fs.mkdir(one, { recursive: true, mode: 0o700 })
-  const fileOf = (id: string): string => path.join(files, `${id}${ENDING}`)
-  const mountPoint = (id: string): string => mountPointIn(folder, id)
+  for (const one of [IMAGES, MOUNTS]) await fs.mkdir(path.join(folder, one), { recursive: true, mode: 0o700 })
+  return new LoopImages(folder)
+}
 
-  const unmount = async (id: string): Promise<void> => {
-    for (let layer = 0; (await findMounts()).has(mountPoint(id)); layer += 1) {
-      if (layer === MAX_STACKED) throw new Error(`Too many mounts are stacked on ${mountPoint(id)}`)
-      await runCommand('umount', [mountPoint(id)])
-    }
-    if (await exists(mountPoint(id))) await fs.rmdir(mountPoint(id))
+class LoopImages implements VolumeImages {
+  readonly #folder: string
+  readonly #files: string
+
+  constructor(folder: string) {
+    this.#folder = folder
+    this.#files = path.join(folder, IMAGES)
   }
 
-  return {
-    mountPoint,
-    unmount,
+  mountPoint(id: string): string {
+    return mountPointIn(this.#folder, id)
+  }
 
-    async make(id, sizeGb, { isReserved, signal }) {
-      const file = fileOf(id)
-      const fresh = `${file}.new`
+  async unmount(id: string): Promise<void> {
+    const point = this.mountPoint(id)
+    for (let layer = 0; (await findMounts()).has(point); layer += 1) {
+      if (layer === MAX_STACKED) throw new Error(`Too many mounts are stacked on ${point}`)
+      await runCommand('umount', [point])
+    }
+    if (await exists(point)) await fs.rmdir(point)
+  }
+
+  async make(id: string, sizeGb: number, { isReserved, signal }: WriteOptions): Promise<void> {
+    const file = this.#fileOf(id)
+    const fresh = `${file}.new`
+    await fs.rm(fresh, { force: true })
+    try {
+      await fs.writeFile(fresh, '', { flag: 'wx', mode: 0o600 })
+      await fs.truncate(fresh, bytesOf(sizeGb))
+      if (isReserved) await runCommand('fallocate', ['-l', String(bytesOf(sizeGb)), fresh], signal)
+      // Without nodiscard mke2fs would free the reserved blocks.
+      const options = 'nodiscard,lazy_itable_init=1,lazy_journal_init=1,root_owner=0:0'
+      await runCommand('mke2fs', ['-t', 'ext4', '-F', '-q', '-m', '0', '-E', options, fresh], signal)
+      await runCommand('sync', [fresh])
+      await fs.rename(fresh, file)
+      await syncFolder(this.#files)
+    } catch (error) {
+      // A partial file may have filled the disk.
       await fs.rm(fresh, { force: true })
-      try {
-        await fs.writeFile(fresh, '', { flag: 'wx', mode: 0o600 })
-        await fs.truncate(fresh, bytesOf(sizeGb))
-        if (isReserved) await runCommand('fallocate', ['-l', String(bytesOf(sizeGb)), fresh], signal)
-        // Without nodiscard mke2fs would free the reserved blocks.
-        const options = 'nodiscard,lazy_itable_init=1,lazy_journal_init=1,root_owner=0:0'
-        await runCommand('mke2fs', ['-t', 'ext4', '-F', '-q', '-m', '0', '-E', options, fresh], signal)
-        await runCommand('sync', [fresh])
-        await fs.rename(fresh, file)
-        await syncFolder(files)
-      } catch (error) {
-        // A partial file may have filled the disk.
-        await fs.rm(fresh, { force: true })
-        throw error
-      }
-    },
+      throw error
+    }
+  }
 
-    async faultOf(id, sizeGb) {
-      const stats = await fs.stat(fileOf(id)).catch(nullIfGone)
-      if (stats === null) return `${fileOf(id)} is missing`
-      return stats.isFile() && stats.size === bytesOf(sizeGb) ? null : `${fileOf(id)} does not have ${sizeGb} GB`
-    },
+  async faultOf(id: string, sizeGb: number): Promise<string | null> {
+    const stats = await fs.stat(this.#fileOf(id)).catch(nullIfGone)
+    if (stats === null) return `${this.#fileOf(id)} is missing`
+    return stats.isFile() && stats.size === bytesOf(sizeGb) ? null : `${this.#fileOf(id)} does not have ${sizeGb} GB`
+  }
 
-    async mount(id) {
-      const source = (await findMounts()).get(mountPoint(id))
-      if (source !== undefined) {
-        if ((await backingFile(source)) === fileOf(id)) return
-        await unmount(id)
-      }
-      await fs.mkdir(mountPoint(id), { recursive: true, mode: 0o700 })
-      const options = 'loop,nosuid,nodev,noatime,errors=remount-ro'
-      await runCommand('mount', ['-t', 'ext4', '-o', options, fileOf(id), mountPoint(id)])
-      const device = (await findMounts()).get(mountPoint(id))
-      if (device === undefined) throw new Error(`${mountPoint(id)} was mounted but is not in the mount table`)
-      // The NFS daemon caches the file system of a device by name, and would take this volume for the previous one on the
-      // same loop device unless the device looks changed.
-      await runCommand('touch', ['--no-create', device])
-    },
+  async mount(id: string): Promise<void> {
+    const source = (await findMounts()).get(this.mountPoint(id))
+    if (source !== undefined) {
+      if ((await backingFile(source)) === this.#fileOf(id)) return
+      await this.unmount(id)
+    }
+    await fs.mkdir(this.mountPoint(id), { recursive: true, mode: 0o700 })
+    const options = 'loop,nosuid,nodev,noatime,errors=remount-ro'
+    await runCommand('mount', ['-t', 'ext4', '-o', options, this.#fileOf(id), this.mountPoint(id)])
+    const device = (await findMounts()).get(this.mountPoint(id))
+    if (device === undefined) throw new Error(`${this.mountPoint(id)} was mounted but is not in the mount table`)
+    // The NFS daemon caches the file system of a device by name, and would take this volume for the previous one on the
+    // same loop device unless the device looks changed.
+    await runCommand('touch', ['--no-create', device])
+  }
 
-    async mounted() {
-      const points = [...(await findMounts()).keys()]
-      return points.filter((point) => path.dirname(point) === mounts).map((point) => path.basename(point))
-    },
+  async mounted(): Promise<string[]> {
+    const points = [...(await findMounts()).keys()]
+    return points
+      .filter((point) => path.dirname(point) === path.join(this.#folder, MOUNTS))
+      .map((point) => path.basename(point))
+  }
 
-    async remove(id) {
-      await unmount(id)
-      await fs.rm(`${fileOf(id)}.new`, { force: true })
-      await removeDurably(fileOf(id))
-    },
+  async remove(id: string): Promise<void> {
+    await this.unmount(id)
+    await fs.rm(`${this.#fileOf(id)}.new`, { force: true })
+    await removeDurably(this.#fileOf(id))
+  }
 
-    async list() {
-      const volumes: FoundVolume[] = []
-      for (const name of await fs.readdir(files)) {
-        if (!name.endsWith(ENDING)) continue
-        const id = name.slice(0, -ENDING.length)
-        const device = (await findMounts()).get(mountPoint(id))
-        // May be removed concurrently.
-        const system = await readFileSystem(device ?? fileOf(id)).catch(nullIfGone)
-        if (system === null) continue
-        const usedBytes = device === undefined ? system.usedBytes : await usedIn(mountPoint(id))
-        const usedGb = usedBytes === null ? null : Math.round((usedBytes / BYTES_PER_GB) * 10) / 10
-        volumes.push({ id, sizeGb: Math.floor(system.bytes / BYTES_PER_GB), usedGb })
-      }
-      return volumes
-    },
+  async list(): Promise<FoundVolume[]> {
+    const volumes: FoundVolume[] = []
+    for (const name of await fs.readdir(this.#files)) {
+      if (!name.endsWith(ENDING)) continue
+      const id = name.slice(0, -ENDING.length)
+      const device = (await findMounts()).get(this.mountPoint(id))
+      // May be removed concurrently.
+      const system = await readFileSystem(device ?? this.#fileOf(id)).catch(nullIfGone)
+      if (system === null) continue
+      const usedBytes = device === undefined ? system.usedBytes : await usedIn(this.mountPoint(id))
+      const usedGb = usedBytes === null ? null : Math.round((usedBytes / BYTES_PER_GB) * 10) / 10
+      volumes.push({ id, sizeGb: Math.floor(system.bytes / BYTES_PER_GB), usedGb })
+    }
+    return volumes
+  }
 
-    async grow(id, sizeGb, { isReserved, signal }) {
-      const file = fileOf(id)
-      const { size } = await fs.stat(file)
-      const bytes = bytesOf(sizeGb)
-      if (isReserved) await runCommand('fallocate', ['-l', String(bytes), file], signal)
-      if (size < bytes) await fs.truncate(file, bytes)
-      const device = (await findMounts()).get(mountPoint(id))
-      if (device === undefined) {
-        // Exit status 1: errors were corrected.
-        await runCommand('e2fsck', ['-f', '-p', file], signal).catch((error: unknown) => {
-          if (!isExit(error, 1)) throw error
-        })
-        await runCommand('resize2fs', [file], signal)
-      } else {
-        await runCommand('losetup', ['--set-capacity', device], signal)
-        await runCommand('resize2fs', [device], signal)
-      }
-    },
+  async grow(id: string, sizeGb: number, { isReserved, signal }: WriteOptions): Promise<void> {
+    const file = this.#fileOf(id)
+    const { size } = await fs.stat(file)
+    const bytes = bytesOf(sizeGb)
+    if (isReserved) await runCommand('fallocate', ['-l', String(bytes), file], signal)
+    if (size < bytes) await fs.truncate(file, bytes)
+    const device = (await findMounts()).get(this.mountPoint(id))
+    if (device === undefined) {
+      // Exit status 1: errors were corrected.
+      await runCommand('e2fsck', ['-f', '-p', file], signal).catch((error: unknown) => {
+        if (!isExit(error, 1)) throw error
+      })
+      await runCommand('resize2fs', [file], signal)
+    } else {
+      await runCommand('losetup', ['--set-capacity', device], signal)
+      await runCommand('resize2fs', [device], signal)
+    }
+  }
 
-    async copy(from, to, { isReserved, signal }) {
-      const fresh = `${fileOf(to)}.new`
-      try {
-        await fs.rm(fresh, { force: true })
-        await copyExtents(fileOf(from), fresh, { signal })
-        const { size } = await fs.stat(fresh)
-        if (isReserved) await runCommand('fallocate', ['-l', String(size), fresh], signal)
-        await runCommand('sync', [fresh], signal)
-        await fs.rename(fresh, fileOf(to))
-        await syncFolder(files)
-      } catch (error) {
-        await fs.rm(fresh, { force: true })
-        throw error
-      }
-    },
+  async copy(from: string, to: string, { isReserved, signal }: WriteOptions): Promise<void> {
+    const fresh = `${this.#fileOf(to)}.new`
+    try {
+      await fs.rm(fresh, { force: true })
+      await copyExtents(this.#fileOf(from), fresh, { signal })
+      const { size } = await fs.stat(fresh)
+      if (isReserved) await runCommand('fallocate', ['-l', String(size), fresh], signal)
+      await runCommand('sync', [fresh], signal)
+      await fs.rename(fresh, this.#fileOf(to))
+      await syncFolder(this.#files)
+    } catch (error) {
+      await fs.rm(fresh, { force: true })
+      throw error
+    }
+  }
 
-    async room() {
-      const { bavail, bsize } = await fs.statfs(files)
-      let takenBytes = 0
-      for (const name of await fs.readdir(files)) {
-        // May be removed concurrently.
-        const stats = await fs.stat(path.join(files, name)).catch(nullIfGone)
-        takenBytes += (stats?.blocks ?? 0) * STAT_BLOCK_BYTES
-      }
-      return { freeBytes: bavail * bsize, takenBytes }
-    },
+  async room(): Promise<{ freeBytes: number; takenBytes: number }> {
+    const { bavail, bsize } = await fs.statfs(this.#files)
+    let takenBytes = 0
+    for (const name of await fs.readdir(this.#files)) {
+      // May be removed concurrently.
+      const stats = await fs.stat(path.join(this.#files, name)).catch(nullIfGone)
+      takenBytes += (stats?.blocks ?? 0) * STAT_BLOCK_BYTES
+    }
+    return { freeBytes: bavail * bsize, takenBytes }
+  }
+
+  #fileOf(id: string): string {
+    return path.join(this.#files, `${id}${ENDING}`)
   }
 }
 
