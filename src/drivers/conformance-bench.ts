@@ -34,7 +34,7 @@ export interface ConformanceHarness {
   spec(overrides?: Partial<EngineSpec>): EngineSpec
   /** All faults except those in `ConformanceOptions.cannot`. */
   readonly faults: Readonly<Partial<Record<FaultName, FaultInjection>>>
-  /** Where the driver is elastic (`DriverTraits.elastic`). */
+  /** Elastic drivers have it (`DriverTraits.elastic`). */
   readonly elastic?: ElasticHarness
   dispose(): Promise<void>
 }
@@ -209,15 +209,15 @@ export class Bench {
 
   async eventually<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
     for (let waitedMs = 0; waitedMs <= PATIENCE_MS; waitedMs += STEP_MS) {
-      const found = await look()
-      if (found !== undefined) return found
+      const value = await look()
+      if (value !== undefined) return value
       await this.advance(STEP_MS)
     }
     throw new Error(`not within ${PATIENCE_MS / MINUTE_MS} min: ${what}`)
   }
 }
 
-/** For engines that inject faults by label. */
+/** Some simulations inject faults by label. */
 export function faultsByLabel(labelOf: (name: ResourceFault) => string): Record<ResourceFault, FaultInjection> {
   const entries = resourceFaults.map((name) => [name, { label: labelOf(name) }] as const)
   return Object.fromEntries(entries) as Record<ResourceFault, FaultInjection>

@@ -10,7 +10,7 @@ import type { EngineVolume, Near, VolumeEngine } from './driver.ts'
 export interface VolumeHarness {
   readonly engine: VolumeEngine
   readonly region: string
-  /** For engines that need to know. */
+  /** Some drivers need to know it. */
   readonly near?: Near
   /** At least two of this size fit at once. */
   readonly sizeGb: number
@@ -29,7 +29,7 @@ export interface VolumeHarness {
   dispose(): Promise<void>
 }
 
-/** What engines may leave out. */
+/** Tests that a driver may leave out. */
 interface Abilities {
   readonly grows: boolean
   readonly copies: boolean
@@ -172,14 +172,14 @@ export function volumeConformance(
       })
 
     it('lists a volume without its data as not ready, keeps the others, and destroys it', async () => {
-      const [lost, kept] = [await create(), await create()]
+      const [lost, intact] = [await create(), await create()]
       await harness.lose(lost)
       await harness.settle()
       expect(await isReady(lost)).toBe(false)
-      expect(await isReady(kept)).toBe(true)
+      expect(await isReady(intact)).toBe(true)
       await harness.engine.destroy(lost, signal)
       await harness.settle()
-      expect((await list()).map((one) => one.externalId)).toEqual([kept])
+      expect((await list()).map((one) => one.externalId)).toEqual([intact])
     })
   })
 }

@@ -137,12 +137,12 @@ function machineTests(get: () => Bench): void {
     expect(data.resources.gpuCount).toBe(spec.gpuCount)
     expect((data.sshNetworking ?? []).length > 0).toBe(bench.driver.traits.ssh)
     expect(running.failure).toBeUndefined()
-    const kept = await bench.create()
+    const other = await bench.create()
     await bench.driver.destroy(externalId, bench.signal)
     await bench.driver.destroy(externalId, bench.signal)
     await bench.untilAbsent(externalId)
     await bench.driver.destroy(externalId, bench.signal)
-    expect(await bench.listedIds()).toEqual([kept.externalId])
+    expect(await bench.listedIds()).toEqual([other.externalId])
   })
 
   it('destroys a machine before it runs, or as soon as the engine lets it', async () => {
@@ -260,7 +260,7 @@ function volumeTests(get: () => Bench, itWithFault: ItWithFault): void {
   it('drops a destroyed volume from the list, and accepts further destroys and unknown ids', async () => {
     const bench = get()
     const volumes = bench.volumes()
-    const kept = await bench.createVolume(volumes)
+    const other = await bench.createVolume(volumes)
     const { externalId } = await bench.createVolume(volumes)
     await bench.advance(bench.driver.listLagMs)
     await volumes.destroy(externalId, bench.signal)
@@ -268,7 +268,7 @@ function volumeTests(get: () => Bench, itWithFault: ItWithFault): void {
     await bench.untilVolumeAbsent(volumes, externalId)
     await volumes.destroy(externalId, bench.signal)
     await volumes.destroy(bench.unknownId(), bench.signal)
-    expect(await volumes.list(bench.prefix, bench.signal)).toMatchObject([{ externalId: kept.externalId }])
+    expect(await volumes.list(bench.prefix, bench.signal)).toMatchObject([{ externalId: other.externalId }])
   })
 
   itWithFault('volume-create-timeout', 'lists by its tag a volume whose create timed out', async () => {

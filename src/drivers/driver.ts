@@ -59,7 +59,7 @@ export interface Driver {
    * nothing does.
    */
   simulateUse?(tag: string, spec: EngineSpec, node: number, at: Instant): Values
-  /** What its running machines use now. Absent: agents on hosts report it, or nothing does. */
+  /** The use of its running machines now. Absent: agents on hosts report it, or nothing does. */
   measure?(signal: AbortSignal): Promise<MachineUse[]>
   /** Present if `traits.power` names a kind. */
   readonly power?: PowerEngine
@@ -69,7 +69,7 @@ export interface Driver {
   readonly clusters?: ClusterEngine
   /** The accounts at other clouds that its machines come from, for the operator. Absent: it has none. */
   readonly providers?: ProviderEngine
-  /** What else it makes for an order, and must be removed after it. Absent: nothing. */
+  /** Things that it makes beside a machine, and that must be removed after it. Absent: there are none. */
   readonly companions?: CompanionEngine
 }
 
@@ -79,11 +79,11 @@ export interface ProviderEngine {
   readonly billing: BillingTerms
   /** Until when no request is sent, because its cloud failed repeatedly. undefined: requests are sent. */
   pausedUntil(name: string): Instant | undefined
-  /** What the account can do, found out by calls that change nothing. */
+  /** The abilities of the account, found out by calls that change nothing. */
   check(name: string, signal: AbortSignal): Promise<ProviderCheck[] | undefined>
   /** All its offers, also those that are not sold here, with the reason. */
   offers(name: string, signal: AbortSignal): Promise<ProviderOffer[] | undefined>
-  /** What exists there under the prefix. Throws if the account does not answer: silence is never an empty list. */
+  /** Everything that exists there under the prefix. Throws if the account does not answer: silence is never an empty list. */
   resources(name: string, tagPrefix: string, signal: AbortSignal): Promise<ProviderResource[] | undefined>
 }
 
@@ -93,7 +93,7 @@ export interface ProviderResource {
   /** The vendor's id. */
   readonly id: string
   readonly tag: string
-  /** Of a machine. */
+  /** Machines have a state. */
   readonly state?: EngineMachine['state']
 }
 
@@ -117,7 +117,7 @@ export interface EngineCompanion {
 export interface ClusterEngine {
   /** A cluster that does not answer is in the list, with the reason. */
   list(signal: AbortSignal): Promise<ClusterRecord[]>
-  /** What it enforces between tenants, found out by trying. undefined: there is no such cluster. */
+  /** The limits between tenants that it enforces, found out by trying. undefined: there is no such cluster. */
   check(name: string, image: string | undefined, signal: AbortSignal): Promise<ClusterCheck[] | undefined>
 }
 
@@ -125,7 +125,7 @@ export interface ClusterEngine {
 export interface MachineUse {
   readonly externalId: string
   readonly machine: Readonly<Record<(typeof machineMetricNames)[number], number | null>>
-  /** By the indexes of the order. */
+  /** `index` is that of the order. */
   readonly gpus: ReadonlyArray<
     { readonly index: number } & Readonly<Record<(typeof gpuMetricNames)[number], number | null>>
   >
@@ -229,7 +229,7 @@ export interface EngineMachine {
   readonly machineId?: string
   /** Addresses; present once it runs. */
   readonly data?: ProviderData
-  /** What its engine charges us for it. Absent: nothing. */
+  /** The provider charges us this for it. Absent: nothing. */
   readonly cost?: EngineCost
 }
 
@@ -287,7 +287,7 @@ export interface VolumeEngine {
   detach(externalId: string, machineExternalId: string, signal: AbortSignal): Promise<void>
 }
 
-/** Where an engine puts a volume: at the host of a machine, of another volume, or at a named one. */
+/** A driver puts a volume at the host of a machine, of another volume, or at a named one. */
 export type Near = { readonly machine: string } | { readonly volume: string } | { readonly host: string }
 
 export interface VolumeSpec {
@@ -326,7 +326,7 @@ export interface EngineVolume {
   readonly attachedTo: readonly string[]
   /** GB in use. Absent: not known. */
   readonly usedGb?: number
-  /** What its engine charges us for it. Absent: nothing, or its account does not answer. */
+  /** The provider charges us this for it. Absent: nothing, or its account does not answer. */
   readonly cost?: EngineCost
 }
 

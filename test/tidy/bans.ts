@@ -77,6 +77,7 @@ const plainRooms = [
   'src/base/',
   'src/client/',
   'src/domain/',
+  'src/drivers/',
   'src/engines/',
   'src/reconcile/',
   'src/runtimes/docker/',

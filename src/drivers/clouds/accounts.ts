@@ -14,7 +14,7 @@ export interface CloudDriverOptions {
   readonly warn: (error: unknown, what: string) => void
   /** Tests and private installations: addresses that are not public. */
   readonly allowPrivate: boolean
-  /** Of one request, from when it is sent. */
+  /** The timeout of one request, from when it is sent. */
   readonly requestTimeoutMs?: number
 }
 

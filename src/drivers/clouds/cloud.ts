@@ -17,7 +17,7 @@ import type { Pace } from './pacer.ts'
 /** One vendor. Its name is ours (`ProviderId`). */
 export interface CloudVendor {
   readonly id: ProviderId
-  /** For people. */
+  /** People read it. */
   readonly title: string
   readonly baseUrl: string
   /** The fields of its credentials, all of them texts. */
@@ -29,7 +29,7 @@ export interface CloudVendor {
   readonly regions: Readonly<Record<string, string>>
   /** Its rate limits: the shortest time between two requests, also by route. */
   readonly pace: Pace
-  /** Of machines and volumes. */
+  /** The list of machines and volumes may lag this long. */
   readonly billing: BillingTerms
   readonly listLagMs: number
   /** Long enough to wait for its rate limits. */
@@ -45,7 +45,7 @@ export interface CloudVendor {
   readonly volumes?: CloudVolumeTraits
   /** `authorize`: adds its headers to each request. */
   open(account: OpenAccount): Cloud
-  /** What an error of `create` says. undefined: the outcome is unknown. */
+  /** The meaning of an error of `create`. undefined: the outcome is unknown. */
   refusalOf(error: unknown): CloudRefusal | undefined
 }
 
@@ -64,11 +64,11 @@ export interface CloudVolumeTraits extends Pick<VolumeEngine, 'serves' | 'attach
 
 export type Credentials = Readonly<Record<string, string>>
 
-/** What a vendor needs to talk to its API in the name of one account. */
+/** A vendor needs this to talk to its API in the name of one account. */
 export interface OpenAccount {
   readonly credentials: Credentials
   readonly clock: Clock
-  /** With the account's address, pacing, circuit breaker and secrets. */
+  /** Makes a client with the account's address, pacing, circuit breaker and secrets. */
   readonly http: (options: Pick<HttpOptions, 'authorize'>) => CloudHttp
 }
 
@@ -87,12 +87,12 @@ export interface Cloud {
   destroy(id: string, signal: AbortSignal): Promise<void>
   /** All machines whose tag starts with the prefix, also those that still cost money after their end. */
   list(tagPrefix: string, signal: AbortSignal): Promise<CloudMachine[]>
-  /** What else it made for orders with such tags: keys, scripts, addresses, disks. */
+  /** Everything that it made beside machines for orders with such tags: keys, scripts, addresses, disks. */
   companions(tagPrefix: string, signal: AbortSignal): Promise<CloudCompanion[]>
   /** Idempotent. */
   removeCompanion(companion: CloudCompanion, signal: AbortSignal): Promise<void>
   readonly power?: PowerEngine
-  /** With the vendor's ids. */
+  /** Its ids are the vendor's. */
   readonly volumes?: CloudVolumes
 }
 
@@ -102,7 +102,7 @@ export interface CloudVolumes extends Pick<VolumeEngine, 'create' | 'grow' | 'de
 }
 
 export interface CloudVolume extends Omit<EngineVolume, 'cost'> {
-  /** What it costs now. */
+  /** The price now. */
   readonly costPerHour: NanoUsd
 }
 
@@ -119,7 +119,7 @@ export interface CloudOffer {
   readonly networkType: 'infiniband' | 'ethernet'
   /** null: the vendor gives no number. */
   readonly available: number | null
-  /** Of the whole machine with all that it needs, such as an address or a boot disk. */
+  /** The price of the whole machine with all that it needs, such as an address or a boot disk. */
   readonly costPerHour: NanoUsd
   /** It is also sold as a cluster of several machines in one order. */
   readonly isClustered?: true
@@ -134,7 +134,7 @@ export interface CloudOrder<Offer extends CloudOffer = CloudOffer> {
   readonly offer: Offer
   readonly units: number
   readonly spec: EngineSpec
-  /** For cloud-init: all SSH keys and the options of the order. Contains secrets. */
+  /** A file for cloud-init with all SSH keys and the options of the order. It contains secrets. */
   readonly userData: string
   /** The same for clouds that run a shell script instead. undefined: the customer's user data needs cloud-init. */
   readonly startupScript: string | undefined
@@ -158,7 +158,7 @@ export function refused(reason: CloudRefusal['reason'], message: string, detail?
 export interface CloudMachine extends Pick<EngineMachine, 'tag' | 'state' | 'failure' | 'message' | 'incarnation'> {
   /** The vendor's id. */
   readonly id: string
-  /** What it costs now, with all that belongs to it. Zero while it is not billed. Absent: not known. */
+  /** The price now, with all that belongs to it. Zero while it is not billed. Absent: not known. */
   readonly costPerHour?: NanoUsd
   /** Once it runs: its variant, without `externalId`. */
   readonly data?: ProviderData

@@ -120,8 +120,8 @@ describe('a read', () => {
     const http = client()
     const next = (_: unknown, all: readonly unknown[]) =>
       all.length * 2 < listed ? { offset: all.length * 2 } : undefined
-    const found = await http.readPages(pages, { path: '/page', signal }, next)
-    expect(found.flatMap(({ items }) => items)).toEqual([0, 1, 2, 3, 4])
+    const pageValues = await http.readPages(pages, { path: '/page', signal }, next)
+    expect(pageValues.flatMap(({ items }) => items)).toEqual([0, 1, 2, 3, 4])
     const endless = http.readPages(pages, { path: '/page', signal }, () => ({ offset: 0 }))
     await expect(endless).rejects.toThrow(/without an end/)
   })
@@ -315,6 +315,6 @@ test.each([
   ['Bad Gateway', 'Bad Gateway'],
   [undefined, 'no reason'],
   [{ code: 7 }, '{"code":7}'],
-])('%#: an error says what the vendor said, without its JSON', (body, said) => {
-  expect(vendorText(body)).toBe(said)
+])('%#: an error says what the vendor said, without its JSON', (body, message) => {
+  expect(vendorText(body)).toBe(message)
 })

@@ -32,11 +32,11 @@ export interface HttpOptions {
   readonly clock: Clock
   readonly pacer: Pacer
   readonly breaker: Breaker
-  /** From when it is sent. A request may wait for its turn as long as its caller does. */
+  /** It counts from when a request is sent. A request may wait for its turn as long as its caller does. */
   readonly timeoutMs: number
   /** Never shown in an error. */
   readonly secrets: readonly string[]
-  /** For the operator. */
+  /** The operator reads it. */
   readonly warn: (error: unknown, what: string) => void
   /** The headers that identify us. `renew`: the last ones were rejected. */
   readonly authorize: (sent: Sent, renew: boolean, signal: AbortSignal) => Promise<Record<string, string>>
@@ -44,7 +44,7 @@ export interface HttpOptions {
 
 export interface Sent {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** With its query, as it is sent. */
+  /** The path with its query, as it is sent. */
   readonly path: string
   readonly body: string
 }
@@ -124,13 +124,13 @@ export class CloudHttp {
     next: (page: z.output<S>, pages: ReadonlyArray<z.output<S>>) => Ask['query'],
   ): Promise<Array<z.output<S>>> {
     const pages: Array<z.output<S>> = []
-    const asked = new Set<string>()
+    const cursors = new Set<string>()
     let query: Ask['query'] = ask.query ?? {}
     while (query !== undefined) {
       const key = queryOf(query)
-      if (asked.has(key) || pages.length >= MAX_PAGES)
+      if (cursors.has(key) || pages.length >= MAX_PAGES)
         throw new Error(`GET ${ask.path} returned a list without an end.`)
-      asked.add(key)
+      cursors.add(key)
       const page: z.output<S> = await this.read(schema, { ...ask, query })
       pages.push(page)
       query = next(page, pages)
@@ -248,8 +248,8 @@ export function vendorText(body: unknown): string {
     if (typeof one === 'string' && one !== '') return one
     if (typeof one !== 'object' || one === null) continue
     const { message, detail, title } = one as Record<string, unknown>
-    const found = [message, detail, title].find((text): text is string => typeof text === 'string' && text !== '')
-    if (found !== undefined) return found
+    const reason = [message, detail, title].find((text): text is string => typeof text === 'string' && text !== '')
+    if (reason !== undefined) return reason
   }
   return JSON.stringify(body)
 }
@@ -262,8 +262,8 @@ function issueOf({ issues: [issue] }: z.ZodError): string {
 /** How long to wait before a read is repeated. undefined: it is not. */
 function pauseAfter(error: unknown): number | undefined {
   if (!(error instanceof CloudError) || error.isRefusal) {
-    const asked = error instanceof CloudError && error.status === 429 ? retryAfterOf(error) : undefined
-    return asked !== undefined && asked <= MAX_RETRY_AFTER_MS ? asked : undefined
+    const vendorDelayMs = error instanceof CloudError && error.status === 429 ? retryAfterOf(error) : undefined
+    return vendorDelayMs !== undefined && vendorDelayMs <= MAX_RETRY_AFTER_MS ? vendorDelayMs : undefined
   }
   // An answer that has another shape will not have the right one next time.
   return error.status === undefined && error.answer !== undefined ? undefined : RETRY_MS

@@ -1,4 +1,4 @@
-/** What of a vendor's offers can be sold, and as what. */
+/** Decides which of a vendor's offers can be sold, and as what. */
 import { floorDivide, formatUsd, nanoUsdOf, type NanoUsd } from '../../base/money.ts'
 import type { ProviderOffer, UnsoldReason } from '../../contract/provider.ts'
 import { bareMetalRegion, virtualMachineRegion } from '../../contract/region.ts'

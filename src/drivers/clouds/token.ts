@@ -13,7 +13,7 @@ const EARLY_MS = 60_000
 /** `ask` goes through an HTTP client of its own, which does not authorize itself. */
 export function bearerTokens(clock: Clock, ask: (signal: AbortSignal) => Promise<Token>): HttpOptions['authorize'] {
   let current: { readonly text: string; readonly until: Instant } | undefined
-  let asked: Promise<string> | undefined
+  let request: Promise<string> | undefined
   const renew = async (): Promise<string> => {
     // Shared by all requests that wait for it, so that none of them can abort it. The client has a timeout.
     const { text, lifetimeMs } = await ask(new AbortController().signal)
@@ -24,9 +24,9 @@ export function bearerTokens(clock: Clock, ask: (signal: AbortSignal) => Promise
   return async (_sent, rejected) => {
     if (!rejected && current !== undefined && clock.now() < current.until)
       return { authorization: `Bearer ${current.text}` }
-    asked ??= renew().finally(() => {
-      asked = undefined
+    request ??= renew().finally(() => {
+      request = undefined
     })
-    return { authorization: `Bearer ${await asked}` }
+    return { authorization: `Bearer ${await request}` }
   }
 }

@@ -52,7 +52,7 @@ function appendKey(key: string, home: string): string {
   return `printf '%s\\n' ${shellQuote(key)} >> ${home}/.ssh/authorized_keys`
 }
 
-/** Without comments, which are arbitrary text. */
+/** The keys without comments, which are arbitrary text. */
 export function plainKeys(spec: Pick<EngineSpec, 'sshKeys'>): string[] {
   return spec.sshKeys.flatMap((text) => parseSshPublicKey(text)?.text.split(' ').slice(0, 2).join(' ') ?? [])
 }

@@ -1,4 +1,4 @@
-/** What the cloud drivers need to know: the accounts of the operator and the orders at them (server/cloud-world.ts). */
+/** The cloud drivers need to know this: the accounts of the operator and the orders at them (server/cloud-world.ts). */
 import type { Program } from '../../contract/agent.ts'
 import type { Instant } from '../../base/instant.ts'
 import type { EngineVolume } from '../driver.ts'

@@ -20,7 +20,7 @@ export interface HostWorld {
   requestDestroy(id: string): Promise<void>
   /** Both do nothing to a workload that is going or gone. */
   requestStop(id: string): Promise<void>
-  /** With this share, on the same host or on another one. `refused`: a host takes no tenants now, or does not answer. */
+  /** Starts it with this share, on the same host or on another one. `refused`: a host takes no tenants now, or does not answer. */
   requestStart(id: string, share: Share): Promise<StartOutcome>
   /** Removes the disks that workloads have left behind, once they run on other hosts. */
   dropCopies(): Promise<void>
@@ -126,7 +126,7 @@ export interface KnownVolume {
   readonly present: boolean
   /** Why its host could not create it. */
   readonly failure: string | null
-  /** As its host reports it. null: it has not. */
+  /** The host reports it. null: it has not. */
   readonly foundGb: number | null
   readonly usedGb: number | null
   /** Workloads that should have it attached. */

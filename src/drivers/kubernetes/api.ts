@@ -15,7 +15,7 @@ import { listHead, statusObject, watchEvent } from './objects.ts'
 /** The server answered with an error. */
 export class ApiRefused extends Error {
   readonly status: number
-  /** As Kubernetes names it: `NotFound`, `AlreadyExists`, `Forbidden`, … */
+  /** Kubernetes' name for it: `NotFound`, `AlreadyExists`, `Forbidden`, … */
   readonly reason: string
   constructor(status: number, reason: string, message: string) {
     super(message)
@@ -131,8 +131,8 @@ export class KubernetesApi {
     let next: string | undefined
     for (let page = 0; page < MAX_PAGES; page += 1) {
       const query = { ...options.query, limit: String(PAGE_ITEMS), ...(next === undefined ? {} : { continue: next }) }
-      const { metadata, items: found } = await this.#call('GET', path, listHead, { ...options, query })
-      for (const item of found ?? []) items.push(schema.parse(item))
+      const { metadata, items: page } = await this.#call('GET', path, listHead, { ...options, query })
+      for (const item of page ?? []) items.push(schema.parse(item))
       if (metadata.continue === undefined || metadata.continue === '') {
         return { items, resourceVersion: metadata.resourceVersion }
       }
@@ -301,13 +301,17 @@ async function* linesOf(body: Readable): AsyncGenerator<string> {
 }
 
 function refusalOf(status: number, text: string): ApiRefused {
-  let said: z.output<typeof statusObject> | undefined
+  let answer: z.output<typeof statusObject> | undefined
   try {
-    said = statusObject.parse(JSON.parse(text))
+    answer = statusObject.parse(JSON.parse(text))
   } catch {
     // A proxy before the API server answers in its own words.
   }
-  return new ApiRefused(status, said?.reason ?? '', shorten(said?.message ?? (text.trim() || `HTTP status ${status}`)))
+  return new ApiRefused(
+    status,
+    answer?.reason ?? '',
+    shorten(answer?.message ?? (text.trim() || `HTTP status ${status}`)),
+  )
 }
 
 function shorten(text: string): string {
@@ -316,6 +320,6 @@ function shorten(text: string): string {
 
 function putOffMs(header: string | string[] | undefined): number {
   const seconds = Number(Array.isArray(header) ? header[0] : header)
-  const wanted = Number.isFinite(seconds) && seconds > 0 ? seconds * 1_000 : DEFAULT_PUT_OFF_MS
-  return Math.min(wanted, MAX_PUT_OFF_MS)
+  const delayMs = Number.isFinite(seconds) && seconds > 0 ? seconds * 1_000 : DEFAULT_PUT_OFF_MS
+  return Math.min(delayMs, MAX_PUT_OFF_MS)
 }

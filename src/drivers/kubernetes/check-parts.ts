@@ -23,13 +23,13 @@ async function checkStorage({ api, config }: Cluster, signal: AbortSignal): Prom
   const name = config.storage?.class
   if (name === undefined) return notAvailable(check, 'The settings of the cluster name no storage class.')
   const path = `/apis/storage.k8s.io/v1/storageclasses/${name}`
-  const found = await api.find(path, storageClassObject, { signal })
-  if (found === undefined) return notAvailable(check, `There is no storage class ${name}.`)
-  const grows = found.allowVolumeExpansion === true ? 'can grow' : 'cannot grow'
+  const storageClass = await api.find(path, storageClassObject, { signal })
+  if (storageClass === undefined) return notAvailable(check, `There is no storage class ${name}.`)
+  const grows = storageClass.allowVolumeExpansion === true ? 'can grow' : 'cannot grow'
   return available(check, `Volumes of the class ${name} ${grows}.`)
 }
 
-/** Without it, each replica of a model downloads its own copy of the weights. */
+/** A cluster without it lets each replica of a model download its own copy of the weights. */
 async function checkWeightsCache({ api, config }: Cluster, signal: AbortSignal): Promise<ClusterCheck> {
   const check = 'weights_cache'
   const { storage, serving } = config
@@ -38,8 +38,8 @@ async function checkWeightsCache({ api, config }: Cluster, signal: AbortSignal):
   if (storage === undefined) return notAvailable(check, `${own}: the settings of the cluster name no storage class.`)
   if (serving.cache.gbPerNode === 0) return notAvailable(check, `${own}: serving.cache.gbPerNode is 0.`)
   const path = `/apis/storage.k8s.io/v1/storageclasses/${storage.class}`
-  const found = await api.find(path, storageClassObject, { signal })
-  if (found === undefined) return notAvailable(check, `${own}: there is no storage class ${storage.class}.`)
+  const storageClass = await api.find(path, storageClassObject, { signal })
+  if (storageClass === undefined) return notAvailable(check, `${own}: there is no storage class ${storage.class}.`)
   const { gbPerNode, days } = serving.cache
   return available(check, `Each node keeps up to ${gbPerNode} GB of weights for ${days} days without use.`)
 }
@@ -66,8 +66,8 @@ async function checkGpuMetrics(cluster: Cluster, signal: AbortSignal): Promise<C
 
 async function checkVirtualMachines({ api }: Cluster, signal: AbortSignal): Promise<ClusterCheck> {
   const check = 'virtual_machines'
-  const found = await api.find(VIRTUAL_MACHINES, z.unknown(), { query: { limit: '1' }, signal })
-  return found === undefined
+  const machineList = await api.find(VIRTUAL_MACHINES, z.unknown(), { query: { limit: '1' }, signal })
+  return machineList === undefined
     ? notAvailable(check, 'KubeVirt is not installed.')
     : available(check, 'KubeVirt is installed.')
 }

@@ -20,7 +20,7 @@ import { ensureNamespace } from './tenant-namespace.ts'
 const ACCOUNTS = ['check one', 'check two'] as const
 const PORT = 8_080
 const ANSWER = 'open'
-/** Of the probe that could not connect. */
+/** The exit code of the probe that could not connect. */
 const NOT_REACHED = 42
 const POLL_MS = 500
 /** Images may have to be pulled. */
@@ -131,7 +131,7 @@ async function checkNetwork(
   }
 }
 
-/** What the end of the pod that tries to connect means. */
+/** Reads the end of the pod that tries to connect. */
 export function networkResult(client: PodObject | undefined): ClusterCheck {
   const check = 'network_policy'
   if (client?.status?.phase === 'Succeeded') {

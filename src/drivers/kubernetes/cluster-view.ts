@@ -35,7 +35,7 @@ const rawObject = z.looseObject({
   }),
 })
 
-/** What one pod has of its node. */
+/** The share of its node that one pod has. */
 interface PodUse {
   readonly node: string
   readonly isOurs: boolean
@@ -49,7 +49,7 @@ interface PodUse {
 export interface ClusterViewOptions {
   readonly api: KubernetesApi
   readonly config: ClusterConfig
-  /** Of the tags of this installation: pods of another one are those of others. */
+  /** All tags of this installation begin with it: pods of another one are those of others. */
   readonly tagPrefix: string
   /** A node or one of our pods may have changed. */
   readonly changed: (what: 'node' | 'pod') => void
@@ -61,7 +61,7 @@ export class ClusterView {
   readonly #closing = new AbortController()
   readonly #nodes: Feed<NodeObject>
   readonly #pods: Feed<PodUse>
-  /** Where GPUs are given out by resource claims. */
+  /** Set if GPUs are given out by resource claims. */
   readonly #slices: Feed<ResourceSliceObject> | undefined
   readonly #claims: Feed<ResourceClaimObject> | undefined
   readonly #options: ClusterViewOptions
@@ -114,7 +114,7 @@ export class ClusterView {
     return follower
   }
 
-  /** As far as it is known now. */
+  /** Returns as much as is known now. */
   readyNodes(): string[] {
     return this.#nodes
       .known()
@@ -221,13 +221,13 @@ class Feed<T> {
   }
 
   async #list(signal: AbortSignal): Promise<void> {
-    const found = new Map<string, T>()
+    const values = new Map<string, T>()
     const { items, resourceVersion } = await this.#options.api.list(this.#path, rawObject, { signal })
     for (const item of items) {
       const value = this.#reduce(item)
-      if (value !== undefined) found.set(keyOf(item), value)
+      if (value !== undefined) values.set(keyOf(item), value)
     }
-    this.#known = found
+    this.#known = values
     this.#version = resourceVersion
   }
 

@@ -13,7 +13,7 @@ import { TenantNamespaces } from './tenant-namespace.ts'
 export interface ClusterOptions {
   readonly config: ClusterConfig
   readonly access: ClusterAccess
-  /** Of the tags of this installation. */
+  /** All tags of this installation begin with it. */
   readonly tagPrefix: string
   readonly changed: (what: 'node' | 'pod') => void
   readonly warn: (error: unknown, what: string) => void
@@ -45,7 +45,7 @@ export class Cluster {
     this.view.start()
   }
 
-  /** Of the nodes that report. */
+  /** The machines of nodes that report. */
   machineIds(): string[] {
     return this.view.readyNodes().map((node) => machineIdOf(this.config.name, node))
   }

@@ -45,7 +45,7 @@ const clusterConfig = z.strictObject({
     .strictObject({
       /** Always: a tenant cannot use a private image that another one has pulled to the node. */
       pullPolicy: z.enum(['Always', 'IfNotPresent']).default('Always'),
-      /** For orders that name none. */
+      /** Orders that name none get it. */
       default: z.string().min(1).max(500).optional(),
       /** Registries that may have private addresses, as in image names. */
       allowedRegistries: z.array(z.string().min(1).max(253)).max(100).default([]),
@@ -62,14 +62,14 @@ const clusterConfig = z.strictObject({
         .default('ubuntu'),
     })
     .optional(),
-  /** For volumes. Absent: the cluster has none. */
+  /** Volumes are made with it. Absent: the cluster has none. */
   storage: z
     .strictObject({
       class: z.string().min(1).max(253),
       accessMode: z.enum(['ReadWriteOnce', 'ReadWriteMany']).default('ReadWriteOnce'),
     })
     .optional(),
-  /** For models on this cluster. Absent: replicas with weights, and those of our own engines, do not run here. */
+  /** Models run on this cluster with it. Absent: replicas with weights, and those of our own engines, do not run here. */
   serving: z
     .strictObject({
       /** The image that `npm run engine-image` writes, as the nodes find it. It also downloads weights. */
@@ -86,7 +86,7 @@ const clusterConfig = z.strictObject({
         .strictObject({
           /** 0: each replica downloads its own copy. */
           gbPerNode: z.number().min(0).max(1_000_000).default(500),
-          /** Without use, before they are removed. */
+          /** They are removed after this time without use. */
           days: z.number().min(0).max(3_650).default(7),
         })
         .prefault({}),
@@ -94,7 +94,7 @@ const clusterConfig = z.strictObject({
     .optional(),
   podSecurity: z.enum(['baseline', 'restricted']).default('baseline'),
   namespacePrefix: dnsLabel.default('berth'),
-  /** Of each account in this cluster. */
+  /** Each account in this cluster has this quota. */
   quota: z
     .strictObject({
       pods: z.int().min(1).max(10_000).default(100),

@@ -63,14 +63,14 @@ async function post(
   signal: AbortSignal,
 ): Promise<string | Refused> {
   const path = `/apis/kubevirt.io/v1/namespaces/${address.namespace}/virtualmachines`
-  const made = await api.create(path, machine, anyObject, { signal }).catch((error: unknown) => {
+  const created = await api.create(path, machine, anyObject, { signal }).catch((error: unknown) => {
     if (hasStatus(error, 409)) return undefined
     const why = refusalOf(error)
     if (why === undefined) throw error
     return why
   })
-  if (made !== undefined && 'kind' in made) return made
-  const { metadata } = made ?? (await api.get(virtualMachinePath(address), anyObject, { signal }))
+  if (created !== undefined && 'kind' in created) return created
+  const { metadata } = created ?? (await api.get(virtualMachinePath(address), anyObject, { signal }))
   if (metadata.annotations?.[TAG_ANNOTATION] !== tag) throw new Error(`${address.name} is not ours.`)
   if (metadata.deletionTimestamp !== undefined) throw new Error(`${address.name} is still being removed.`)
   return metadata.uid ?? ''

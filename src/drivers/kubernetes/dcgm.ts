@@ -25,7 +25,7 @@ const metrics = {
 
 /** The GPUs of each pod (`namespace/name`), in the order of their numbers on the node. */
 export function parseExporter(text: string): Map<string, GpuUse[]> {
-  const found = new Map<string, Map<number, GpuUse>>()
+  const gpusByPod = new Map<string, Map<number, GpuUse>>()
   for (const line of text.split('\n')) {
     const [, name = '', labelText = '', value] = /^(\w+)\{(.*)\} (\S+)/.exec(line) ?? []
     const metric = metrics[name as keyof typeof metrics]
@@ -34,13 +34,15 @@ export function parseExporter(text: string): Map<string, GpuUse[]> {
     const gpu = Number(labels['gpu'])
     if (metric === undefined || !pod || !namespace || !Number.isInteger(gpu)) continue
     const key = `${namespace}/${pod}`
-    const gpus = found.get(key) ?? new Map<number, GpuUse>()
-    found.set(key, gpus)
+    const gpus = gpusByPod.get(key) ?? new Map<number, GpuUse>()
+    gpusByPod.set(key, gpus)
     const number = Number(value)
     const known = gpus.get(gpu) ?? noUse
     gpus.set(gpu, { ...known, [metric]: Number.isFinite(number) ? number : null })
   }
-  return new Map([...found].map(([key, gpus]) => [key, [...gpus].toSorted(([a], [b]) => a - b).map(([, gpu]) => gpu)]))
+  return new Map(
+    [...gpusByPod].map(([key, gpus]) => [key, [...gpus].toSorted(([a], [b]) => a - b).map(([, gpu]) => gpu)]),
+  )
 }
 
 export interface GpuMemoryUse {
@@ -51,17 +53,17 @@ export interface GpuMemoryUse {
 
 /** The memory of all GPUs of a node, by their numbers there. */
 export function parseMemory(text: string): Map<number, GpuMemoryUse> {
-  const found = new Map<number, GpuMemoryUse>()
+  const memoryByGpu = new Map<number, GpuMemoryUse>()
   for (const [, labelText = '', value] of text.matchAll(/^DCGM_FI_DEV_FB_USED\{(.*)\} (\S+)/gm)) {
     const labels = labelsOf(labelText)
     const gpu = Number(labels['gpu'])
     const usedMib = Number(value)
     if (!Number.isInteger(gpu) || !Number.isFinite(usedMib)) continue
-    const known = found.get(gpu)
+    const known = memoryByGpu.get(gpu)
     const hasPod = (labels['pod'] ?? '') !== '' || known?.hasPod === true
-    found.set(gpu, { usedMib: Math.max(usedMib, known?.usedMib ?? 0), hasPod })
+    memoryByGpu.set(gpu, { usedMib: Math.max(usedMib, known?.usedMib ?? 0), hasPod })
   }
-  return found
+  return memoryByGpu
 }
 
 const noUse: GpuUse = {

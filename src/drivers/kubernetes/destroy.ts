@@ -43,7 +43,7 @@ export async function destroyPod(
   await deletePod(api, cluster.config, address, signal)
 }
 
-/** With what belongs to it, which the cluster would remove with the pod only if it had time to become the owner. */
+/** Also removes what belongs to it: the cluster does so only if the pod had time to become the owner. */
 export async function deletePod(
   api: KubernetesApi,
   config: ClusterConfig,

@@ -88,7 +88,7 @@ function listDevices({ spec }: ResourceSliceObject): Device[] {
     return {
       id: `${spec.pool.name}/${name}`,
       node: nodeName,
-      // As the labels of GPU feature discovery have it.
+      // The labels of GPU feature discovery have it like this.
       product: attributes['productName']?.string?.replaceAll(/[^A-Za-z0-9_.]+/g, '-'),
       ramMib: bytes === undefined ? undefined : Math.round(bytes / BYTES_PER_MIB),
       isWorking: taints.every(({ effect }) => effect === 'None'),

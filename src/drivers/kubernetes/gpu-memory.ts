@@ -52,7 +52,7 @@ export class GpuMemory {
     })
   }
 
-  /** By node, why its free GPUs are not sold. */
+  /** Returns by node why its free GPUs are not sold. */
   async #heldOn(gpusOf: ReadonlyMap<string, number>, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
     const exporters = await exportersOf(this.#cluster, signal)
     this.#readings = new Map([...this.#readings].filter(([node]) => exporters.has(node) && gpusOf.has(node)))
@@ -63,8 +63,8 @@ export class GpuMemory {
       .filter(({ reading: last }) => last === undefined || now - last.at > maxAgeMs(last))
       .toSorted((a, b) => (a.reading?.at ?? 0) - (b.reading?.at ?? 0))
       .slice(0, MAX_READS)
-    const wanted = due.flatMap(({ node }) => exporters.get(node) ?? [])
-    await this.#read(wanted, gpusOf, signal)
+    const dueExporters = due.flatMap(({ node }) => exporters.get(node) ?? [])
+    await this.#read(dueExporters, gpusOf, signal)
     return new Map([...this.#readings].flatMap(([node, { held }]) => (held === undefined ? [] : [[node, held]])))
   }
 
@@ -85,8 +85,8 @@ export class GpuMemory {
     const due = [...new Set(checked.map(({ node }) => node))]
     const gpusOf = new Map(due.map((node) => [node, gpusOn(node, pods) + useOf(node).otherGpus]))
     // Readings from before the end of a pod prove nothing.
-    const wanted = due.flatMap((node) => exporters.get(node) ?? [])
-    await this.#read(wanted, gpusOf, signal)
+    const dueExporters = due.flatMap((node) => exporters.get(node) ?? [])
+    await this.#read(dueExporters, gpusOf, signal)
     return checked.flatMap(({ order: { tag, externalId }, node }): EngineMachine[] => {
       const held = this.#readings.get(node)?.held
       return held === undefined || externalId === null ? [] : [{ tag, externalId, state: 'stopping', message: held }]
@@ -142,6 +142,6 @@ function gpusOn(node: string, pods: readonly PodObject[]): number {
 }
 
 async function exportersOf(cluster: Cluster, signal: AbortSignal): Promise<Map<string, PodObject>> {
-  const found = await listExporters(cluster, signal)
-  return new Map(found.flatMap((pod) => (pod.spec?.nodeName === undefined ? [] : [[pod.spec.nodeName, pod]])))
+  const exporters = await listExporters(cluster, signal)
+  return new Map(exporters.flatMap((pod) => (pod.spec?.nodeName === undefined ? [] : [[pod.spec.nodeName, pod]])))
 }

@@ -71,9 +71,9 @@ test.each([
   ['plain HTTP', { token: 't' }, { server: 'http://cluster.example' }, {}, 'https'],
   ['a context that does not exist', { token: 't' }, {}, { 'current-context': 'y' }, 'no context named y'],
   ['no current context', { token: 't' }, {}, { 'current-context': '' }, 'no current context'],
-])('refuses %s', async (_, user, cluster, more, said) => {
+])('refuses %s', async (_, user, cluster, more, message) => {
   const reading = readKubeconfig(await write(user, cluster, more))
-  await expect(reading).rejects.toThrow(said)
+  await expect(reading).rejects.toThrow(message)
   await expect(reading).rejects.not.toThrow('hunter2')
 })
 

@@ -10,7 +10,7 @@ import { z } from 'zod'
 import { issueText } from '../../contract/issue-text.ts'
 
 export interface ClusterAccess {
-  /** Without a slash at its end. */
+  /** It has no slash at its end. */
   readonly server: string
   readonly tls: { readonly ca?: string; readonly cert?: string; readonly key?: string; readonly servername?: string }
   /** undefined: the client certificate is enough. `fresh`: a token was just rejected. */
@@ -143,9 +143,9 @@ function parseOrThrow(file: string, text: string): unknown {
 }
 
 function entryOf<T>(file: string, noun: string, entries: readonly unknown[], name: string, schema: z.ZodType<T>): T {
-  const found = entries.find((one) => typeof one === 'object' && one !== null && 'name' in one && one.name === name)
-  if (found === undefined) throw new Error(`${file} has no ${noun} named ${name}`)
-  const read = schema.safeParse(found, { error: issueText })
+  const entry = entries.find((one) => typeof one === 'object' && one !== null && 'name' in one && one.name === name)
+  if (entry === undefined) throw new Error(`${file} has no ${noun} named ${name}`)
+  const read = schema.safeParse(entry, { error: issueText })
   if (read.success) return read.data
   const [issue] = read.error.issues
   throw new Error(`${file}: ${noun} ${name}: ${issue?.path.join('.') ?? ''}: ${issue?.message ?? ''}`)

@@ -34,8 +34,8 @@ export async function listVirtualMachines(
   return ours.map(({ machine, tag }) => {
     const { name, namespace = '' } = machine.metadata
     const instance = byName.get(`${namespace}/${name}`)
-    const found = reach.get(instance?.status?.nodeName ?? '') ?? { isReady: true }
+    const nodeReach = reach.get(instance?.status?.nodeName ?? '') ?? { isReady: true }
     const externalId = externalIdOf({ cluster: config.name, namespace, name })
-    return showVirtualMachine(machine, instance, { externalId, tag }, { reach: found, now, relayHost })
+    return showVirtualMachine(machine, instance, { externalId, tag }, { reach: nodeReach, now, relayHost })
   })
 }

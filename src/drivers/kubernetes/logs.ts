@@ -48,14 +48,14 @@ async function* selected(
   history: Readable,
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
-  const found = new LastLines(request.tail, MAX_FOUND_BYTES)
+  const lines = new LastLines(request.tail, MAX_FOUND_BYTES)
   let lastStamp: string | undefined
   for await (const line of linesOf(history)) {
     const parsed = parseStamped(line)
     lastStamp = parsed.stamp ?? lastStamp
-    if (matches(parsed, request)) found.add(showLine(parsed, request))
+    if (matches(parsed, request)) lines.add(showLine(parsed, request))
   }
-  const text = found.all()
+  const text = lines.all()
   if (text.length > 0) yield text
   // A log with an end has nothing to follow.
   if (!request.follow || request.until !== undefined) return

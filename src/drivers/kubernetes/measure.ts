@@ -1,5 +1,5 @@
 /**
- * What pods use. CPU and memory come from the metrics API, where one is installed: reading the kubelets instead would
+ * Measures what pods use. CPU and memory come from the metrics API, where one is installed: reading the kubelets instead would
  * need the right to everything that kubelets can do. GPU use comes from DCGM exporters (dcgm.ts).
  */
 import type { MachineUse } from '../driver.ts'
@@ -28,8 +28,8 @@ export async function measureCluster(
     const key = `${pod.metadata.namespace ?? ''}/${pod.metadata.name}`
     const note = readNote(pod.metadata.annotations?.[ORDER_ANNOTATION])
     const used = pods.get(key)
-    const found = gpus.get(key) ?? []
-    if (note === undefined || (used === undefined && found.length === 0)) return []
+    const ownGpus = gpus.get(key) ?? []
+    if (note === undefined || (used === undefined && ownGpus.length === 0)) return []
     const cores = note.resources.cpuCount
     return [
       {
@@ -43,7 +43,7 @@ export async function measureCluster(
         },
         // The kubelet chooses the devices, so their numbers on the node are not those of the order.
         gpus: note.gpuIndexes.flatMap((index, n) => {
-          const gpu = found[n]
+          const gpu = ownGpus[n]
           return gpu === undefined ? [] : [{ index, ...gpu }]
         }),
       },
@@ -56,7 +56,7 @@ interface PodUse {
   readonly bytes: number | undefined
 }
 
-/** By `namespace/name`. Empty where no metrics API is installed, or while it is not ready. */
+/** The keys are `namespace/name`. It is empty where no metrics API is installed, or while it is not ready. */
 async function readPods({ api }: Cluster, signal: AbortSignal): Promise<Map<string, PodUse>> {
   const query = { labelSelector: OURS }
   const listed = await api.list(METRICS_PATH, podMetrics, { query, signal }).catch((error: unknown) => {
@@ -80,14 +80,14 @@ async function readGpus(
 ): Promise<Map<string, GpuUse[]>> {
   const nodes = new Set(running.map(({ pod }) => pod.spec?.nodeName))
   const due = (await listExporters(cluster, signal)).filter(({ spec }) => nodes.has(spec?.nodeName))
-  const found = new Map<string, GpuUse[]>()
+  const gpusByPod = new Map<string, GpuUse[]>()
   const readNext = async (): Promise<void> => {
     for (let exporter = due.pop(); exporter !== undefined; exporter = due.pop()) {
       try {
         const node = exporter.spec?.nodeName
         const own = new Set(running.filter(({ pod }) => pod.spec?.nodeName === node).map(keyOf))
         for (const [key, gpus] of parseExporter(await readExporter(cluster, exporter, signal)))
-          if (own.has(key)) found.set(key, gpus)
+          if (own.has(key)) gpusByPod.set(key, gpus)
       } catch (error) {
         signal.throwIfAborted()
         warn(error, `cluster ${cluster.config.name}: could not read the GPU metrics of ${exporter.metadata.name}`)
@@ -95,7 +95,7 @@ async function readGpus(
     }
   }
   await Promise.all(Array.from({ length: WIDTH }, readNext))
-  return found
+  return gpusByPod
 }
 
 function keyOf({ pod: { metadata } }: OurPod): string {

@@ -1,5 +1,5 @@
 /**
- * What a node offers: its GPUs less those that do not work and those that pods of others have. Claims count GPUs by
+ * A node offers its GPUs less those that do not work and those that pods of others have. Claims count GPUs by
  * index, but the kubelet chooses the devices: GPUs that cannot be sold are the last indexes that no rental of ours has.
  */
 import { listedName, modelNamed } from '../../domain/gpu-model.ts'
@@ -16,10 +16,10 @@ const MEMORY_LABEL = 'nvidia.com/gpu.memory'
 const VIRTUAL_LABEL = 'kubevirt.io/schedulable'
 const BYTES_PER_GB = 1_000_000_000
 const MAX_GPUS = 64
-/** Where a node does not tell. */
+/** Used for a node that does not tell. */
 const UNKNOWN = { clockMhz: 1, tflops: 1, interface: 'PCIe', storageGb: 10 } as const
 
-/** What the unfinished pods of a node have. */
+/** The resources that the unfinished pods of a node have. */
 export interface NodeUse {
   /** Indexes that our pods have. */
   readonly ourGpus: ReadonlySet<number>
@@ -27,7 +27,7 @@ export interface NodeUse {
   readonly otherCores: number
   readonly otherBytes: number
   readonly otherDiskBytes: number
-  /** Where GPUs are given out by resource claims. */
+  /** Set if GPUs are given out by resource claims. */
   readonly devices?: NodeDevices
   /** Why its free GPUs are not sold. Absent: they are. */
   readonly held?: string

@@ -173,7 +173,7 @@ export const resourceClaimObject = z.object({
 })
 export type ResourceClaimObject = z.output<typeof resourceClaimObject>
 
-/** Of KubeVirt. */
+/** An object of KubeVirt. */
 export const virtualMachineObject = z.object({
   metadata,
   status: z

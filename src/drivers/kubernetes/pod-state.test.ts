@@ -32,9 +32,9 @@ const show = (given: PodObject, reach: NodeReach = ready, at = now) => {
 const running = { phase: 'Running', podIP: '10.1.2.3', containerStatuses: container({ running: {} }) }
 
 test('a running pod has an address, and another run has another name', () => {
-  const shown = show(pod(running))
-  expect(shown).toMatchObject({ state: 'running', incarnation: 'c://1' })
-  expect(providerData.parse(shown.data)).toMatchObject({
+  const machine = show(pod(running))
+  expect(machine).toMatchObject({ state: 'running', incarnation: 'c://1' })
+  expect(providerData.parse(machine.data)).toMatchObject({
     providerId: 'kubernetes',
     nodeNetworking: [{ publicIp: 'relay.example', privateIp: '10.1.2.3' }],
   })
@@ -73,8 +73,8 @@ test.each([
   ['boot_failed', waiting('CreateContainerError', 'failed to create')],
   ['image_without_command', waiting('CreateContainerError', 'no command specified')],
 ])('%s', (failure, status) => {
-  const shown = show(pod(status))
-  expect(shown).toMatchObject({ state: 'failed', failure, message: expect.stringMatching(/^[A-Z].*\.$/s) })
+  const machine = show(pod(status))
+  expect(machine).toMatchObject({ state: 'failed', failure, message: expect.stringMatching(/^[A-Z].*\.$/s) })
   expect(rentalOutcomes).toHaveProperty(failure)
 })
 
@@ -121,8 +121,8 @@ test('a pod that downloads weights starts with its progress, and fails with the 
     containerStatuses: container({ waiting: { reason: 'PodInitializing' } }),
   })
   const facts = { reach: ready, now, relayHost: 'relay.example', progress: 'downloading the weights, 3 of 7 MB' }
-  const shown = showPod(pod(download({ running: {} })), { externalId: 'lab/n/p', tag: 't' }, facts)
-  expect(shown).toMatchObject({ state: 'starting', message: facts.progress })
+  const machine = showPod(pod(download({ running: {} })), { externalId: 'lab/n/p', tag: 't' }, facts)
+  expect(machine).toMatchObject({ state: 'starting', message: facts.progress })
   const wrong = { terminated: { exitCode: 1, message: 'the digest is wrong' } }
   const final = { state: 'failed', failure: 'weights_unavailable', message: 'The digest is wrong.' }
   expect(show(pod(download({ waiting: { reason: 'CrashLoopBackOff' } }, { lastState: wrong })))).toMatchObject(final)

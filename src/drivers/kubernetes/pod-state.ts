@@ -25,7 +25,7 @@ interface PodFacts {
   readonly reach: NodeReach
   readonly now: Instant
   readonly relayHost: string
-  /** Of the download of its weights. */
+  /** The progress of the download of its weights. */
   readonly progress?: string | undefined
 }
 

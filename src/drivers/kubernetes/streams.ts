@@ -24,7 +24,7 @@ const PORT_PROTOCOL = 'v4.channel.k8s.io'
 const PLAIN_PROTOCOL = 'plain.kubevirt.io'
 const SSH_PORT = 22
 const channels = { stdin: 0, stdout: 1, stderr: 2, status: 3, resize: 4, close: 255 } as const
-/** Of the first port that is asked for. */
+/** A connection asks for one port, which has these channels. */
 const portChannels = { data: 0, error: 1 } as const
 /** The first message of each channel of a port repeats the port. */
 const PORT_HEAD_BYTES = 2

@@ -115,19 +115,17 @@ export async function ensureNamespace(
 ): Promise<string> {
   const { name, namespace, policy, quota } = namespaceObjects(config, accountId)
   const path = `/api/v1/namespaces/${name}`
-  const made = await api
+  const { metadata } = await api
     .create('/api/v1/namespaces', namespace, anyObject, { signal })
     .catch(async (error: unknown) => {
       if (!hasStatus(error, 409)) throw error
       return api.get(path, anyObject, { signal })
     })
-  if (made.metadata.labels?.[ACCOUNT_LABEL] !== accountLabel(accountId)) {
+  if (metadata.labels?.[ACCOUNT_LABEL] !== accountLabel(accountId)) {
     throw new Error(`Namespace ${name} of cluster ${config.name} is not ours.`)
   }
-  if (made.metadata.deletionTimestamp !== undefined) throw new Error(`Namespace ${name} is being deleted.`)
-  const isCurrent = Object.entries(namespace.metadata.labels).every(
-    ([key, value]) => made.metadata.labels?.[key] === value,
-  )
+  if (metadata.deletionTimestamp !== undefined) throw new Error(`Namespace ${name} is being deleted.`)
+  const isCurrent = Object.entries(namespace.metadata.labels).every(([key, value]) => metadata.labels?.[key] === value)
   await Promise.all([
     ...(isCurrent ? [] : [api.apply(path, namespace, anyObject, { signal })]),
     api.apply(`/apis/networking.k8s.io/v1/namespaces/${name}/networkpolicies/berth`, policy, anyObject, { signal }),

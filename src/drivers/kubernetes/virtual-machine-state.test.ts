@@ -6,17 +6,17 @@ const now = instantOf(1_800_000_000_000)
 const ids = { externalId: 'lab/ns/vm', tag: 'berth-x-1-c0ffee00' }
 
 function show(status: object, instance?: object, reach: { isReady: boolean; seenAt?: typeof now } = { isReady: true }) {
-  const found = instance === undefined ? undefined : { metadata: { name: 'vm', uid: 'u1' }, status: instance }
+  const instanceObject = instance === undefined ? undefined : { metadata: { name: 'vm', uid: 'u1' }, status: instance }
   const {
     externalId: _,
     tag: __,
-    ...shown
-  } = showVirtualMachine({ metadata: { name: 'vm' }, status }, found, ids, {
+    ...machine
+  } = showVirtualMachine({ metadata: { name: 'vm' }, status }, instanceObject, ids, {
     reach,
     now,
     relayHost: 'relay.example',
   })
-  return shown
+  return machine
 }
 
 test('a machine runs when its instance does, and each restart is another incarnation', () => {

@@ -9,7 +9,7 @@ import { sentence, type NodeReach } from './pod-state.ts'
 
 type Shown = Omit<EngineMachine, 'externalId' | 'tag'>
 
-/** As KubeVirt prints them. Others are on their way. */
+/** KubeVirt prints these states. Others are on their way. */
 const failures: Readonly<Record<string, RentalOutcome>> = {
   ErrImagePull: 'bad_base_image',
   ImagePullBackOff: 'bad_base_image',

@@ -2,7 +2,7 @@
  * Volumes as PersistentVolumeClaims, one each, in the namespace of their account. They outlive pods and are removed only
  * with the volume. A pod has its volumes from the start: Kubernetes cannot add a mount to a pod that exists.
  *
- * As with machines, a cluster that does not answer hides no other: its volumes are listed as not ready, from the
+ * A cluster that does not answer hides no other, as with machines: its volumes are listed as not ready, from the
  * database, and cost nothing until it is back.
  */
 import { setTimeout as pause } from 'node:timers/promises'
@@ -29,9 +29,9 @@ export function claimPath({ namespace, name }: Pick<PodAddress, 'namespace' | 'n
 
 export function kubernetesVolumes(clusters: readonly Cluster[], world: KubernetesWorld, warn: Warn): VolumeEngine {
   const clusterOf = (address: PodAddress): Cluster => {
-    const found = clusters.find(({ config }) => config.name === address.cluster)
-    if (found === undefined) throw new Error(`This server has no cluster named ${address.cluster} any more.`)
-    return found
+    const cluster = clusters.find(({ config }) => config.name === address.cluster)
+    if (cluster === undefined) throw new Error(`This server has no cluster named ${address.cluster} any more.`)
+    return cluster
   }
   return {
     serves: ['container'],
@@ -164,9 +164,9 @@ async function bind(cluster: Cluster, address: PodAddress, node: string | undefi
   }
   if (await isBound()) return
   const { class: name } = config.storage ?? { class: '' }
-  const found = await api.find(`/apis/storage.k8s.io/v1/storageclasses/${name}`, storageClassObject, { signal })
-  if (found === undefined) throw new Error(`Cluster ${config.name} has no storage class ${name}.`)
-  const waits = found.volumeBindingMode === 'WaitForFirstConsumer'
+  const storageClass = await api.find(`/apis/storage.k8s.io/v1/storageclasses/${name}`, storageClassObject, { signal })
+  if (storageClass === undefined) throw new Error(`Cluster ${config.name} has no storage class ${name}.`)
+  const waits = storageClass.volumeBindingMode === 'WaitForFirstConsumer'
   if (waits) {
     const pod = bindPod(address.name, address.namespace, node, config)
     await api.create(`/api/v1/namespaces/${address.namespace}/pods`, pod, anyObject, { signal }).catch((error) => {
@@ -190,15 +190,15 @@ async function growClaim(
   const claim = await api.find(claimPath(address), claimStatus, { signal })
   if (claim === undefined) return { kind: 'refused', message: 'There is no such volume.' }
   const name = claim.spec?.storageClassName ?? ''
-  const found = await api.find(`/apis/storage.k8s.io/v1/storageclasses/${name}`, storageClassObject, { signal })
-  if (found?.allowVolumeExpansion !== true) {
+  const storageClass = await api.find(`/apis/storage.k8s.io/v1/storageclasses/${name}`, storageClassObject, { signal })
+  if (storageClass?.allowVolumeExpansion !== true) {
     return { kind: 'refused', message: `The storage class ${name} does not let volumes grow.` }
   }
-  const wanted = parseQuantity(storageQuantity(sizeGb)) ?? 0
+  const neededBytes = parseQuantity(storageQuantity(sizeGb)) ?? 0
   const before = claim.spec?.resources?.requests?.['storage']
   const request = (storage: string | undefined) =>
     api.apply(claimPath(address), claimPatch(address, storage), anyObject, { signal })
-  if ((parseQuantity(before) ?? 0) < wanted) {
+  if ((parseQuantity(before) ?? 0) < neededBytes) {
     try {
       await request(storageQuantity(sizeGb))
     } catch (error) {
@@ -210,7 +210,7 @@ async function growClaim(
   let outcome: GrowOutcome | undefined
   const isOver = async (): Promise<boolean> => {
     const now = await api.get(claimPath(address), claimStatus, { signal })
-    outcome = growthOf(now, wanted)
+    outcome = growthOf(now, neededBytes)
     return outcome !== undefined
   }
   await pollUntil(isOver, signal, 'The storage has not grown yet.')

@@ -30,26 +30,26 @@ export function planCache<T extends CachedWeights>(
   all: readonly T[],
   { gbPerNode, days }: CacheRule,
   now: Instant,
-  wanted?: { readonly node: string; readonly bytes: number },
+  newSet?: { readonly node: string; readonly bytes: number },
 ): CachePlan<T> {
   const unused = all
     .filter(({ isInUse, usedAt }) => !isInUse && now - usedAt > STARTING_MS)
     .toSorted((a, b) => a.usedAt - b.usedAt)
   const remove = new Set(unused.filter(({ usedAt }) => now - usedAt > days * DAY_MS))
-  const nodes = new Set([...all.map(({ node }) => node), ...(wanted === undefined ? [] : [wanted.node])])
+  const nodes = new Set([...all.map(({ node }) => node), ...(newSet === undefined ? [] : [newSet.node])])
   let fits = true
   for (const node of nodes) {
-    const wantedBytes = wanted?.node === node ? wanted.bytes : 0
+    const newBytes = newSet?.node === node ? newSet.bytes : 0
     const bytesLeft = (gone: ReadonlySet<T>): number =>
-      all.reduce((sum, one) => sum + (one.node === node && !gone.has(one) ? one.bytes : 0), wantedBytes)
+      all.reduce((sum, one) => sum + (one.node === node && !gone.has(one) ? one.bytes : 0), newBytes)
     const gone = new Set(remove)
     for (const one of unused) {
       if (bytesLeft(gone) <= gbPerNode * BYTES_PER_GB) break
       if (one.node === node) gone.add(one)
     }
     const isEnough = bytesLeft(gone) <= gbPerNode * BYTES_PER_GB
-    if (wantedBytes > 0) fits = isEnough
-    if (wantedBytes === 0 || isEnough) for (const one of gone) remove.add(one)
+    if (newBytes > 0) fits = isEnough
+    if (newBytes === 0 || isEnough) for (const one of gone) remove.add(one)
   }
   return { remove: [...remove], fits }
 }

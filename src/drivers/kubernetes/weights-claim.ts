@@ -33,7 +33,7 @@ const NODE_ANNOTATION = 'berth/node'
 const USED_ANNOTATION = 'berth/used-at'
 const INSTALLATION_ANNOTATION = 'berth/installation'
 const BYTES_PER_GB = 1_000_000_000
-/** What a file system needs for itself. */
+/** A file system needs this for itself. */
 const FILE_SYSTEM_PART = 1.1
 const FILE_SYSTEM_GB = 1
 /** Storage that takes longer to create would hold up the order. The next pod finds it. */
@@ -78,14 +78,14 @@ export async function ensureWeightsClaim(
     warn(why, `cluster ${config.name}: the weights of a pod on node ${node} are not cached`)
   }
   try {
-    const found = await api.find(path, claimStatus, { signal })
-    if (found === undefined) {
-      const made = await createClaim(cluster, { ...place, name, sizeGb }, clock.now(), signal)
-      if (!made) return without(new Error(`The ${serving.cache.gbPerNode} GB per node are in use.`))
+    const claim = await api.find(path, claimStatus, { signal })
+    if (claim === undefined) {
+      const isCreated = await createClaim(cluster, { ...place, name, sizeGb }, clock.now(), signal)
+      if (!isCreated) return without(new Error(`The ${serving.cache.gbPerNode} GB per node are in use.`))
     } else {
-      if (found.metadata.labels?.[WEIGHTS_LABEL] === undefined) return without(new Error(`Claim ${name} is not ours.`))
+      if (claim.metadata.labels?.[WEIGHTS_LABEL] === undefined) return without(new Error(`Claim ${name} is not ours.`))
       // It stays as long as a pod has it, but no further pod can.
-      if (found.metadata.deletionTimestamp !== undefined) return without(new Error(`Claim ${name} is being removed.`))
+      if (claim.metadata.deletionTimestamp !== undefined) return without(new Error(`Claim ${name} is being removed.`))
       await noteUse(cluster, { namespace, name }, clock.now(), signal)
     }
     const unusable = await waitForStorage(cluster, path, storage.class, signal)
@@ -96,7 +96,7 @@ export async function ensureWeightsClaim(
   }
 }
 
-/** For a claim that the scheduler does not accept on its node. */
+/** Removes a claim that the scheduler does not accept on its node. */
 export async function removeWeightsClaim(
   { api }: Cluster,
   address: { readonly namespace: string; readonly name: string },
@@ -144,8 +144,8 @@ async function createClaim(
   const { storage, serving } = config
   const { name, namespace, node, weights, accountId, sizeGb } = order
   if (storage === undefined || serving === undefined) return false
-  const wanted = { node, bytes: sizeGb * BYTES_PER_GB }
-  const { remove, fits } = planCache(await listCached(cluster, signal), serving.cache, now, wanted)
+  const newSet = { node, bytes: sizeGb * BYTES_PER_GB }
+  const { remove, fits } = planCache(await listCached(cluster, signal), serving.cache, now, newSet)
   if (!fits) return false
   for (const one of remove) await removeUnused(cluster, one, signal)
   const body = {
@@ -193,11 +193,11 @@ async function waitForStorage(
     if (phase === 'Bound') return undefined
     if (phase === 'Lost') return 'Its storage is lost.'
     if (isFirst) {
-      const found = await api.find(`/apis/storage.k8s.io/v1/storageclasses/${className}`, storageClassObject, {
+      const storageClass = await api.find(`/apis/storage.k8s.io/v1/storageclasses/${className}`, storageClassObject, {
         signal,
       })
-      if (found === undefined) return `There is no storage class ${className}.`
-      if (found.volumeBindingMode === 'WaitForFirstConsumer') return undefined
+      if (storageClass === undefined) return `There is no storage class ${className}.`
+      if (storageClass.volumeBindingMode === 'WaitForFirstConsumer') return undefined
     }
     if (performance.now() > until) return `The storage class ${className} has not created the storage yet.`
     await pause(POLL_MS, undefined, { signal })

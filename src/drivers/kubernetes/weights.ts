@@ -15,7 +15,7 @@ import type { PodObject } from './objects.ts'
 const ORDER_FOLDER = '/.berth'
 const ORDER_FILE = 'weights.json'
 const SECRET_KEY = 'weights'
-/** In the image of our engines. */
+/** The image of our engines has this program. */
 const FETCH_PROGRAM = ['/usr/local/bin/node', '/app/dist/fetch-weights.mjs', `${ORDER_FOLDER}/${ORDER_FILE}`]
 const BYTES_PER_GB = 1_000_000_000
 /** Room for the rest: the program's own files and its log. */
@@ -46,7 +46,7 @@ function gb(bytes: number): string {
   return (bytes / BYTES_PER_GB).toFixed(1)
 }
 
-/** What the init container reads, for the Secret of the pod. */
+/** The Secret of the pod has this file, which the init container reads. */
 export function weightsSecret({ tag, weights, serving, authorization }: WeightsOrder): Record<string, string> {
   const order: PodWeights = {
     server: serving.serverUrl,
@@ -98,8 +98,8 @@ export function weightsMount({ weights: { mountPath }, claim }: WeightsOrder) {
 
 /** Whether it downloads just now. */
 export function isDownloading({ status }: PodObject): boolean {
-  const found = status?.initContainerStatuses?.find(({ name }) => name === WEIGHTS_CONTAINER)
-  return found?.state?.running !== undefined
+  const container = status?.initContainerStatuses?.find(({ name }) => name === WEIGHTS_CONTAINER)
+  return container?.state?.running !== undefined
 }
 
 /** The last line of the download. undefined: it has written none yet. */

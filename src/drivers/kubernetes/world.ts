@@ -1,4 +1,4 @@
-/** What the driver needs to know about orders beyond the call: it is in the database (server/kubernetes-world.ts). */
+/** The driver needs to know more about orders than a call tells: it is in the database (server/kubernetes-world.ts). */
 import type { Program } from '../../contract/agent.ts'
 
 export interface KubernetesWorld {

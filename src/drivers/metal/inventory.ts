@@ -41,7 +41,7 @@ const inventoryHost = z
     hasPersistentStorage: z.boolean().default(true),
     simulated: z.boolean().default(false),
     ...metalAddress.shape,
-    /** For our SSH connection, if it differs from the public address. */
+    /** Our SSH connection uses it, if it differs from the public address. */
     address: metalAccessFields.shape.address.optional(),
     port: metalAccessFields.shape.port.unwrap().optional(),
     ...metalAccessFields.omit({ address: true, port: true }).shape,

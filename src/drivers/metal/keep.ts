@@ -81,7 +81,7 @@ export function keepMetal(options: KeepMetalOptions): MetalKeeping {
 
 interface Work {
   /** Identifies the access data; a change needs a new connection. */
-  readonly made: string
+  readonly identity: string
   readonly hostKey: string | undefined
   readonly runtime: MetalRuntime
   readonly keeper: Keeper
@@ -140,7 +140,7 @@ class Lane {
     }
     if (this.#lease === undefined || listedAt < Math.max(this.#lease.takenAt, this.#movedAt)) return true
     this.#host = host
-    if (this.#work !== undefined && !this.#isStillMadeOf(this.#work, host)) this.#release()
+    if (this.#work !== undefined && !this.#isStillFor(this.#work, host)) this.#release()
     if (this.#isBusy || !this.#isDue(host)) return false
     this.#isBusy = true
     this.#workOn(host)
@@ -180,7 +180,7 @@ class Lane {
     return true
   }
 
-  /** Also without a pass: once the lease ends, another server may act on the host. */
+  /** It stops without a pass too: once the lease ends, another server may act on the host. */
   #releaseAt(until: number): void {
     clearTimeout(this.#expiry)
     this.#expiry = setTimeout(() => this.#release(), until - performance.now()).unref()
@@ -198,9 +198,9 @@ class Lane {
   }
 
   /** A learnt host key does not change the identity; one set by the operator does. */
-  #isStillMadeOf({ made, hostKey }: Work, host: MetalHost): boolean {
+  #isStillFor({ identity, hostKey }: Work, host: MetalHost): boolean {
     const key = host.access.hostKey
-    return made === madeOf(host) && (key === undefined || key === (hostKey ?? this.#learnedHostKey))
+    return identity === identityOf(host) && (key === undefined || key === (hostKey ?? this.#learnedHostKey))
   }
 
   #workOn(host: MetalHost): Promise<void> {
@@ -315,7 +315,7 @@ class Lane {
       onError: (what, error) => this.#warn(error, `a bare-metal host: ${what}`),
       now: () => performance.now(),
     })
-    return { made: madeOf(host), hostKey, runtime, keeper, stop: new AbortController() }
+    return { identity: identityOf(host), hostKey, runtime, keeper, stop: new AbortController() }
   }
 
   /** Stops all work on the host and reports the failure until it is saved. */
@@ -338,7 +338,7 @@ class Lane {
     }
   }
 
-  /** In order, so that an older report is never saved last. */
+  /** Reports are saved in order, so that an older one is never saved last. */
   #save(): Promise<void> {
     const saved = this.#saveAfter(this.#saving)
     this.#saving = saved.catch(() => {})
@@ -362,8 +362,8 @@ class Lane {
 
   /** Logs once per cause: a host that is off is retried every second or two. */
   #warn(error: unknown, message: string): void {
-    const said = error instanceof Error ? error.message : String(error)
-    const text = this.#work?.keeper.hide(said) ?? said
+    const reason = error instanceof Error ? error.message : String(error)
+    const text = this.#work?.keeper.hide(reason) ?? reason
     const kind = text.replaceAll(/\d+/g, '#')
     if (this.#logged.get(message) === kind) return
     this.#logged.set(message, kind)
@@ -377,6 +377,6 @@ class Lane {
   }
 }
 
-function madeOf({ access, declared, address }: MetalHost): string {
+function identityOf({ access, declared, address }: MetalHost): string {
   return JSON.stringify({ access: { ...access, hostKey: null }, declared, address })
 }

@@ -25,7 +25,7 @@ export interface MetalWorld {
   saveReport(id: string, report: HostReport): Promise<void>
   /** Quarantines the host and removes the workload from it, in one transaction. */
   quarantine(id: string, reason: string, workloadId: string | null): Promise<void>
-  /** From cleaning to ready. */
+  /** The host goes from cleaning to ready. */
   admit(id: string): Promise<void>
   learnHostKey(id: string, fingerprint: string): Promise<void>
 }

@@ -162,14 +162,14 @@ describe('the simulated engine', () => {
 
   it('forgets only machines that have long been gone', async () => {
     const { create, destroy, clock, world } = mock()
-    const [kept, gone] = [await create({}, 'berth-t-1'), await create({}, 'berth-t-2')]
+    const [spared, gone] = [await create({}, 'berth-t-1'), await create({}, 'berth-t-2')]
     await destroy(gone)
     await create({}, 'berth-t-3')
     expect(await world.findMachine(gone)).toBeDefined()
     clock.advance(2 * HOUR_MS)
     await create({}, 'berth-t-4')
     expect(await world.findMachine(gone)).toBeUndefined()
-    expect(await world.findMachine(kept)).toBeDefined()
+    expect(await world.findMachine(spared)).toBeDefined()
     await destroy(gone)
   })
 

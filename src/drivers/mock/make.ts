@@ -38,13 +38,13 @@ export async function make(
   await engine.world.forgetGone(addMs(times.now, -GONE_KEPT_MS))
   const life = planLife(faults, times)
   const stem = `mock-${noun}-${sha256(`${engine.seed}/id/${tag}`).toString('hex').slice(0, 12)}`
-  const wanted = faults.has('fault-duplicate') ? 2 : 1
-  const made: string[] = []
-  for (let n = 1; n <= MAX_SAME_TAG && made.length < wanted; n += 1) {
+  const count = faults.has('fault-duplicate') ? 2 : 1
+  const ids: string[] = []
+  for (let n = 1; n <= MAX_SAME_TAG && ids.length < count; n += 1) {
     const externalId = `${stem}-${n}`
-    if (await add({ externalId, tag, ...life })) made.push(externalId)
+    if (await add({ externalId, tag, ...life })) ids.push(externalId)
   }
-  const [first] = made
+  const [first] = ids
   if (first === undefined) throw new Error(`The simulated engine already has ${MAX_SAME_TAG} with the tag ${tag}.`)
   if (faults.has('fault-create-timeout')) throw new Error('The create call to the simulated engine timed out.')
   return first
@@ -61,7 +61,7 @@ export function ordinaryTimes({ clock, seed, bootMs, destroyMs, listLagMs }: Eng
   }
 }
 
-/** In [0, 1). */
+/** The result is in [0, 1). */
 export function chance(seed: string, what: string, tag: string): number {
   return sha256(`${seed}/${what}/${tag}`).readUInt32BE(0) / 2 ** 32
 }

@@ -45,12 +45,12 @@ export async function createOnOffer(
   }
   const faults = faultsOf(spec.label)
   const added: string[] = []
-  const made = make(engine, 'm', tag, faults, async (life) => {
+  const creation = make(engine, 'm', tag, faults, async (life) => {
     const isAdded = await world.addMachine({ ...life, spec })
     if (isAdded) added.push(life.externalId)
     return isAdded
   })
-  const outcome = await made.then(
+  const outcome = await creation.then(
     (externalId): CreateOutcome => ({ kind: 'created', externalId }),
     (error: unknown) => ({ error }),
   )

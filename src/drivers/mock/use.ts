@@ -52,7 +52,7 @@ export function simulateUse(tag: string, spec: EngineSpec, node: number, at: Ins
   }
 }
 
-/** From 0 to 1, evenly spread: FNV-1a and a final mix. Thousands are needed for one chart. */
+/** Values from 0 to 1, evenly spread: FNV-1a and a final mix, since one chart needs thousands. */
 function noise(seed: string, what: string, step: number): number {
   let hash = 0x811c9dc5
   for (const text of [seed, what, String(step)]) {

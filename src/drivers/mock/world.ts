@@ -75,7 +75,7 @@ export interface MockWorld {
   /** False: no such volume. */
   growVolume(externalId: string, sizeGb: number): Promise<boolean>
   listVolumes(tagPrefix: string, at: Instant): Promise<MockVolume[]>
-  /** As with machines, but an attached volume stays. */
+  /** Works as for machines, but an attached volume stays. */
   askVolumeDestroy(externalId: string, at: Instant): Promise<MockVolume | undefined>
   markVolumeGone(externalId: string, at: Instant): Promise<void>
   /** Uses up one refusal or attaches. undefined: no such volume or machine. */
@@ -83,7 +83,7 @@ export interface MockWorld {
   detachVolume(externalId: string, machineExternalId: string): Promise<void>
 }
 
-/** What happens to a machine that is turned on. */
+/** The change to a machine that is turned on. */
 export type PowerOn = Pick<MockMachine, 'runningAt' | 'failedAt'> & Share
 
 export function isGone(resource: MockResource, at: Instant): boolean {

@@ -30,7 +30,7 @@ import { signatureHeaders } from './signature.ts'
 
 /** The vendor documents no maximum; its examples have this. */
 const PAGE_SIZE = 20
-/** With the pace of its route: 90 seconds. An order without stock may fail that late, and then goes to another place. */
+/** At the pace of its route, this is 90 seconds. An order without stock may fail that late, and then goes to another place. */
 const MAX_OPERATION_READS = 30
 /** Companions are disks unless their id says otherwise. */
 const PARTITION = 'partition/'

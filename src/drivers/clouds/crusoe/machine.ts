@@ -40,7 +40,7 @@ export function offerOf(type: VmType, location: string, available: number, costP
 }
 
 /**
- * What the project may still have of a type, as far as its quotas tell. Its unit, machines or GPUs, is not documented: there
+ * Returns how many of a type the project may still have, as far as its quotas tell. Its unit, machines or GPUs, is not documented: there
  * can be no more machines than that in any case.
  */
 export function quotaFor(quotas: readonly Quota[], type: string): number {

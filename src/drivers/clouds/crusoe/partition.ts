@@ -18,7 +18,7 @@ interface PartitionOrder {
 
 export class Partitions {
   readonly #http: CloudHttp
-  /** Of the project: `/v1/projects/<id>/networking`. */
+  /** The path of the project: `/v1/projects/<id>/networking`. */
   readonly #path: string
 
   constructor(http: CloudHttp, path: string) {

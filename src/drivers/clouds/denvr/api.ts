@@ -12,7 +12,7 @@ const unwrapped = <S extends z.ZodType>(shape: S) =>
 const listOf = <S extends z.ZodType>(shape: S) =>
   unwrapped(z.object({ items: z.array(shape).nullable() }).transform(({ items }) => items ?? []))
 
-/** Of the whole machine per hour. */
+/** The price of the whole machine per hour. */
 const price = z.number().transform(fromNumber)
 
 export const token = unwrapped(z.object({ accessToken: z.string().min(1), expireInSeconds: z.number().positive() }))

@@ -196,7 +196,7 @@ class DenvrCloud implements Cloud {
     return [...new Set(names.filter((pool) => pool !== ''))].slice(0, MAX_POOLS)
   }
 
-  /** Of the root disk of one machine, per hour. Zero: the operator gave no price. */
+  /** The price of the root disk of one machine, per hour. Zero: the operator gave no price. */
   #diskCost(): NanoUsd {
     const price = this.#credentials.rootDiskPrice ?? ''
     return price === '' ? zeroUsd : diskCostPerHour(fromDecimal(price))
@@ -215,11 +215,11 @@ class DenvrCloud implements Cloud {
     return this.#http.read(api.availabilities, { path: '/api/v1/servers/virtual/GetAvailability', query, signal })
   }
 
-  /** Of all clusters. */
+  /** Reads the servers of all clusters. */
   async #servers(signal: AbortSignal): Promise<api.Server[]> {
-    const found: api.Server[] = []
-    for (const cluster of await this.#clusters(signal)) found.push(...(await this.#serversIn(cluster, signal)))
-    return found
+    const servers: api.Server[] = []
+    for (const cluster of await this.#clusters(signal)) servers.push(...(await this.#serversIn(cluster, signal)))
+    return servers
   }
 
   async #serversIn(cluster: string, signal: AbortSignal): Promise<api.Server[]> {
@@ -229,8 +229,11 @@ class DenvrCloud implements Cloud {
 
   /** The image of the operator's choice, or the newest Ubuntu. undefined: there is no such image. */
   async #image(signal: AbortSignal): Promise<string | undefined> {
-    const found = await this.#http.read(api.images, { path: '/api/v1/servers/images/GetOperatingSystemImages', signal })
-    const names = found.map(({ name }) => name)
+    const images = await this.#http.read(api.images, {
+      path: '/api/v1/servers/images/GetOperatingSystemImages',
+      signal,
+    })
+    const names = images.map(({ name }) => name)
     const chosen = this.#credentials.image ?? ''
     if (chosen !== '') return names.find((name) => name === chosen)
     return names

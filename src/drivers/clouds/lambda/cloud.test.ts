@@ -54,15 +54,15 @@ it('opens the ports of an order with a ruleset of its region, which goes after t
   // The launch is lost: the next attempt finds the ruleset.
   sim.server.arm('launchInstance', { kind: 'lost' })
   await expect(driver.create(tag, order, signal)).rejects.toBeInstanceOf(Error)
-  const made = await driver.create(tag, order, signal)
+  const outcome = await driver.create(tag, order, signal)
   expect(sim.rulesets.all()).toMatchObject([
     { name: tag, region, rules: [{ port_range: [8080, 8080] }, { port_range: [9000, 9000] }] },
   ])
   const ruleset = (await driver.companions.list(tag, signal)).find(({ what }) => what === 'firewall-ruleset')
-  if (made.kind !== 'created' || ruleset === undefined) throw new Error('the order was not created')
+  if (outcome.kind !== 'created' || ruleset === undefined) throw new Error('the order was not created')
   await expect(driver.companions.remove(ruleset, signal)).rejects.toBeInstanceOf(Error)
   clock.advance(60_000)
-  await driver.destroy(made.externalId, signal)
+  await driver.destroy(outcome.externalId, signal)
   clock.advance(60_000)
   await driver.companions.remove(ruleset, signal)
   expect(sim.rulesets.all()).toEqual([])

@@ -81,8 +81,8 @@ describe('latitude', () => {
   test('uses the SSH key of another order, since a key exists once', async () => {
     await opened.driver.create(tagNo(1), opened.spec(), signal)
     await opened.driver.create(tagNo(2), opened.spec(), signal)
-    const made = await opened.driver.companions.list(prefix, signal)
-    expect(made.map(({ what }) => what).sort()).toEqual(['ssh-key', 'user-data', 'user-data'])
+    const companions = await opened.driver.companions.list(prefix, signal)
+    expect(companions.map(({ what }) => what).sort()).toEqual(['ssh-key', 'user-data', 'user-data'])
   })
 
   test('lists the servers of all pages, and reads them again when they move', async () => {
@@ -118,8 +118,8 @@ describe('latitude', () => {
     }
     const ids = Array.from({ length: 24 }, (_, n) => n + 1)
     for (const id of ids) await create(tagNo(id), { sshKeys: [keyOf(id)] })
-    const made = await opened.driver.companions.list(prefix, signal)
-    expect(made).toHaveLength(48)
+    const companions = await opened.driver.companions.list(prefix, signal)
+    expect(companions).toHaveLength(48)
     // The key is on the second page: it is used, and no second one is made.
     await create(tagNo(30), { sshKeys: [keyOf(24)] })
     expect(await opened.driver.companions.list(prefix, signal)).toHaveLength(49)

@@ -140,13 +140,13 @@ class LatitudeCloud implements Cloud {
     const ours = (await this.#servers(signal)).filter((server) => tagOf(server).startsWith(tagPrefix))
     if (ours.length === 0) return []
     const plans = await this.#plans.known(signal)
-    const found = ours.map((server) => {
+    const machines = ours.map((server) => {
       const plan = plans.get(server.attributes.plan?.slug ?? '')
       return { server, plan, price: priceAt(plan, server.attributes.region?.site?.slug ?? '') }
     })
-    // What no plan tells any more is in the description of the user data. If that is gone too, only the bill tells.
-    const noted = found.some(({ price }) => price === undefined) ? await this.#notedPrices(signal) : undefined
-    return found.map(({ server, plan, price }) =>
+    // The description of the user data has what no plan tells any more. If that is gone too, only the bill tells.
+    const noted = machines.some(({ price }) => price === undefined) ? await this.#notedPrices(signal) : undefined
+    return machines.map(({ server, plan, price }) =>
       showServer(server, plan, price ?? noted?.get(tagOf(server)) ?? zeroUsd),
     )
   }
@@ -236,7 +236,7 @@ function tagOf({ attributes }: Server): string {
   return tagOfHost(attributes.hostname ?? '')
 }
 
-/** Without its comment. */
+/** The key without its comment. */
 function plainKey(key: string): string {
   return key.split(' ').slice(0, 2).join(' ')
 }

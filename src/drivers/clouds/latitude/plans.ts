@@ -30,7 +30,7 @@ export class Plans {
     return all
   }
 
-  /** By their names, also those that are not offered any more. */
+  /** The keys are their names, also of those that are not offered any more. */
   async known(signal: AbortSignal): Promise<ReadonlyMap<string, Plan>> {
     const isFresh = this.#readAt !== undefined && this.#clock.now() < addMs(this.#readAt, MAX_AGE_MS)
     if (!isFresh) await this.read(signal)

@@ -145,7 +145,7 @@ class VerdaCloud implements Cloud {
     }
   }
 
-  /** With its disk, past the trash. A disk that is not named goes to the trash, and `list` shows it. */
+  /** Deletes it with its disk, past the trash. A disk that is not named goes to the trash, and `list` shows it. */
   async #deleteInstance(id: string, signal: AbortSignal): Promise<void> {
     const path = `/v1/instances/${encodeURIComponent(id)}`
     const { status, os_volume_id: disk } = await this.#http.read(api.instance, { path, signal })
@@ -165,10 +165,10 @@ class VerdaCloud implements Cloud {
   }
 
   async list(tagPrefix: string, signal: AbortSignal): Promise<CloudMachine[]> {
-    const found = await this.#instances(signal)
+    const instances = await this.#instances(signal)
     const disks = await this.#http.read(api.volumes, { path: '/v1/volumes', signal })
     const trash = await this.#http.read(api.volumes, { path: '/v1/volumes/trash', signal })
-    const machines = found.flatMap((one) => {
+    const machines = instances.flatMap((one) => {
       if (!('status' in one)) return [unreadable(verda.title, { id: one.id, tag: one.description ?? '' })]
       if (goneStates.includes(one.status)) return []
       const own = disks.filter((disk) => disk.instance_id === one.id || disk.id === one.os_volume_id)
@@ -178,12 +178,12 @@ class VerdaCloud implements Cloud {
   }
 
   async companions(tagPrefix: string, signal: AbortSignal): Promise<CloudCompanion[]> {
-    const found: CloudCompanion[] = []
+    const companions: CloudCompanion[] = []
     for (const [what, path] of Object.entries(collections)) {
       const things = await this.#http.read(api.namedThings, { path, signal })
-      found.push(...things.map(({ id, name }) => ({ id, tag: name, what })))
+      companions.push(...things.map(({ id, name }) => ({ id, tag: name, what })))
     }
-    return found.filter(({ tag }) => tag.startsWith(tagPrefix))
+    return companions.filter(({ tag }) => tag.startsWith(tagPrefix))
   }
 
   async removeCompanion({ id, what }: CloudCompanion, signal: AbortSignal): Promise<void> {
@@ -200,8 +200,8 @@ class VerdaCloud implements Cloud {
   /** The newest Ubuntu with CUDA that runs on the type, with Docker if there is one. */
   async #image(type: string, signal: AbortSignal): Promise<string | undefined> {
     const query = { instance_type: type }
-    const found = await this.#http.read(api.images, { path: '/v1/images', query, signal })
-    const names = found.map(({ image_type: name }) => name).filter((name) => /^ubuntu-.*cuda/.test(name))
+    const images = await this.#http.read(api.images, { path: '/v1/images', query, signal })
+    const names = images.map(({ image_type: name }) => name).filter((name) => /^ubuntu-.*cuda/.test(name))
     const withDocker = names.filter((name) => name.includes('docker'))
     const usable = withDocker.length === 0 ? names : withDocker
     return usable.toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true })).at(-1)
@@ -225,7 +225,7 @@ function isUsd(currency: string | null | undefined): boolean {
   return (currency ?? 'usd').toLowerCase() === 'usd'
 }
 
-/** What was to be removed is gone. */
+/** The error of a removal of something that is gone. */
 function isMissing(error: unknown): boolean {
   if (!(error instanceof CloudError)) return false
   const { message } = api.failureOf(error.answer)

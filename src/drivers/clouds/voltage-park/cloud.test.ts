@@ -124,17 +124,17 @@ describe('voltage-park', () => {
     test('grows a volume, and leaves a refused one as it is', async () => {
       const { volumes } = opened.driver
       const volumeTag = tagOf('cafe000000', 'volume', { id: 3, nonce: 'c0ffee00' })
-      const made = await volumes?.create(volumeTag, { region: 'us-central-1', label: 'data', sizeGb: 100 }, signal)
-      if (made?.kind !== 'created') throw new Error('refused')
-      expect(await volumes?.grow?.(made.externalId, 200, signal)).toEqual({ kind: 'grown' })
+      const outcome = await volumes?.create(volumeTag, { region: 'us-central-1', label: 'data', sizeGb: 100 }, signal)
+      if (outcome?.kind !== 'created') throw new Error('refused')
+      expect(await volumes?.grow?.(outcome.externalId, 200, signal)).toEqual({ kind: 'grown' })
       sim.storages.roomGb = 250
-      expect(await volumes?.grow?.(made.externalId, 300, signal)).toMatchObject({ kind: 'refused' })
+      expect(await volumes?.grow?.(outcome.externalId, 300, signal)).toMatchObject({ kind: 'refused' })
       expect(sim.storages.all().map(({ sizeGb }) => sizeGb)).toEqual([200])
       const full = { region: 'us-central-1', label: 'data', sizeGb: 100 }
       const otherTag = tagOf('cafe000000', 'volume', { id: 4, nonce: 'c0ffee00' })
       expect(await volumes?.create(otherTag, full, signal)).toMatchObject({ reason: 'no_storage_capacity' })
       // A repeated create finds the first one.
-      expect(await volumes?.create(volumeTag, full, signal)).toEqual(made)
+      expect(await volumes?.create(volumeTag, full, signal)).toEqual(outcome)
       sim.storages.break(sim.storages.all()[0]?.id ?? '')
       expect(await volumes?.list(volumeTag, signal)).toMatchObject([{ ready: false }])
     })
@@ -190,15 +190,15 @@ describe('voltage-park', () => {
     })
 
     test('never takes a machine that it cannot read for gone, and leaves out such a location (issue 31, 8: S-8)', async () => {
-      const made = await opened.driver.create(tag, opened.spec(), signal)
-      if (made.kind !== 'created') throw new Error(made.message)
-      const id = made.externalId.replace('main/vm/', '')
+      const outcome = await opened.driver.create(tag, opened.spec(), signal)
+      if (outcome.kind !== 'created') throw new Error(outcome.message)
+      const id = outcome.externalId.replace('main/vm/', '')
       const page = (results: unknown[]) => ({ results, total_result_count: 1, has_previous: false, has_next: false })
       const strange = (results: unknown[]) =>
         ({ kind: 'answer', answer: { status: 200, body: page(results) }, isStrange: true }) as const
       sim.server.arm('listVms', strange([{ id, name: tag }]))
       expect(await opened.driver.list(tag, signal)).toMatchObject([
-        { externalId: made.externalId, state: 'unreachable' },
+        { externalId: outcome.externalId, state: 'unreachable' },
       ])
       sim.server.arm('listMetalLocations', strange([{ id }]))
       expect((await opened.driver.inventory(signal)).map(({ offering }) => offering)).not.toContain('bare-metal')

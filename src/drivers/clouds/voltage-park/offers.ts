@@ -1,5 +1,5 @@
 /**
- * What Voltage Park offers: bare-metal nodes by location and network, and virtual machines by location and preset.
+ * Voltage Park offers bare-metal nodes by location and network, and virtual machines by location and preset.
  *
  * A location is an id without a place. A preset is ordered by its id alone, so one that is available in several locations
  * could be created in any of them, and is not offered.

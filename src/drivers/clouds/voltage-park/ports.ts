@@ -14,8 +14,8 @@ export function portTags(ports: readonly number[]): string[] {
 }
 
 export function missingPorts({ tags, port_forwards: forwards }: VirtualMachine): number[] {
-  const wanted = (tags ?? []).flatMap((tag) => TAG.exec(tag)?.[1] ?? []).map(Number)
-  return wanted.filter((port) => !forwards.some(({ internal_port }) => internal_port === port))
+  const ports = (tags ?? []).flatMap((tag) => TAG.exec(tag)?.[1] ?? []).map(Number)
+  return ports.filter((port) => !forwards.some(({ internal_port }) => internal_port === port))
 }
 
 export class PortForwards {
