@@ -40,9 +40,8 @@ export const managedDeploymentHandlers = {
 
   getManagedDeployment: async (app, { actor, params }) => {
     const deployment = await findDeployment(app.database.db, actor, params.id)
-    return deployment.ok
-      ? ok(await withOutput(app, await oneOnWire(app, app.database.db, deployment.value), actor))
-      : deployment
+    if (!deployment.ok) return deployment
+    return ok(await withOutput(app, await oneOnWire(app, app.database.db, deployment.value), actor))
   },
 
   createManagedDeployment: (app, { actor, body, operation, idempotencyKey }) =>
