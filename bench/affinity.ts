@@ -110,6 +110,8 @@ async function ask(
         body: [body],
       }),
       prefixes: hashPrefixes(chat.messages.bytes, chat.messages.ends),
+      isBatch: false,
+      promptTokens: 0,
       session: undefined,
     },
     { maxBytes: 1_000_000, signal: new AbortController().signal },

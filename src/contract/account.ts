@@ -1,6 +1,7 @@
 /** The account, its members, API keys and SSH keys (v2). */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
+import { keyClasses } from './key-class.ts'
 import { endpoint, scopes } from './endpoint.ts'
 import { message, nonNegativeUsd, textIdParams, time, timestamp, usdAmount } from './shared.ts'
 
@@ -40,6 +41,7 @@ const apiKeyRecord = z
     allowedModels: z.array(z.string()).nullable(),
     monthlyLimitUsd: usdAmount.nullable(),
     totalLimitUsd: usdAmount.nullable(),
+    class: z.enum(keyClasses).describe('batch: its inference requests wait while others do'),
     requestsPerMinute: z.number().nullable(),
     tokensPerMinute: z.number().nullable(),
     createdAt: timestamp,
@@ -168,6 +170,10 @@ export const accountEndpoints = {
         allowedModels: z.array(z.string().min(1).max(200)).min(1).max(100).optional(),
         monthlyLimitUsd: nonNegativeUsd.optional().meta({ title: 'Monthly spending limit' }),
         totalLimitUsd: nonNegativeUsd.optional().meta({ title: 'Total spending limit' }),
+        class: z.enum(keyClasses).optional().meta({
+          title: 'Class',
+          description: 'batch: its inference requests take slots that nobody else waits for; default: interactive',
+        }),
         requestsPerMinute: z.int().min(1).max(1_000_000).optional().describe('Default: the limit of the server'),
         tokensPerMinute: z
           .int()

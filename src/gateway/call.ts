@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Failure } from '../contract/result.ts'
 import type { NanoUsd } from '../base/money.ts'
+import type { KeyClass } from '../contract/key-class.ts'
 import type { PurseOwner } from '../domain/purse.ts'
 import type { ServedModel } from './catalog.ts'
 
@@ -11,6 +12,8 @@ export interface Caller {
   readonly keyId: string
   /** The account's purse, or the key's own if it has a spending limit. */
   readonly purse: PurseOwner
+  /** Requests of class batch wait while others do. */
+  readonly class: KeyClass
   /** null: any model. */
   readonly allowedModels: readonly string[] | null
   readonly requestsPerMinute: number

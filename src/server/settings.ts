@@ -112,6 +112,7 @@ const environment = z.object({
   BERTH_BODY_MEMORY_MB: bodyMemoryMb.default(512),
   BERTH_BODY_MEMORY_PER_ACCOUNT_MB: bodyMemoryMb.default(128),
   BERTH_ALLOW_PRIVATE_ADDRESSES: z.stringbool().default(false),
+  BERTH_FIRST_TOKEN_SECONDS: z.coerce.number().min(1).max(3_600).default(30),
   BERTH_WORKERS: z.coerce.number().int().min(1).max(MAX_WORKERS).default(1),
   BERTH_ROLE: z.enum(['all', 'gateway']).default('all'),
   BERTH_DEFAULT_MODELS: z.enum(['all', 'embedded', 'none']).default('all'),
@@ -193,6 +194,8 @@ export interface Settings {
   readonly role: 'all' | 'gateway'
   /** Processes that answer chats. 1: only the server itself. */
   readonly workers: number
+  /** How long a request for text may wait for a slot. */
+  readonly firstTokenMs: number
   /** Models that the first start adds. `none`: only those that need no download. */
   readonly defaultModels: 'all' | 'embedded' | 'none'
   /** Whether this server runs models itself. */
@@ -267,6 +270,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     mail: readMail(read),
     role: read.BERTH_ROLE,
     workers: read.BERTH_WORKERS,
+    firstTokenMs: read.BERTH_FIRST_TOKEN_SECONDS * 1_000,
     defaultModels: read.BERTH_DEFAULT_MODELS,
     localEngines: read.BERTH_LOCAL_ENGINES,
     catalog: catalogLocation(read.BERTH_CATALOG),

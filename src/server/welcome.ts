@@ -126,6 +126,7 @@ const settings: Readonly<Record<SettingName, string>> = {
   BERTH_MAIL_FROM: 'sender of e-mails, such as Berth <berth@example.com>',
   BERTH_ALLOW_PRIVATE_ADDRESSES: 'allow private addresses and plain HTTP for webhooks and downloads (false)',
   BERTH_ROLE: 'all, or gateway: answer requests but run no background loops (all)',
+  BERTH_FIRST_TOKEN_SECONDS: 'how long a request for text may wait for a free slot',
   BERTH_WORKERS: 'processes that answer chat requests; set it to the number of cores (1: only the server itself)',
   BERTH_DEFAULT_MODELS: 'models that the first start adds: all, embedded (none that needs a download) or none (all)',
   BERTH_LOCAL_ENGINES: 'run models on this server (true)',

@@ -89,6 +89,8 @@ export interface SimulatedCall {
     readonly contentType: string
     readonly body: ReadonlyArray<Uint8Array | string>
   }
+  readonly isBatch: boolean
+  readonly promptTokens: number
   readonly prefixes: readonly number[]
   readonly session: string | undefined
   readonly accepts?: (deployment: SimulatedDeployment) => boolean
@@ -111,6 +113,8 @@ export function callOn(
       contentType: 'application/json',
       body: pieces,
     }),
+    isBatch: false,
+    promptTokens: 0,
     prefixes: [],
     session: undefined,
     ...more,

@@ -9,6 +9,7 @@ export interface ToyCall {
   readonly promptTokens: number
   readonly outputTokens: number
   readonly firstToken: (atMs: number) => void
+  readonly token?: () => void
   readonly ended: (atMs: number) => void
 }
 
@@ -95,6 +96,7 @@ export class ToyEngine {
       this.#kv += 1
       work.output += 1
       this.tokens += 1
+      work.call.token?.()
       if (work.output === 1) work.call.firstToken(atMs)
       if (work.output < work.call.outputTokens) continue
       this.#running.splice(this.#running.indexOf(work), 1)

@@ -49,6 +49,7 @@ export function CreateKeyDialog({ onClose }: { onClose: () => void }) {
           fields: [
             ['monthlyLimitUsd', { placeholder: 'No limit' }],
             ['totalLimitUsd', { placeholder: 'No limit' }],
+            'class',
             'requestsPerMinute',
             'tokensPerMinute',
             ['allowedModels', { as: 'block', placeholder: 'All models', hint: modelsHint(allowedModels) }],

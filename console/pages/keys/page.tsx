@@ -114,12 +114,13 @@ function KeyState({ apiKey }: { apiKey: ApiKey }) {
 }
 
 function Limits({ apiKey }: { apiKey: ApiKey }) {
-  const { monthlyLimitUsd, totalLimitUsd, requestsPerMinute, tokensPerMinute, allowedModels } = apiKey
+  const { monthlyLimitUsd, totalLimitUsd, requestsPerMinute, tokensPerMinute, allowedModels, class: keyClass } = apiKey
   const lines = [
     ...(monthlyLimitUsd === null ? [] : [`${money(monthlyLimitUsd)} per month`]),
     ...(totalLimitUsd === null ? [] : [`${money(totalLimitUsd)} in total`]),
     ...(requestsPerMinute === null ? [] : [`${number(requestsPerMinute)} requests per minute`]),
     ...(tokensPerMinute === null ? [] : [`${number(tokensPerMinute)} tokens per minute`]),
+    ...(keyClass === 'batch' ? ['Batch: waits while others do'] : []),
     ...(allowedModels === null ? [] : [`Only ${allowedModels.join(', ')}`]),
   ]
   if (lines.length === 0) return <span className="text-muted">None</span>

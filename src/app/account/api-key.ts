@@ -4,6 +4,7 @@ import { formatInstantOrNull, type Instant } from '../../base/instant.ts'
 import type { NanoUsd } from '../../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import type { Role } from '../../contract/account.ts'
+import type { KeyClass } from '../../contract/key-class.ts'
 import type { Scope } from '../../contract/endpoint.ts'
 import { holdsScope, viewerScopes, whyNotManageKey, withoutRepeats, type KeyRank } from '../../domain/api-key.ts'
 import type { NewEvent } from '../../domain/event.ts'
@@ -23,6 +24,8 @@ export interface ApiKeyInput {
   readonly allowedModels: readonly string[] | null
   readonly monthlyLimit: NanoUsd | null
   readonly totalLimit: NanoUsd | null
+  /** undefined: interactive. */
+  readonly class?: KeyClass | undefined
   readonly requestsPerMinute: number | null
   readonly tokensPerMinute: number | null
 }
@@ -69,7 +72,7 @@ export async function createApiKey(
 function exceedsCaller(calling: ApiKey | undefined, input: ApiKeyInput): Failure | undefined {
   if (calling === undefined) return undefined
   const limited = calling.monthly_limit_nano ?? calling.total_limit_nano ?? calling.allowed_models
-  if (limited !== null) {
+  if (limited !== null || (calling.class === 'batch' && input.class !== 'batch')) {
     return fail('key_is_limited')
   }
   if (calling.expires_at !== null && (input.expiresAt === null || input.expiresAt > calling.expires_at)) {

@@ -75,6 +75,8 @@ export function buildChatCall(
   const upstream: UpstreamCall = {
     model,
     accountId: caller.accountId,
+    isBatch: caller.class === 'batch',
+    promptTokens: Math.ceil(promptBytes / GUESSED_BYTES_PER_TOKEN),
     request: makeEngineRequest({
       form,
       body,

@@ -77,6 +77,8 @@ export class ChatExchange implements UpstreamSink {
   #isOpen = false
   #waiting: NodeJS.Timeout | undefined
   #body = ''
+  /** The tokens of an answer that has ended. */
+  #answerTokens: number | undefined
   #firstByteMs: number | null = null
   #kept = ''
   #stalled: NodeJS.Timeout | undefined
@@ -167,6 +169,10 @@ export class ChatExchange implements UpstreamSink {
     this.#warn(failure.detail)
     if (this.#begun) return this.#breakStream(failure.kind)
     this.#refuse(explainFailure(failure, this.#call.model.name), 503)
+  }
+
+  outputTokens(): number {
+    return this.#answerTokens ?? this.#stream?.progress.events ?? 0
   }
 
   /** Ends like a client that went away. */
@@ -295,6 +301,7 @@ export class ChatExchange implements UpstreamSink {
     clearInterval(this.#waiting)
     const { caller, model, requestId, traceId, operation } = this.#call
     const units: InferenceUnits = usage === undefined ? noUnits : unitsOf(usage)
+    this.#answerTokens = units.outputTokens
     const totalMs = this.#elapsedMs()
     const record: EndedCall = {
       requestId,

@@ -6,7 +6,7 @@
 import { assertNever } from '../../base/assert-never.ts'
 import type { Deployment } from '../catalog.ts'
 import type { DispatchModel, UnreadCall, WaitingCall } from './dispatch-model.ts'
-import type { Line, Waiter } from './fair-queue.ts'
+import type { Account, Line, Waiter } from './fair-queue.ts'
 import type { FaultClass, Target } from './routing-target.ts'
 import { chooseTarget, type Refusal, type Tried } from './routing.ts'
 import type { UpstreamCall, UpstreamFailure, UpstreamHandle, UpstreamSink } from '../upstream/upstream-call.ts'
@@ -29,6 +29,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
   connection: Connection | undefined
   queuedAt = 0
   waitsSince = 0
+  cost = 0
   unreadSince = 0
   line: Line | undefined
   before: Waiter | undefined
@@ -39,6 +40,9 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
   #state: State = 'waiting'
   #target: Target | undefined
   #deployment: Deployment | undefined
+  #account: Account | undefined
+  /** Output tokens that its account was charged for. */
+  #charged = 0
   #isTrial = false
   #sentAt = 0
   #attempts: Target[] | undefined
@@ -61,6 +65,10 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
 
   get accountId(): string {
     return this.call.accountId
+  }
+
+  get isBatch(): boolean {
+    return this.call.isBatch
   }
 
   get isWaiting(): boolean {
@@ -106,7 +114,8 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     this.#deployment = deployment
     this.#sentAt = now
     target.begin()
-    this.#model.takePlace(this.accountId)
+    this.#account = this.#model.begin(this.call)
+    this.#charged = 0
     target.requests += 1
     target.turn += 1 / deployment.weight
     target.lastUsedAt = now
@@ -168,8 +177,11 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
 
   onData(bytes: Buffer): void {
     if (this.#errorHead === undefined) {
+      const account = this.#account
       if (this.#target !== undefined) this.#target.slots.output += bytes.length
-      return this.#sink.data(bytes)
+      this.#sink.data(bytes)
+      if (account !== undefined) this.#charge(account)
+      return
     }
     this.#errorBody += bytes.toString('latin1', 0, MAX_ERROR_BODY_BYTES - this.#errorBody.length)
     if (this.#errorBody.length < MAX_ERROR_BODY_BYTES) return
@@ -180,11 +192,15 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
   onEnd(): void {
     if (this.#errorHead !== undefined) return this.#onError(this.#errorHead)
     const now = performance.now()
-    this.#target?.breaker.succeeded()
-    this.#model.note(now - this.#sentAt)
+    const [target, account] = [this.#target, this.#account]
+    target?.breaker.succeeded()
     this.#release()
     this.#state = 'over'
     this.#sink.end()
+    // The tokens of a plain answer are known now.
+    if (account !== undefined) this.#charge(account)
+    this.#model.note(now - this.#sentAt, this.#charged)
+    target?.slots.note(this.call.promptTokens + this.#charged)
     this.#model.serve(now)
   }
 
@@ -216,8 +232,9 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     this.#state = 'waiting'
     this.queuedAt = limitFrom
     this.waitsSince = now
-    if (this.#model.wait(this, isRetried)) return
-    this.refuse('queue_full', 'the queue is full', this.#model.retryAfterMs())
+    this.cost = this.#model.costOf(this.call)
+    const refusal = this.#model.wait(this, isRetried)
+    if (refusal !== undefined) this.refuse('queue_full', refusal.detail, refusal.retryAfterMs)
   }
 
   #rejectCall({ kind, detail, retryAfterMs, target }: Refusal): void {
@@ -287,6 +304,13 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     this.#model.serve(now)
   }
 
+  #charge(account: Account): void {
+    const tokens = this.#sink.outputTokens?.() ?? 0
+    if (tokens <= this.#charged) return
+    this.#model.charge(account, tokens - this.#charged)
+    this.#charged = tokens
+  }
+
   #giveUpOn(target: Target | undefined): void {
     if (target !== undefined) (this.#lost ??= []).push(target)
   }
@@ -296,7 +320,8 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     if (target === undefined) return
     this.#target = undefined
     target.end()
-    this.#model.leavePlace(this.accountId)
+    if (this.#account !== undefined) this.#model.end(this.#account)
+    this.#account = undefined
     this.#model.resumed(this)
     if (this.#isTrial) target.breaker.released(performance.now())
     this.#isTrial = false

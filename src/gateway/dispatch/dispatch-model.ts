@@ -1,5 +1,5 @@
 /** The deployments of one model, the calls waiting for a slot at one of them, and how long calls take. */
-import { FairQueue, type QueueLimits, type Waiter } from './fair-queue.ts'
+import { FairQueue, type Account, type QueueLimits, type Waiter } from './fair-queue.ts'
 import { RoutingMemory } from './routing-memory.ts'
 import type { Target } from './routing-target.ts'
 import { chooseTarget, type Tried } from './routing.ts'
@@ -41,6 +41,15 @@ const NEWEST_SHARE = 0.1
 const GUESSED_CALL_MS = 1_000
 const MIN_RETRY_AFTER_MS = 250
 const MAX_RETRY_AFTER_MS = 60_000
+/** An engine reads prompts faster than it writes: a token of output weighs as much as two of a prompt. */
+const OUTPUT_WEIGHT = 2
+/** The rate of a model is measured over at least so long. */
+const RATE_MS = 2_000
+
+export interface QueueRefusal {
+  readonly detail: string
+  readonly retryAfterMs: number
+}
 
 /** A base model and its adapters. They share slots, so they take turns: the queue of one must not starve the others. */
 export class ModelGroup {
@@ -70,11 +79,15 @@ export class DispatchModel implements Ticking {
   #limits: QueueLimits
   /** Without a deployment, calls wait for one to start. */
   startsOnDemand = false
-  /** Slots per account. */
-  readonly #places = new Map<string, number>()
   readonly #unread = new Set<UnreadCall>()
   readonly #ticker: Ticker
   #callMs: number | undefined
+  #outputTokens = 0
+  /** Weighted tokens of all accounts so far. */
+  #served = 0
+  /** Since calls wait: the beginning of a measurement, and weighted tokens per millisecond. */
+  #measuring: { readonly sinceMs: number; readonly served: number } | undefined
+  #rate: number | undefined
   #waited = 0
   #waitedMs = 0
   #rejected = 0
@@ -97,17 +110,37 @@ export class DispatchModel implements Ticking {
     return this.#queue.size
   }
 
-  /** false: the queue is full. */
-  wait(call: WaitingCall, isRetried: boolean): boolean {
-    const hasRoom = this.#queue.add(call, isRetried)
-    if (!hasRoom) {
+  /** undefined: it waits. */
+  wait(call: WaitingCall, isRetried: boolean): QueueRefusal | undefined {
+    const refusal = isRetried ? undefined : this.#refuseLongWait(call)
+    if (refusal !== undefined || !this.#queue.add(call, isRetried)) {
       this.#rejected += 1
-      return false
+      return refusal ?? { detail: 'the queue is full', retryAfterMs: this.retryAfterMs() }
     }
+    if (this.#queue.size === 1) this.#measuring = { sinceMs: call.waitsSince, served: this.#served }
     this.#waited += 1
     this.#ticker.add(this)
     this.#ticker.refine(this.#limits.waitMs)
-    return true
+    return undefined
+  }
+
+  /** A call that would wait longer than it may learns so at once. Without a measured rate, it may try. */
+  #refuseLongWait(call: WaitingCall): QueueRefusal | undefined {
+    if (this.#rate === undefined || this.#rate <= 0) return undefined
+    const waitMs = this.#queue.costAhead(call) / this.#rate
+    if (waitMs <= this.#limits.waitMs) return undefined
+    return { detail: 'the wait would be too long', retryAfterMs: limitRetry(waitMs - this.#limits.waitMs) }
+  }
+
+  #measureRate(now: number): void {
+    if (this.#measuring === undefined || now - this.#measuring.sinceMs < RATE_MS) return
+    this.#rate = (this.#served - this.#measuring.served) / (now - this.#measuring.sinceMs)
+    this.#measuring = { sinceMs: now, served: this.#served }
+  }
+
+  /** The weighted tokens that a call will probably take. */
+  costOf({ promptTokens }: Pick<UpstreamCall, 'promptTokens'>): number {
+    return promptTokens + OUTPUT_WEIGHT * this.#outputTokens
   }
 
   leave(call: WaitingCall): void {
@@ -118,14 +151,21 @@ export class DispatchModel implements Ticking {
     return this.targets.reduce((sum, { inFlight }) => sum + inFlight, this.#queue.ahead(call))
   }
 
-  takePlace(accountId: string): void {
-    this.#places.set(accountId, this.#placesOf(accountId) + 1)
+  /** A call is sent. Returns the account that its output is charged to. */
+  begin({ accountId, promptTokens }: UpstreamCall): Account {
+    const account = this.#queue.begin(accountId)
+    account.served += promptTokens
+    this.#served += promptTokens
+    return account
   }
 
-  leavePlace(accountId: string): void {
-    const left = this.#placesOf(accountId) - 1
-    if (left === 0) this.#places.delete(accountId)
-    else this.#places.set(accountId, left)
+  end(account: Account): void {
+    this.#queue.end(account)
+  }
+
+  charge(account: Account, outputTokens: number): void {
+    account.served += OUTPUT_WEIGHT * outputTokens
+    this.#served += OUTPUT_WEIGHT * outputTokens
   }
 
   holdBack(call: UnreadCall): void {
@@ -150,7 +190,7 @@ export class DispatchModel implements Ticking {
       if (choice === 'wait' || 'kind' in choice) return false
       chosen = choice
       return true
-    }, this.#placesOf)
+    })
     if (call === undefined || chosen === undefined) return false
     this.#waitedMs += now - call.waitsSince
     call.start(chosen, now)
@@ -172,10 +212,12 @@ export class DispatchModel implements Ticking {
     this.#cutUnread(now)
     // A pause or a breaker may have ended, which triggers no event.
     this.serve(now)
-    if (this.#queue.size === 0) this.#ticker.remove(this)
+    this.#measureRate(now)
+    if (this.#queue.size > 0) return
+    this.#ticker.remove(this)
+    this.#measuring = undefined
+    this.#rate = undefined
   }
-
-  readonly #placesOf = (accountId: string): number => this.#places.get(accountId) ?? 0
 
   /** A client that does not read blocks a slot: cut it off after a moment while others wait. */
   #cutUnread(now: number): void {
@@ -184,16 +226,18 @@ export class DispatchModel implements Ticking {
     }
   }
 
-  note(callMs: number): void {
+  note(callMs: number, outputTokens: number): void {
     const before = this.#callMs ?? callMs
+    if (this.#callMs === undefined) this.#outputTokens = outputTokens
     this.#callMs = before + (callMs - before) * NEWEST_SHARE
+    this.#outputTokens += (outputTokens - this.#outputTokens) * NEWEST_SHARE
   }
 
   /** Estimated time until the waiting calls have been served, from recent call times. */
   retryAfterMs(): number {
     const places = this.targets.reduce((sum, target) => sum + (target.isInUse ? target.limit : 0), 0)
     const estimateMs = ((this.#callMs ?? GUESSED_CALL_MS) * (this.#queue.size + 1)) / Math.max(1, places)
-    return Math.round(Math.min(Math.max(estimateMs, MIN_RETRY_AFTER_MS), MAX_RETRY_AFTER_MS))
+    return limitRetry(estimateMs)
   }
 
   stats(): ModelStats {
@@ -207,4 +251,8 @@ export class DispatchModel implements Ticking {
       remembered: this.memory.size,
     }
   }
+}
+
+function limitRetry(ms: number): number {
+  return Math.round(Math.min(Math.max(ms, MIN_RETRY_AFTER_MS), MAX_RETRY_AFTER_MS))
 }

@@ -35,6 +35,8 @@ export interface DispatcherOptions {
   /** A limit has changed. */
   readonly onLimit?: () => void
   readonly queue?: Partial<QueueLimits>
+  /** How long a request for text may wait. One that would wait longer is refused at once. */
+  readonly firstTokenMs?: number
   readonly probe?: Partial<ProbeRhythm>
   /** From 0 up to 1. */
   readonly random?: () => number
@@ -82,7 +84,8 @@ class Dispatching implements RunningDispatcher {
 
   constructor(options: DispatcherOptions) {
     this.#pools = new Pools(this.#ticker, { lookup: options.lookup, ca: options.ca, dial: options.dial })
-    this.#limits = { ...queueLimits, ...options.queue }
+    const { firstTokenMs = queueLimits.waitMs } = options
+    this.#limits = { ...queueLimits, waitMs: firstTokenMs, ...options.queue }
     this.#imageLimits = { ...queueLimits, waitMs: IMAGE_WAIT_MS, ...options.queue }
     this.#random = options.random ?? (() => randomInt(2 ** 32) / 2 ** 32)
     this.#onWaiting = options.onWaiting

@@ -9,6 +9,8 @@ interface Named extends Waiter {
 const waiterOf = (name: string, queuedAt = 0): Named => ({
   name,
   accountId: name.charAt(0),
+  isBatch: name.includes('~'),
+  cost: 1,
   queuedAt,
   line: undefined,
   before: undefined,
@@ -16,9 +18,6 @@ const waiterOf = (name: string, queuedAt = 0): Named => ({
 })
 
 const plenty = { calls: 1_000, callsPerAccount: 1_000, waitMs: 1_000, unreadMs: 1_000 }
-
-/** No account has a slot. */
-const none = (): number => 0
 
 function fill(queue: FairQueue<Named>, names: readonly string[]): Map<string, Named> {
   const waiters = new Map(names.map((name) => [name, waiterOf(name)]))
@@ -28,8 +27,7 @@ function fill(queue: FairQueue<Named>, names: readonly string[]): Map<string, Na
 
 function drain(queue: FairQueue<Named>): string {
   const order: string[] = []
-  for (let one = queue.take(() => true, none); one !== undefined; one = queue.take(() => true, none))
-    order.push(one.name)
+  for (let one = queue.take(() => true); one !== undefined; one = queue.take(() => true)) order.push(one.name)
   return order.join(' ')
 }
 
@@ -47,19 +45,15 @@ describe('turns', () => {
   test('the account with the fewest slots is next, and equals take turns', () => {
     const queue = new FairQueue<Named>(plenty)
     fill(queue, ['a1', 'a2', 'b1', 'b2', 'c1'])
-    const places: Record<string, number> = { a: 3, b: 1, c: 1 }
-    const next = (): string | undefined =>
-      queue.take(
-        () => true,
-        (account) => places[account] ?? 0,
-      )?.name
+    for (const account of ['a', 'a', 'a', 'b', 'c']) queue.begin(account)
+    const next = (): string | undefined => queue.take(() => true)?.name
     expect([next(), next(), next(), next(), next()]).toEqual(['b1', 'c1', 'b2', 'a1', 'a2'])
   })
 
   test('a returning account goes last', () => {
     const queue = new FairQueue<Named>(plenty)
     fill(queue, ['a1', 'b1', 'b2', 'c1'])
-    expect(queue.take(() => true, none)?.name).toBe('a1')
+    expect(queue.take(() => true)?.name).toBe('a1')
     fill(queue, ['a2'])
     expect(drain(queue)).toBe('b1 c1 a2 b2')
   })
@@ -74,9 +68,9 @@ describe('turns', () => {
   test('a call that fits nowhere lets the others pass and keeps its turn', () => {
     const queue = new FairQueue<Named>(plenty)
     fill(queue, ['a1', 'a2', 'b1'])
-    expect(queue.take(({ name }) => name !== 'a1', none)?.name).toBe('a2')
-    expect(queue.take(({ name }) => name !== 'a1', none)?.name).toBe('b1')
-    expect(queue.take(({ name }) => name !== 'a1', none)).toBeUndefined()
+    expect(queue.take(({ name }) => name !== 'a1')?.name).toBe('a2')
+    expect(queue.take(({ name }) => name !== 'a1')?.name).toBe('b1')
+    expect(queue.take(({ name }) => name !== 'a1')).toBeUndefined()
     expect(drain(queue)).toBe('a1')
   })
 })
@@ -90,7 +84,7 @@ test('the number ahead is the order in which calls are taken', () => {
         queue,
         accounts.map((who, n) => `${who}${n}`),
       )
-      for (let n = 0; n < taken; n++) queue.take(() => true, none)
+      for (let n = 0; n < taken; n++) queue.take(() => true)
       const ahead = new Map([...waiters.values()].map((one) => [one.name, queue.ahead(one)]))
       const order = drain(queue).split(' ').filter(Boolean)
       expect(order.map((name) => ahead.get(name))).toEqual(order.map((_, n) => n))
@@ -157,7 +151,7 @@ test('after any adds, takes and removals, no call is lost, doubled or out of tur
           const name = line?.names.shift()
           if (line !== undefined) model = [...rest, line]
           due?.push(name)
-          taken?.push(queue.take(() => true, none)?.name)
+          taken?.push(queue.take(() => true)?.name)
         } else {
           const names = model.flatMap((line) => line.names)
           const name = names[one.which % Math.max(1, names.length)]

@@ -1,24 +1,44 @@
 /**
- * Calls waiting for a slot. The next slot goes to the account with the fewest, so that accounts that hold slots for long
- * get no more while others wait. Accounts with equally many take turns, one call each, in order of arrival; within an
- * account, first come, first served. So one account's flood delays another's call by one turn at most. Calls can leave
- * from the middle at no cost, since clients do go away while they wait.
+ * Calls waiting for a slot, and the tokens that each account has had. The next slot goes to the account with the smallest
+ * counter: its prompts when they are sent, and its output twice, as it streams, since an engine reads prompts faster than
+ * it writes. So accounts get equal work of an engine, whatever the length of their requests. An account that returns is
+ * lifted to the smallest counter of those that are active: time without requests is no credit. Accounts with equal
+ * counters take turns, those with fewer calls at the engines first; within an account, first come, first served. Calls of
+ * class batch take slots that nobody else waits for, and at least one in sixteen. Calls can leave from the middle at no
+ * cost, since clients do go away while they wait.
  */
 
 /** The fields below `queuedAt` belong to the queue. */
 export interface Waiter {
   readonly accountId: string
+  readonly isBatch: boolean
+  /** The tokens that it will probably add to the counter of its account. */
+  readonly cost: number
   queuedAt: number
   line: Line | undefined
   before: Waiter | undefined
   after: Waiter | undefined
 }
 
+/** An account that uses the model, or has used it while others did. */
+export interface Account {
+  readonly id: string
+  /** Weighted tokens. */
+  served: number
+  /** Calls at engines. */
+  running: number
+  waiting: number
+}
+
 export interface Line {
-  readonly accountId: string
+  readonly account: Account
+  readonly isBatch: boolean
   first: Waiter | undefined
   last: Waiter | undefined
   size: number
+  cost: number
+  /** Grows with each call that it sends: of equal accounts, the smaller is next. */
+  turn: number
 }
 
 export interface QueueLimits {
@@ -29,12 +49,20 @@ export interface QueueLimits {
   readonly unreadMs: number
 }
 
+/** While others wait, one slot in so many goes to calls of class batch. */
+const BATCH_EVERY = 16
+/** Counters of inactive accounts are forgotten beyond so many. */
+const MAX_ACCOUNTS = 10_000
+
 export class FairQueue<W extends Waiter> {
   limits: QueueLimits
-  readonly #lines = new Map<string, Line>()
-  /** The next in turn is first. */
-  readonly #turns: Line[] = []
+  readonly #accounts = new Map<string, Account>()
+  readonly #active = new Set<Account>()
+  readonly #interactive = new Map<string, Line>()
+  readonly #batch = new Map<string, Line>()
   #size = 0
+  #turns = 0
+  #sinceBatch = 0
 
   constructor(limits: QueueLimits) {
     this.limits = limits
@@ -44,13 +72,25 @@ export class FairQueue<W extends Waiter> {
     return this.#size
   }
 
+  /** A call of this account goes to an engine. Its tokens are added to the counter of the returned account. */
+  begin(accountId: string): Account {
+    const account = this.#activate(accountId)
+    account.running += 1
+    return account
+  }
+
+  end(account: Account): void {
+    account.running -= 1
+    this.#rest(account)
+  }
+
   /** false: full. `isRetried`: it had its turn already, and goes before the others of its account. */
   add(waiter: W, isRetried: boolean): boolean {
-    const line = this.#lineOf(waiter.accountId)
-    if (!isRetried && (this.#size >= this.limits.calls || line.size >= this.limits.callsPerAccount)) {
-      this.#dropEmpty(line)
-      return false
-    }
+    const { isBatch, accountId } = waiter
+    const waiting = this.#accounts.get(accountId)?.waiting ?? 0
+    if (!isRetried && (this.#size >= this.limits.calls || waiting >= this.limits.callsPerAccount)) return false
+    const account = this.#activate(accountId)
+    const line = this.#lineOf(account, isBatch)
     waiter.line = line
     if (isRetried) {
       waiter.after = line.first
@@ -64,6 +104,8 @@ export class FairQueue<W extends Waiter> {
       line.last = waiter
     }
     line.size += 1
+    line.cost += waiter.cost
+    account.waiting += 1
     this.#size += 1
     return true
   }
@@ -79,70 +121,135 @@ export class FairQueue<W extends Waiter> {
     waiter.before = undefined
     waiter.after = undefined
     line.size -= 1
+    line.cost -= waiter.cost
+    line.account.waiting -= 1
     this.#size -= 1
-    this.#dropEmpty(line)
+    if (line.size === 0) this.#linesOf(line.isBatch).delete(line.account.id)
+    this.#rest(line.account)
   }
 
-  /** Removes the first that fits, of the account with the fewest slots, which then goes last among its equals. */
-  take(fits: (waiter: W) => boolean, placesOf: (accountId: string) => number): W | undefined {
-    const lines = this.#turns.toSorted((a, b) => placesOf(a.accountId) - placesOf(b.accountId))
-    for (const line of lines) {
-      for (let waiter = line.first; waiter !== undefined; waiter = waiter.after) {
+  /** Removes the first that fits, of the account that is next. */
+  take(fits: (waiter: W) => boolean): W | undefined {
+    const isBatchDue = this.#sinceBatch >= BATCH_EVERY - 1
+    const waiter = this.#takeFrom(isBatchDue, fits) ?? this.#takeFrom(!isBatchDue, fits)
+    if (waiter === undefined) return undefined
+    if (waiter.isBatch || this.#batch.size === 0) this.#sinceBatch = 0
+    else this.#sinceBatch += 1
+    return waiter
+  }
+
+  #takeFrom(isBatch: boolean, fits: (waiter: W) => boolean): W | undefined {
+    const unfit = new Set<Line>()
+    for (;;) {
+      let next: Line | undefined
+      for (const line of this.#linesOf(isBatch).values()) {
+        if (!unfit.has(line) && (next === undefined || isBefore(line, next))) next = line
+      }
+      if (next === undefined) return undefined
+      for (let waiter = next.first; waiter !== undefined; waiter = waiter.after) {
         if (!fits(waiter as W)) continue
-        this.#turns.splice(this.#turns.indexOf(line), 1)
-        this.#turns.push(line)
+        this.#turns += 1
+        next.turn = this.#turns
         this.remove(waiter as W)
         return waiter as W
       }
+      unfit.add(next)
     }
-    return undefined
   }
 
   /** Whether another account waits. */
   hasOther(accountId: string): boolean {
-    return this.#lines.size > (this.#lines.has(accountId) ? 1 : 0)
+    const own = (this.#interactive.has(accountId) ? 1 : 0) + (this.#batch.has(accountId) ? 1 : 0)
+    return this.#interactive.size + this.#batch.size > own
   }
 
   /** How many calls come before it, if accounts only took turns. */
   ahead(waiter: W): number {
+    const { line } = waiter
+    if (line === undefined) return 0
     let own = 0
     for (let other = waiter.before; other !== undefined; other = other.before) own += 1
     let before = own
-    let hasPassed = false
-    for (const line of this.#turns) {
-      if (line === waiter.line) hasPassed = true
+    for (const other of this.#linesOf(line.isBatch).values()) {
       // Accounts whose turn comes sooner have one more turn until then.
-      else before += Math.min(line.size, hasPassed ? own : own + 1)
+      if (other !== line) before += Math.min(other.size, isBefore(other, line) ? own + 1 : own)
     }
+    if (line.isBatch) for (const other of this.#interactive.values()) before += other.size
     return before
+  }
+
+  /** Weighted tokens that would be sent before a call that joins now. */
+  costAhead({ accountId, isBatch, cost }: Pick<Waiter, 'accountId' | 'isBatch' | 'cost'>): number {
+    const account = this.#accounts.get(accountId)
+    const own = this.#linesOf(isBatch).get(accountId)?.cost ?? 0
+    const isActive = account !== undefined && this.#active.has(account)
+    const served = isActive ? account.served : Math.max(account?.served ?? 0, this.#leastServed())
+    // Another account goes first until its counter has reached the one at which this call is sent.
+    const level = served + own
+    let ahead = own
+    for (const line of this.#linesOf(isBatch).values()) {
+      if (line.account !== account) ahead += Math.min(Math.max(0, level - line.account.served), line.cost)
+    }
+    if (!isBatch) return ahead
+    let others = 0
+    for (const line of this.#interactive.values()) others += line.cost
+    return ahead + Math.min(others, (BATCH_EVERY - 1) * (ahead + cost))
   }
 
   /** Removes calls that have waited too long. */
   expire(now: number): W[] {
-    const late: W[] = []
+    const expired: W[] = []
     const since = now - this.limits.waitMs
-    for (const line of this.#turns) {
+    for (const line of [...this.#interactive.values(), ...this.#batch.values()]) {
       for (let waiter = line.first; waiter !== undefined; waiter = waiter.after) {
-        if (waiter.queuedAt <= since) late.push(waiter as W)
+        if (waiter.queuedAt <= since) expired.push(waiter as W)
       }
     }
-    for (const waiter of late) this.remove(waiter)
-    return late
+    for (const waiter of expired) this.remove(waiter)
+    return expired
   }
 
-  #lineOf(accountId: string): Line {
-    const known = this.#lines.get(accountId)
+  #linesOf(isBatch: boolean): Map<string, Line> {
+    return isBatch ? this.#batch : this.#interactive
+  }
+
+  #lineOf(account: Account, isBatch: boolean): Line {
+    const lines = this.#linesOf(isBatch)
+    const known = lines.get(account.id)
     if (known !== undefined) return known
-    const line: Line = { accountId, first: undefined, last: undefined, size: 0 }
-    this.#lines.set(accountId, line)
-    this.#turns.push(line)
+    this.#turns += 1
+    const line: Line = { account, isBatch, first: undefined, last: undefined, size: 0, cost: 0, turn: this.#turns }
+    lines.set(account.id, line)
     return line
   }
 
-  #dropEmpty(line: Line): void {
-    if (line.size > 0) return
-    this.#lines.delete(line.accountId)
-    const place = this.#turns.indexOf(line)
-    if (place !== -1) this.#turns.splice(place, 1)
+  #activate(accountId: string): Account {
+    const known = this.#accounts.get(accountId)
+    if (known !== undefined && this.#active.has(known)) return known
+    const account = known ?? { id: accountId, served: 0, running: 0, waiting: 0 }
+    account.served = Math.max(account.served, this.#leastServed())
+    this.#accounts.set(accountId, account)
+    this.#active.add(account)
+    return account
   }
+
+  #leastServed(): number {
+    let least = Infinity
+    for (const { served } of this.#active) if (served < least) least = served
+    return least === Infinity ? 0 : least
+  }
+
+  /** The account may have nothing here any more. Without any active account, all counters are worth nothing. */
+  #rest(account: Account): void {
+    if (account.running > 0 || account.waiting > 0) return
+    this.#active.delete(account)
+    if (this.#active.size === 0) this.#accounts.clear()
+    else if (this.#accounts.size > MAX_ACCOUNTS) this.#accounts.delete(account.id)
+  }
+}
+
+function isBefore(a: Line, b: Line): boolean {
+  if (a.account.served !== b.account.served) return a.account.served < b.account.served
+  if (a.account.running !== b.account.running) return a.account.running < b.account.running
+  return a.turn < b.turn
 }

@@ -16,6 +16,8 @@ export interface Load {
 
 /** Older metrics are ignored when a target is chosen. */
 const MAX_LOAD_AGE_MS = 15_000
+/** Weight of the newest call in an average. */
+const NEWEST_SHARE = 0.1
 
 export class Slots {
   inFlight = 0
@@ -47,6 +49,12 @@ export class Slots {
   autoTargetUpTo(concurrency: number): number {
     const { limit, isProven } = this.#state
     return autoTarget({ limit: Math.min(limit, concurrency), isProven: isProven || limit >= concurrency })
+  }
+
+  /** A call with so many tokens has ended. */
+  note(tokens: number): void {
+    const before = this.meanTokens ?? tokens
+    this.meanTokens = before + (tokens - before) * NEWEST_SHARE
   }
 
   /** `concurrency`: the most that the operator allows. */

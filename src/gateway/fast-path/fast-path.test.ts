@@ -23,6 +23,7 @@ const caller: Caller = {
   accountId: 'acc_1',
   keyId: 'key_1',
   purse: { accountId: 'acc_1', apiKeyId: null },
+  class: 'interactive',
   allowedModels: null,
   requestsPerMinute: 1,
   tokensPerMinute: null,

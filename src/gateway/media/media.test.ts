@@ -68,6 +68,7 @@ beforeEach(async () => {
     accountId,
     keyId,
     purse,
+    class: 'interactive',
     allowedModels: null,
     requestsPerMinute: 100,
     tokensPerMinute: null,

@@ -134,6 +134,8 @@ export class MediaGateway {
             ...work.request(deployment, part),
             extraHeaders: tracingOf({ traceId, requestId: headers.requestId }),
           }),
+          isBatch: caller.class === 'batch',
+          promptTokens: 0,
           prefixes: [],
           session: headers.session,
           accepts: (deployment) => unfit(model, work, deployment) === undefined,

@@ -8,6 +8,10 @@ export interface UpstreamCall {
   readonly model: ServedModel
   /** Waiting calls take turns by account. */
   readonly accountId: string
+  /** It waits while others do. */
+  readonly isBatch: boolean
+  /** Estimated. 0: its work is not measured in tokens. */
+  readonly promptTokens: number
   /** Called before each attempt, since the body and path depend on the engine. */
   readonly request: (deployment: Deployment) => UpstreamRequest
   /** Hashes of longer and longer prompt prefixes, shortest first. Calls that share long ones go together. */
@@ -41,6 +45,8 @@ export interface UpstreamSink {
   data(bytes: Buffer): void
   end(): void
   fail(failure: UpstreamFailure): void
+  /** Output tokens so far. Absent: its answers are not measured in tokens. */
+  outputTokens?(): number
   /** The client has read nothing for a while, and others wait for the slot: cancel. */
   unread?(): void
 }

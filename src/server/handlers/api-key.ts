@@ -24,6 +24,7 @@ export const apiKeyHandlers = {
         allowedModels: body.allowedModels ?? null,
         monthlyLimit: body.monthlyLimitUsd ?? null,
         totalLimit: body.totalLimitUsd ?? null,
+        class: body.class,
         requestsPerMinute: body.requestsPerMinute ?? null,
         tokensPerMinute: body.tokensPerMinute ?? null,
       })
@@ -46,6 +47,7 @@ function apiKeyOnWire(key: ApiKey): ResponseOf<Api['revokeApiKey']> {
     allowedModels: key.allowed_models,
     monthlyLimitUsd: key.monthly_limit_nano,
     totalLimitUsd: key.total_limit_nano,
+    class: key.class,
     requestsPerMinute: key.requests_per_min,
     tokensPerMinute: key.tokens_per_min,
     createdAt: key.created_at,

@@ -179,6 +179,7 @@ function makeCaller(key: KnownKey): Caller {
     accountId: key.account_id,
     keyId: key.public_id,
     purse: { accountId: key.account_id, apiKeyId: isCapped ? key.public_id : null },
+    class: key.class,
     allowedModels: key.allowed_models,
     requestsPerMinute: key.requests_per_min ?? defaultRates.perKey,
     tokensPerMinute: key.tokens_per_min,

@@ -56,7 +56,15 @@ test('reports the health of a deployment in use, and none of another', async () 
   expect(status.deploymentHealth('dep_2')).toBeUndefined()
   const failed = new Promise<void>((resolve) => {
     const request = { path: '/v1/chat/completions', extraHeaders: '', contentType: 'application/json', body: [] }
-    const call = { model, accountId: 'a', request: () => request, prefixes: [], session: undefined }
+    const call = {
+      model,
+      accountId: 'a',
+      request: () => request,
+      prefixes: [],
+      session: undefined,
+      isBatch: false,
+      promptTokens: 0,
+    }
     dispatcher.send(call, { head: () => {}, data: () => {}, end: () => {}, fail: () => resolve() })
   })
   await failed

@@ -51,6 +51,7 @@ export function openGateway(context: Context, needs: GatewayNeeds): Promise<Gate
         if (stream === undefined) throw new Error('the host is not connected')
         return stream
       },
+      firstTokenMs: settings.firstTokenMs,
       onWaiting: (model) => load.waiting(model),
       others: () => workers.stats(),
       onLimit: () => divide(),

@@ -18,6 +18,7 @@ export interface WorkerStart {
   readonly logLevel: string
   readonly bodyMemory: BodyBudgetOptions
   readonly portDomain: PortDomain | undefined
+  readonly firstTokenMs: number
   readonly catalog: Catalog
 }
 

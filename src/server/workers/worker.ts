@@ -109,7 +109,7 @@ async function openWorkerGateway(server: Server, options: WorkerStart, metrics: 
   const journal = new Journal({ dir: folder.dir, log })
   const meter = makeMeter({ treasury: treasuryOf(server), journal, clock, log, seal: refuseToSeal })
   await meter.start()
-  const dispatcher = makeDispatcher({ lookup: guardedLookup(true), learns: false })
+  const dispatcher = makeDispatcher({ lookup: guardedLookup(true), learns: false, firstTokenMs: options.firstTokenMs })
   const rates = makeRateLimiter({
     takeSlice: (request) => server.call('takeSlice', request),
     clock,

@@ -35,7 +35,7 @@ const ANSWER_MS = 2_000
 const CLOSE_MS = 5_000
 
 export interface WorkersOptions {
-  readonly settings: Pick<Settings, 'workers' | 'logLevel' | 'bodyMemory' | 'portDomain' | 'finishMs'>
+  readonly settings: Pick<Settings, 'workers' | 'firstTokenMs' | 'logLevel' | 'bodyMemory' | 'portDomain' | 'finishMs'>
   readonly dataDir: string
   readonly log: Logger
 }
@@ -240,7 +240,7 @@ class Pool implements Workers {
 
   #startOf(index: number): WorkerStart {
     const { settings, dataDir } = this.#options
-    const { workers, logLevel, portDomain } = settings
+    const { workers, logLevel, portDomain, firstTokenMs } = settings
     return {
       journalDir: workerJournal(dataDir, index),
       logLevel,
@@ -249,6 +249,7 @@ class Pool implements Workers {
         accountBytes: Math.floor(settings.bodyMemory.accountBytes / workers),
       },
       portDomain,
+      firstTokenMs,
       catalog: this.#catalogOf(index),
     }
   }

@@ -8,6 +8,7 @@ import type { NewApiKey } from '../../base/api-key.ts'
 import { limits, type Quota } from '../../base/limits.ts'
 import type { NanoUsd } from '../../base/money.ts'
 import type { Role } from '../../contract/account.ts'
+import type { KeyClass } from '../../contract/key-class.ts'
 import type { Scope } from '../../contract/endpoint.ts'
 import { at, type Db, type Tx } from '../platform/database.ts'
 import type { Tables } from '../platform/tables.ts'
@@ -30,6 +31,7 @@ const columns = [
   'allowed_models',
   'monthly_limit_nano',
   'total_limit_nano',
+  'class',
   'requests_per_min',
   'tokens_per_min',
   'created_at',
@@ -43,6 +45,8 @@ export interface ApiKeyLimits {
   readonly allowedModels: readonly string[] | null
   readonly monthlyLimit: NanoUsd | null
   readonly totalLimit: NanoUsd | null
+  /** undefined: interactive. */
+  readonly class?: KeyClass | undefined
   readonly requestsPerMinute: number | null
   readonly tokensPerMinute: number | null
 }
@@ -75,6 +79,7 @@ export async function insertApiKey(
       allowed_models: allowedModels === null ? null : [...allowedModels],
       monthly_limit_nano: monthlyLimit,
       total_limit_nano: totalLimit,
+      class: key.limits.class ?? 'interactive',
       requests_per_min: requestsPerMinute,
       tokens_per_min: tokensPerMinute,
       created_at: toDate(tx.clock.now()),
@@ -170,6 +175,7 @@ export interface KnownKey {
   readonly secret_hash: Buffer
   readonly scopes: readonly Scope[]
   readonly allowed_models: readonly string[] | null
+  readonly class: KeyClass
   readonly requests_per_min: number | null
   readonly tokens_per_min: number | null
   readonly monthly_limit_nano: NanoUsd | null
@@ -200,6 +206,7 @@ export async function findKnownKey(db: Db, publicId: string): Promise<KnownKey |
       'k.secret_hash',
       'k.scopes',
       'k.allowed_models',
+      'k.class',
       'k.requests_per_min',
       'k.tokens_per_min',
       'k.monthly_limit_nano',

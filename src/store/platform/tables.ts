@@ -53,6 +53,7 @@ export interface Tables {
   api_key: {
     account_id: string
     allowed_models: OrNull<string[]>
+    class: Optional<'interactive' | 'batch'>
     created_at: At
     expires_at: AtOrNull
     last4: string
