@@ -98,6 +98,7 @@ async function ask(
   const body = Buffer.from(JSON.stringify({ model: model.name, messages, max_tokens: 1 }))
   const chat = readChatBody(body)
   if (chat === undefined) throw new Error('the body is not a chat')
+  const prefixes = hashPrefixes(chat.messages.bytes, chat.messages.ends)
   const answered = await collect(
     dispatcher,
     {
@@ -109,9 +110,10 @@ async function ask(
         contentType: 'application/json',
         body: [body],
       }),
-      prefixes: hashPrefixes(chat.messages.bytes, chat.messages.ends),
+      prefixes: prefixes.hashes,
+      prefixTokens: prefixes.tokens,
       isBatch: false,
-      promptTokens: 0,
+      promptTokens: prefixes.tokens.at(-1) ?? 0,
       session: undefined,
     },
     { maxBytes: 1_000_000, signal: new AbortController().signal },

@@ -28,6 +28,11 @@ export interface Caller {
   }
 }
 
+/** How the calls of a caller wait. */
+export function queueingOf({ accountId, class: keyClass }: Caller): { accountId: string; isBatch: boolean } {
+  return { accountId, isBatch: keyClass === 'batch' }
+}
+
 export interface Call {
   readonly requestId: string
   readonly traceId: string

@@ -280,9 +280,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
       read.BERTH_HUB_URL === undefined ? null : { endpoint: read.BERTH_HUB_URL, token: read.BERTH_HUB_TOKEN ?? null },
     engineDir: read.BERTH_ENGINE_DIR === undefined ? undefined : path.resolve(read.BERTH_ENGINE_DIR),
     objectStore: readObjectStore(read),
-    engineEnvironment: Object.fromEntries(
-      Object.entries(env).filter(([name]) => /^(PATH|HOME|TMPDIR|LANG|npm_config_.*)$/i.test(name)),
-    ),
+    engineEnvironment: engineEnvironmentOf(env),
     mock: {
       bootMs: read.BERTH_MOCK_BOOT_MS,
       destroyMs: read.BERTH_MOCK_DESTROY_MS,
@@ -290,6 +288,13 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
       offers: read.BERTH_MOCK_OFFERS,
     },
   }
+}
+
+/** The variables of this process that an engine process needs too. */
+function engineEnvironmentOf(env: Readonly<Record<string, string | undefined>>): Settings['engineEnvironment'] {
+  return Object.fromEntries(
+    Object.entries(env).filter(([name]) => /^(PATH|HOME|TMPDIR|LANG|npm_config_.*)$/i.test(name)),
+  )
 }
 
 type Environment = z.output<typeof environment>

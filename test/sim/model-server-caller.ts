@@ -92,6 +92,7 @@ export interface SimulatedCall {
   readonly isBatch: boolean
   readonly promptTokens: number
   readonly prefixes: readonly number[]
+  readonly prefixTokens: readonly number[]
   readonly session: string | undefined
   readonly accepts?: (deployment: SimulatedDeployment) => boolean
 }
@@ -116,6 +117,7 @@ export function callOn(
     isBatch: false,
     promptTokens: 0,
     prefixes: [],
+    prefixTokens: [],
     session: undefined,
     ...more,
   }

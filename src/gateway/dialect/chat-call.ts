@@ -5,7 +5,7 @@
 import { costOf } from '../../domain/inference.ts'
 import { minUsd, usd, type NanoUsd } from '../../base/money.ts'
 import { fail, failField, type Failure } from '../../contract/result.ts'
-import type { Caller } from '../call.ts'
+import { queueingOf, type Caller } from '../call.ts'
 import { isVisible, type Catalog, type ServedModel } from '../catalog.ts'
 import type { JsonObject, MessagesText } from './chat-body.ts'
 import type { EngineBody } from './dialect.ts'
@@ -24,7 +24,7 @@ const PART_TOKENS = 4_096
 /** Tokens that a chat template may add around the messages. */
 const TEMPLATE_TOKENS = 64
 /** Prefixes are hashed up to here: enough to tell conversations and documents apart. */
-const MAX_HASHED_BYTES = 16_384
+const MAX_HASHED_BYTES = 32_768
 const BLOCK_BYTES = 1_024
 
 export interface ChatRequest extends EngineBody {
@@ -72,10 +72,10 @@ export function buildChatCall(
     includeUsage: parameters.includeUsage,
     promptBytes,
   }
+  const prefixes = model.deployments.length > 1 ? prefixesOf(body, messages) : noPrefixes
   const upstream: UpstreamCall = {
     model,
-    accountId: caller.accountId,
-    isBatch: caller.class === 'batch',
+    ...queueingOf(caller),
     promptTokens: Math.ceil(promptBytes / GUESSED_BYTES_PER_TOKEN),
     request: makeEngineRequest({
       form,
@@ -85,7 +85,8 @@ export function buildChatCall(
       maxOutputTokens: outputLimit(model, parameters),
       extraHeaders: tracingOf(call),
     }),
-    prefixes: model.deployments.length > 1 ? prefixesOf(body, messages) : [],
+    prefixes: prefixes.hashes,
+    prefixTokens: prefixes.tokens,
     session: headers.session,
   }
   return { call, upstream, bounds }
@@ -217,27 +218,34 @@ function outputLimit(model: ServedModel, { maxTokens }: Parameters): number | nu
   return most === null ? maxTokens : Math.min(maxTokens, most)
 }
 
-/** Of a chat's messages, or a completion's prompt. */
-function prefixesOf(body: JsonObject, messages: MessagesText | undefined): number[] {
+export interface Prefixes {
+  readonly hashes: readonly number[]
+  readonly tokens: readonly number[]
+}
+
+const noPrefixes: Prefixes = { hashes: [], tokens: [] }
+
+/** The prefixes of a chat's messages, or of a completion's prompt. */
+function prefixesOf(body: JsonObject, messages: MessagesText | undefined): Prefixes {
   if (messages !== undefined) return hashPrefixes(messages.bytes, messages.ends)
   const prompt = Buffer.from(JSON.stringify(body['prompt']))
   return hashPrefixes(prompt, [prompt.length])
 }
 
-/** Hashes of the prompt up to the end of each message and of each block, shortest first. */
-export function hashPrefixes(bytes: Uint8Array, ends: readonly number[]): number[] {
+/** The prompt up to the end of each message and of each block, shortest first. */
+export function hashPrefixes(bytes: Uint8Array, ends: readonly number[]): Prefixes {
   const hashes: number[] = []
+  const tokens: number[] = []
   let hash = 0x811c9dc5
   let next = 0
   const last = Math.min(ends.at(-1) ?? 0, MAX_HASHED_BYTES)
   for (let at = 0; at < last; at++) {
     hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x01000193)
-    if (at + 1 === ends[next]) {
-      hashes.push(hash >>> 0)
-      next += 1
-    } else if ((at + 1) % BLOCK_BYTES === 0) {
-      hashes.push(hash >>> 0)
-    }
+    const isEnd = at + 1 === ends[next]
+    if (!isEnd && (at + 1) % BLOCK_BYTES !== 0) continue
+    hashes.push(hash >>> 0)
+    tokens.push(Math.floor((at + 1) / GUESSED_BYTES_PER_TOKEN))
+    if (isEnd) next += 1
   }
-  return hashes
+  return { hashes, tokens }
 }

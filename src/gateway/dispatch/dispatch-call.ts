@@ -3,8 +3,8 @@
  * passed on. However it ends, its slot is released exactly once, and the breaker learns of faults that may be the
  * engine's, but not of cancelled calls.
  */
-import { assertNever } from '../../base/assert-never.ts'
 import type { Deployment } from '../catalog.ts'
+import { classOf, isAnswer, kindOf, readRetryAfter } from './engine-answer.ts'
 import type { DispatchModel, UnreadCall, WaitingCall } from './dispatch-model.ts'
 import type { Account, Line, Waiter } from './fair-queue.ts'
 import type { FaultClass, Target } from './routing-target.ts'
@@ -41,9 +41,13 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
   #target: Target | undefined
   #deployment: Deployment | undefined
   #account: Account | undefined
+  /** Prompt tokens that the engine still has to compute, and those of all calls there when it was sent. */
+  #uncached = 0
+  #toCompute = 0
   /** Output tokens that its account was charged for. */
   #charged = 0
   #isTrial = false
+  #isStream = false
   #sentAt = 0
   #attempts: Target[] | undefined
   /** Could not be reached: no engine has seen the request. */
@@ -120,8 +124,25 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     target.turn += 1 / deployment.weight
     target.lastUsedAt = now
     this.#isTrial = target.breaker.enter()
-    if (this.#model.targets.length > 1) this.#model.memory.keep(this.call, target)
+    if (this.#model.targets.length > 1) this.#rememberPrefix(target)
     target.pool.send(this, { head, body: request.body, limits: deployment })
+  }
+
+  #rememberPrefix(target: Target): void {
+    const { memory } = this.#model
+    this.#uncached = Math.max(0, this.call.promptTokens - memory.knownTokens(this.call, target))
+    target.slots.uncached += this.#uncached
+    this.#toCompute = target.slots.uncached
+    memory.keep(this.call, target)
+  }
+
+  /** `isFirstToken`: it has just come, which shows how fast the engine computes prompts. */
+  #promptDone(target: Target, isFirstToken: boolean): void {
+    if (this.#toCompute === 0) return
+    target.slots.uncached -= this.#uncached
+    if (isFirstToken) target.slots.notePrefill(this.#toCompute, performance.now() - this.#sentAt)
+    this.#uncached = 0
+    this.#toCompute = 0
   }
 
   cancel(): void {
@@ -171,6 +192,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
       this.#isTrial = false
       target.breaker.answered()
     }
+    this.#isStream = head.headers.get('content-type')?.startsWith('text/event-stream') === true
     this.#state = 'answering'
     this.#sink.head({ status: head.status, headers: head.headers, deployment })
   }
@@ -178,7 +200,10 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
   onData(bytes: Buffer): void {
     if (this.#errorHead === undefined) {
       const account = this.#account
-      if (this.#target !== undefined) this.#target.slots.output += bytes.length
+      if (this.#target !== undefined) {
+        this.#target.slots.output += bytes.length
+        if (this.#toCompute > 0) this.#promptDone(this.#target, this.#isStream)
+      }
       this.#sink.data(bytes)
       if (account !== undefined) this.#charge(account)
       return
@@ -319,6 +344,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     const target = this.#target
     if (target === undefined) return
     this.#target = undefined
+    this.#promptDone(target, false)
     target.end()
     if (this.#account !== undefined) this.#model.end(this.#account)
     this.#account = undefined
@@ -336,44 +362,4 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
 
 function countOf(targets: readonly Target[] | undefined, target: Target): number {
   return targets?.filter((one) => one === target).length ?? 0
-}
-
-function kindOf(kind: FaultKind): UpstreamFailure['kind'] {
-  switch (kind) {
-    case 'connect':
-    case 'connect_timeout':
-      return 'unreachable'
-    case 'first_byte_timeout':
-    case 'quiet':
-    case 'total':
-      return 'timeout'
-    case 'broken':
-      return 'broken'
-    default:
-      return assertNever(kind)
-  }
-}
-
-function classOf(kind: FaultKind): FaultClass {
-  const failure = kindOf(kind)
-  if (failure === 'unreachable') return 'connect'
-  return failure === 'timeout' ? 'timeout' : 'broken'
-}
-
-/** Seconds, or a date, which is compared with the server's own Date header. */
-function readRetryAfter(headers: ReadonlyMap<string, string>): number | undefined {
-  const value = headers.get('retry-after')
-  if (value === undefined) return undefined
-  if (/^[0-9]{1,9}$/.test(value)) return Number(value) * 1_000
-  const ms = Date.parse(value) - Date.parse(headers.get('date') ?? '')
-  return Number.isFinite(ms) && ms >= 0 ? ms : undefined
-}
-
-/**
- * An answer, or a fault of the request itself. Other errors are the engine's or the operator's (a revoked key, a missing
- * model), and another engine may do better.
- */
-function isAnswer(status: number): boolean {
-  if (status >= 200 && status < 300) return true
-  return status >= 400 && status < 500 && ![401, 403, 404, 405, 407, 408, 429].includes(status)
 }

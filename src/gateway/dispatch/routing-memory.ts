@@ -1,7 +1,7 @@
 /**
- * Remembers which engine got which prompt prefixes, so that the next call with the same prefix reaches the engine that
- * has it cached. A prefix that many different prompts share, such as a company's system prompt, is soon in every cache: it
- * does not decide, or all new conversations would gather on one engine. Two generations approximate a least-recently-used
+ * Remembers which engines got which prompt prefixes, so that the next call with the same prefix reaches an engine that
+ * has it cached. A short prefix that many different prompts share, such as a company's system prompt, is soon in every
+ * cache and saves little: it does not decide, or all new conversations would gather on one engine. Two generations approximate a least-recently-used
  * list: the young one fills up, becomes the old one, and entries not used until the next change are dropped.
  */
 import type { Target } from './routing-target.ts'
@@ -15,9 +15,14 @@ const MAX_PREFIXES_PER_CALL = 64
 const MAX_SESSION_CHARS = 128
 /** A prefix is common once prompts have continued from it in this many ways. */
 const COMMON_AFTER_BRANCHES = 3
+/** A common prefix of so many tokens is worth its engine nevertheless. */
+const LONG_PREFIX_TOKENS = 1_024
+/** The latest engines that got a prefix; the caches of earlier ones have probably dropped it. */
+const MAX_TARGETS = 8
 
 interface Beginning {
-  target: Target
+  /** Newest last. */
+  readonly targets: Target[]
   /** How the last prompt continued; 0: it ended. */
   next: number
   branches: number
@@ -56,39 +61,65 @@ export class RoutingMemory {
     return this.#beginnings.size + this.#sessions.size
   }
 
-  /** The target of this session, else of the longest known prefix, among those that can take the call. */
+  /** The target of this session, else one that has the longest known prefix, among those that can take the call. */
   find(call: UpstreamCall, canTake: (target: Target) => boolean): Target | undefined {
     if (call.session !== undefined) {
       const target = this.#sessions.get(sessionKey(call.accountId, call.session))
       if (target !== undefined && canTake(target)) return target
     }
-    const { prefixes } = call
-    const shortest = Math.max(0, prefixes.length - MAX_PREFIXES_PER_CALL)
-    for (let n = prefixes.length - 1; n >= shortest; n -= 1) {
+    const { prefixes, prefixTokens } = call
+    for (let n = prefixes.length - 1; n >= shortestOf(prefixes); n -= 1) {
       const beginning = this.#beginnings.get(prefixes[n] ?? 0)
       if (beginning === undefined) continue
       // Shorter prefixes are more common still.
-      if (beginning.branches >= COMMON_AFTER_BRANCHES) return undefined
-      if (canTake(beginning.target)) return beginning.target
+      if (beginning.branches >= COMMON_AFTER_BRANCHES && (prefixTokens[n] ?? 0) < LONG_PREFIX_TOKENS) return undefined
+      let best: Target | undefined
+      for (let at = beginning.targets.length - 1; at >= 0; at -= 1) {
+        const target = beginning.targets[at]
+        if (target === undefined || !canTake(target)) continue
+        if (best === undefined || target.slots.uncached < best.slots.uncached) best = target
+      }
+      if (best !== undefined) return best
     }
     return undefined
+  }
+
+  /** Tokens of the longest prefix that this target got before. */
+  knownTokens({ prefixes, prefixTokens }: UpstreamCall, target: Target): number {
+    for (let n = prefixes.length - 1; n >= shortestOf(prefixes); n -= 1) {
+      const isKnown = this.#beginnings.get(prefixes[n] ?? 0)?.targets.includes(target)
+      if (isKnown === true) return prefixTokens[n] ?? 0
+    }
+    return 0
   }
 
   keep(call: UpstreamCall, target: Target): void {
     if (call.session !== undefined) this.#sessions.set(sessionKey(call.accountId, call.session), target)
     const { prefixes } = call
-    for (let n = Math.max(0, prefixes.length - MAX_PREFIXES_PER_CALL); n < prefixes.length; n += 1) {
+    for (let n = shortestOf(prefixes); n < prefixes.length; n += 1) {
       const prefix = prefixes[n] ?? 0
       const next = prefixes[n + 1] ?? 0
-      const beginning = this.#beginnings.get(prefix) ?? { target, next, branches: 0 }
+      const beginning = this.#beginnings.get(prefix) ?? { targets: [], next, branches: 0 }
       if (next !== 0 && next !== beginning.next) {
         if (beginning.next !== 0) beginning.branches += 1
         beginning.next = next
       }
-      beginning.target = target
+      moveToEnd(beginning.targets, target)
       this.#beginnings.set(prefix, beginning)
     }
   }
+}
+
+function shortestOf(prefixes: readonly number[]): number {
+  return Math.max(0, prefixes.length - MAX_PREFIXES_PER_CALL)
+}
+
+function moveToEnd(targets: Target[], target: Target): void {
+  if (targets.at(-1) === target) return
+  const place = targets.indexOf(target)
+  if (place !== -1) targets.splice(place, 1)
+  targets.push(target)
+  if (targets.length > MAX_TARGETS) targets.shift()
 }
 
 /** Two accounts may use the same session name. */

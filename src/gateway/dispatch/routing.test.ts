@@ -92,16 +92,41 @@ describe('affinity', () => {
     }
   })
 
-  test('yields when the engine is clearly busier than another, not before', async () => {
+  test('holds until the engine has two seconds of prompts to compute (gpus promise 14)', async () => {
     const fleet = await startFleet(2)
     for (const engine of fleet.engines) engine.behaviour.fault = { kind: 'hang' }
-    const calls = Array.from({ length: 30 }, () => send(fleet, { prefixes: [1, 2] }))
-    await waitFor('all are there', () => fleet.engines.reduce((sum, { inFlight }) => sum + inFlight, 0) === 30)
-    const counts = fleet.engines.map(({ inFlight }) => inFlight).toSorted((a, b) => a - b)
-    const [fewer = 0, more = 0] = counts
-    expect(more - fewer).toBeGreaterThan(1)
-    expect(more - fewer).toBeLessThanOrEqual(9)
+    // 8,000 tokens per second until a rate is measured: the call after 16,000 tokens goes elsewhere.
+    const long = { prefixes: [1, 2], prefixTokens: [50, 100], promptTokens: 2_100 }
+    const calls = Array.from({ length: 10 }, () => send(fleet, long))
+    await waitFor('all are there', () => fleet.engines.reduce((sum, { inFlight }) => sum + inFlight, 0) === 10)
+    const counts = fleet.engines.map(({ inFlight }) => inFlight).toSorted((a, b) => b - a)
+    expect(counts).toEqual([8, 2])
     for (const { handle } of calls) handle.cancel()
+  })
+
+  test('a hot prefix spreads over all engines under load (gpus promise 16)', async () => {
+    const fleet = await startFleet(4)
+    for (const engine of fleet.engines) engine.behaviour.fault = { kind: 'hang' }
+    const hot = { prefixes: [1, 2], prefixTokens: [3_000, 6_000], promptTokens: 9_000 }
+    const calls = Array.from({ length: 40 }, () => send(fleet, hot))
+    await waitFor('all are there', () => fleet.engines.reduce((sum, { inFlight }) => sum + inFlight, 0) === 40)
+    for (const { inFlight } of fleet.engines) expect(inFlight).toBeGreaterThanOrEqual(8)
+    for (const { handle } of calls) handle.cancel()
+  })
+
+  test('prompts that are computed or cut off count no more', async () => {
+    const fleet = await startFleet(2)
+    const long = { prefixes: [1], prefixTokens: [100], promptTokens: 20_000 }
+    const home = await idOf(fleet, long)
+    for (let n = 0; n < 5; n += 1) expect(await idOf(fleet, long)).toBe(home)
+    for (const engine of fleet.engines) engine.behaviour.fault = { kind: 'hang' }
+    const calls = [send(fleet, long), send(fleet, long)]
+    await waitFor('they are there', () => fleet.engines.every(({ inFlight }) => inFlight === 1))
+    for (const { handle } of calls) handle.cancel()
+    for (const engine of fleet.engines) engine.behaviour.fault = undefined
+    await waitFor('they have left', () => fleet.engines.every(({ inFlight }) => inFlight === 0))
+    const next = await idOf(fleet, long)
+    for (let n = 0; n < 5; n += 1) expect(await idOf(fleet, long)).toBe(next)
   })
 
   test('yields when the engine is full, gone or unhealthy', async () => {
@@ -155,6 +180,65 @@ describe('affinity', () => {
     const home = await idOf(fleet, { prefixes: [500, 9_000] })
     for (let n = 0; n < 5; n += 1) expect(await idOf(fleet, { prefixes: [500, 9_000, 9_001] })).toBe(home)
   })
+})
+
+/** An engine's prefix cache, which drops what was used longest ago. */
+class PrefixCache {
+  readonly #prefixes = new Set<number>()
+
+  /** Whether it had the prefix. */
+  use(prefix: number, most: number): boolean {
+    const wasKnown = this.#prefixes.delete(prefix)
+    this.#prefixes.add(prefix)
+    for (const oldest of this.#prefixes) {
+      if (this.#prefixes.size <= most) break
+      this.#prefixes.delete(oldest)
+    }
+    return wasKnown
+  }
+}
+
+test('of shared prefixes of 6,000 tokens on two engines, most tokens are cached (gpus promise 15)', async () => {
+  const fleet = await startFleet(2)
+  const caches = new Map([
+    ['e0', new PrefixCache()],
+    ['e1', new PrefixCache()],
+  ])
+  let [cached, all] = [0, 0]
+  // Twenty documents, of which each engine can hold twelve, and four questions at a time.
+  for (let round = 0; round < 150; round += 1) {
+    await Promise.all(
+      Array.from({ length: 4 }, async (_, n) => {
+        const document = 100 + ((round * 7 + n * 5 + ((round * n) % 3)) % 20)
+        const question = 10_000 + round * 4 + n
+        const tokens = { prefixTokens: [3_000, 6_000, 6_500], promptTokens: 6_500 }
+        const id = await idOf(fleet, { prefixes: [document, document + 1_000, question], ...tokens })
+        all += 6_500
+        if (caches.get(id ?? '')?.use(document, 12) === true) cached += 6_000
+      }),
+    )
+  }
+  expect(cached / all).toBeGreaterThanOrEqual(0.6)
+})
+
+test('a call for an adapter prefers an engine that has it loaded (gpus promise 17)', async () => {
+  const [plain, loaded] = [await startModelServer(), await startModelServer()]
+  closers.push(
+    () => plain.close(),
+    () => loaded.close(),
+  )
+  loaded.behaviour.metrics = `vllm:num_requests_running 2
+vllm:num_requests_waiting 0
+vllm:lora_requests_info{max_lora="4",running_lora_adapters="tuned",waiting_lora_adapters=""} 1.0
+`
+  const deployments = [plain, loaded].map((engine, n) => deploymentOn(engine, { id: `e${n}`, upstreamModel: 'tuned' }))
+  const model = { ...modelOn(deployments, 'owner/tuned'), adapterOf: 'sim' }
+  const dispatcher = makeDispatcher({ probe: { tickMs: 5, metricsMs: 10, idleMs: 3_600_000 } })
+  closers.push(() => dispatcher.close())
+  dispatcher.setCatalog(new Map([[model.name, model]]))
+  await waitFor('both are known', () => dispatcher.stats().deployments.every(({ load }) => load !== undefined))
+  const fleet = { engines: [plain, loaded], model, dispatcher }
+  for (let n = 0; n < 5; n += 1) expect(await idOf(fleet, {})).toBe('e1')
 })
 
 const sum = ({ engines }: Fleet, what: 'cachedTokens' | 'promptTokens'): number =>

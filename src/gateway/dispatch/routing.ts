@@ -1,13 +1,10 @@
 /**
  * Chooses the deployment for a call: the one with the least outstanding work for its weight, unless another has the prompt
- * prefix cached and is not clearly busier. A deployment that failed this call is tried again only if no other is left.
+ * prefix cached, or the adapter loaded, and would compute its prompt within two seconds. A deployment that failed this call is tried again only if no other is left.
  */
 import type { RoutingMemory } from './routing-memory.ts'
 import type { Target } from './routing-target.ts'
 import type { UpstreamCall } from '../upstream/upstream-call.ts'
-
-/** The cached target is preferred while it has at most this many more calls than the least busy. */
-const AFFINITY_EXTRA_CALLS = 8
 
 /** The targets that a call has tried. */
 export interface Tried {
@@ -61,24 +58,37 @@ function pickTarget(
     target.isHealthy(now) &&
     (accepts === undefined || accepts(target.deployment)) &&
     (isAllowed === undefined || isAllowed(target))
+  const best = leastBusy(targets, now, canTake)
+  if (best === undefined || targets.length === 1) return best
+  const isClose = (target: Target): boolean => target.slots.isCloseForPrefix && canTake(target)
+  const loaded = call.model.adapterOf === undefined ? undefined : leastBusy(targets, now, isClose, hasAdapter)
+  if (call.prefixes.length === 0 && call.session === undefined) return loaded ?? best
+  const known = memory.find(call, isClose)
+  const chosen = known ?? loaded ?? best
+  if (chosen === known) chosen.affinityHits += 1
+  else chosen.affinityMisses += 1
+  return chosen
+}
+
+function hasAdapter({ slots, deployment }: Target): boolean {
+  return slots.adapters?.has(deployment.upstreamModel) === true
+}
+
+function leastBusy(
+  targets: readonly Target[],
+  now: number,
+  ...conditions: ReadonlyArray<(target: Target) => boolean>
+): Target | undefined {
   let best: Target | undefined
   let least = Infinity
   for (const target of targets) {
-    if (!canTake(target)) continue
+    if (!conditions.every((holds) => holds(target))) continue
     const work = target.workAt(now)
     if (work > least || (work === least && best !== undefined && target.turn >= best.turn)) continue
     best = target
     least = work
   }
-  if (best === undefined || targets.length === 1 || (call.prefixes.length === 0 && call.session === undefined)) {
-    return best
-  }
-  const known = memory.find(call, canTake)
-  const isClose = known !== undefined && known.workAt(now) <= least + AFFINITY_EXTRA_CALLS / known.deployment.weight
-  const chosen = isClose ? known : best
-  if (chosen === known) chosen.affinityHits += 1
-  else chosen.affinityMisses += 1
-  return chosen
+  return best
 }
 
 /** If all breakers are open, the one that allows calls first is tried anyway, by one call at a time. */

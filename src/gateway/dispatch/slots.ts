@@ -18,6 +18,11 @@ export interface Load {
 const MAX_LOAD_AGE_MS = 15_000
 /** Weight of the newest call in an average. */
 const NEWEST_SHARE = 0.1
+const START_PREFILL_RATE = 8
+/** With less to compute, the time to the first token says nothing about the rate. */
+const MIN_MEASURED_TOKENS = 2_000
+/** A cached prefix may delay the first token by so much. */
+const AFFINITY_MS = 2_000
 
 export class Slots {
   inFlight = 0
@@ -31,6 +36,10 @@ export class Slots {
   kvTokens: number | null = null
   /** Adapters that calls at the engine use. null: unknown. */
   adapters: ReadonlySet<string> | null = null
+  /** Prompt tokens at the engine that it has not cached and not computed yet. */
+  uncached = 0
+  /** Prompt tokens that it computes per millisecond. */
+  #prefillRate = START_PREFILL_RATE
   #state: LimitState = initialLimit
   #load: Load | undefined
   /** The part of that load that others sent. */
@@ -49,6 +58,17 @@ export class Slots {
   autoTargetUpTo(concurrency: number): number {
     const { limit, isProven } = this.#state
     return autoTarget({ limit: Math.min(limit, concurrency), isProven: isProven || limit >= concurrency })
+  }
+
+  /** Whether a call that has its prefix cached here should come, rather than go where there is less to do. */
+  get isCloseForPrefix(): boolean {
+    return this.uncached <= this.#prefillRate * AFFINITY_MS
+  }
+
+  /** The first token came so long after its call was sent, when there was so much to compute. */
+  notePrefill(tokens: number, ms: number): void {
+    if (tokens < MIN_MEASURED_TOKENS || ms <= 0) return
+    this.#prefillRate += (tokens / ms - this.#prefillRate) * NEWEST_SHARE
   }
 
   /** A call with so many tokens has ended. */

@@ -8,7 +8,7 @@ import type { Instant } from '../../base/instant.ts'
 import { failField, fail, ok, type Failure, type Result } from '../../contract/result.ts'
 import { costOf, noUnits, type InferenceUnits } from '../../domain/inference.ts'
 import type { Admission, Admitted } from '../money/admission.ts'
-import type { Caller } from '../call.ts'
+import { queueingOf, type Caller } from '../call.ts'
 import type { Catalog, Deployment, ServedModel } from '../catalog.ts'
 import { defaultModel, refuseModel } from '../dialect/chat-call.ts'
 import { collect, type Collected } from '../upstream/collect.ts'
@@ -71,6 +71,9 @@ export interface MediaPorts extends ExchangePorts {
   readonly admission: Admission
 }
 
+/** The work of these calls is not measured in tokens, and no engine caches their beginning. */
+const noPrompt = { promptTokens: 0, prefixes: [], prefixTokens: [] } as const
+
 export class MediaGateway {
   readonly #ports: MediaPorts
 
@@ -129,14 +132,12 @@ export class MediaGateway {
         this.#ports.dispatcher,
         {
           model,
-          accountId: caller.accountId,
+          ...queueingOf(caller),
+          ...noPrompt,
           request: (deployment) => ({
             ...work.request(deployment, part),
             extraHeaders: tracingOf({ traceId, requestId: headers.requestId }),
           }),
-          isBatch: caller.class === 'batch',
-          promptTokens: 0,
-          prefixes: [],
           session: headers.session,
           accepts: (deployment) => unfit(model, work, deployment) === undefined,
         },

@@ -16,6 +16,8 @@ export interface UpstreamCall {
   readonly request: (deployment: Deployment) => UpstreamRequest
   /** Hashes of longer and longer prompt prefixes, shortest first. Calls that share long ones go together. */
   readonly prefixes: readonly number[]
+  /** The tokens of each of these prefixes, estimated. */
+  readonly prefixTokens: readonly number[]
   /** Calls with the same session go together. */
   readonly session: string | undefined
   /** Deployments that can do it. undefined: all of them. */

@@ -61,6 +61,7 @@ test('reports the health of a deployment in use, and none of another', async () 
       accountId: 'a',
       request: () => request,
       prefixes: [],
+      prefixTokens: [],
       session: undefined,
       isBatch: false,
       promptTokens: 0,
