@@ -23,7 +23,7 @@ const usageFields = {
   targetOutstanding: z
     .number()
     .nullable()
-    .describe('Number that scaling aims for now; null: the deployment was deleted'),
+    .describe('Number that scaling aims for now; null: automatic, or the deployment was deleted'),
   unitsPerSecond: z.number().nullable().describe('Input and output of one replica while it is busy'),
   outputUnitsPerSecond: z.number().nullable(),
   unitsPerUsd: z.number().nullable().describe('Input and output per dollar of GPU cost'),
@@ -58,7 +58,7 @@ const modelEconomics = z
   .object({
     model: z.string(),
     kind: modelKind.nullable().describe('null: the model was deleted'),
-    deploymentId: z.string().nullable().describe('null: the deployment was deleted'),
+    deploymentId: z.string().nullable().describe('null: automatic, or the deployment was deleted'),
     revenueUsd: usdAmount.describe('Charges for requests, less refunds; those on other servers included'),
     marginUsd: usdAmount.describe('Revenue less the cost of GPUs'),
     marginPercent: z.number().nullable().describe('Of revenue; null: there is none'),

@@ -73,12 +73,10 @@ const replicas = z.strictObject({
 })
 const seconds = z.int().min(0).max(86_400)
 const scaling = z.strictObject({
-  targetOutstanding: z
-    .number()
-    .min(0.1)
-    .max(100_000)
-    .default(4)
-    .meta({ title: 'Requests per replica', description: 'Requests, waiting or running, that scaling aims for' }),
+  targetOutstanding: z.number().min(0.1).max(100_000).nullable().default(null).meta({
+    title: 'Requests per replica',
+    description: 'Requests, waiting or running, that scaling aims for; null: automatic, 70 % of what a replica can run',
+  }),
   upDelaySeconds: seconds.default(5).meta({
     title: 'Delay before adding replicas',
     description: 'How long more must be needed before replicas are added',

@@ -1,7 +1,7 @@
 /** Load traces in, replicas and queue times out: a simulation of a deployment second by second. */
 import { describe, expect, test } from 'vitest'
 import { addMs, instantOf, SECOND_MS } from '../base/instant.ts'
-import { decideScale, initialScaling, type ScalingReason, type ScalingRule } from './scaling.ts'
+import { automaticTarget, decideScale, initialScaling, type ScalingReason, type ScalingRule } from './scaling.ts'
 
 const rule: ScalingRule = {
   min: 0,
@@ -197,5 +197,27 @@ describe('scaling', () => {
     const busy = { ...quiet, outstanding: 9, current: 9 }
     const paused = decideScale({ ...rule, max: 0 }, { ...state, desired: 2 }, busy, start)
     expect(paused).toMatchObject({ state: { desired: 0 }, why: 'maximum' })
+  })
+})
+
+describe('an automatic target (gpus promise 13)', () => {
+  const load = (target: number) => ({ inFlight: 0, isUnrouted: false, target })
+
+  test('adds up what gateways have learned of a replica, and averages over replicas', () => {
+    expect(automaticTarget([{ a: load(100), b: load(300) }, { a: load(100) }], ['a', 'b'])).toBe(250)
+    expect(automaticTarget([{ a: load(100), gone: load(900) }], ['a'])).toBe(100)
+    expect(automaticTarget([], ['a'])).toBe(32)
+  })
+
+  test('rents no second replica while the first has room', () => {
+    // A limit of 412, of which 70 % are the target.
+    const targetOutstanding = automaticTarget([{ a: load(288) }], ['a'])
+    const auto: ScalingRule = { min: 1, max: 4, targetOutstanding, upDelayMs: 0, downDelayMs: 0, idleMs: 0 }
+    const state = { ...initialScaling(auto, instantOf(0)), desired: 1 }
+    const desiredAt = (outstanding: number): number => {
+      const demand = { outstanding, current: outstanding, activeAt: null, starting: 0, ready: 1 }
+      return decideScale(auto, state, demand, instantOf(1_000)).state.desired
+    }
+    expect([desiredAt(5), desiredAt(256), desiredAt(288), desiredAt(289)]).toEqual([1, 1, 1, 2])
   })
 })

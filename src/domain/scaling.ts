@@ -6,6 +6,8 @@
  * up for it, and that queue says nothing about how many are needed once it answers. So no more are ordered meanwhile.
  */
 import type { Instant } from '../base/instant.ts'
+import { MIN_WITHOUT_METRICS } from './admission-limit.ts'
+import type { ReplicaLoads } from './serving.ts'
 
 export interface ScalingRule {
   readonly min: number
@@ -66,6 +68,15 @@ const DOWN_HEADROOM = 0.9
 
 export function initialScaling(rule: Pick<ScalingRule, 'min'>, now: Instant): ScalingState {
   return { desired: rule.min, above: null, below: null, activeAt: now }
+}
+
+/** The target of one replica, from what gateways have learned of each. They share a replica, so their targets add up. */
+export function automaticTarget(loads: readonly ReplicaLoads[], replicaIds: readonly string[]): number {
+  const targets = replicaIds
+    .map((id) => loads.reduce((sum, replicas) => sum + (replicas[id]?.target ?? 0), 0))
+    .filter((target) => target > 0)
+  if (targets.length === 0) return MIN_WITHOUT_METRICS
+  return targets.reduce((sum, target) => sum + target, 0) / targets.length
 }
 
 /** `affordable`: as many replicas as the hourly budget covers. */

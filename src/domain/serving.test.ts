@@ -119,6 +119,11 @@ describe('losses', () => {
     expect(plan(facts([unknown(MINUTE_MS)]))).toEqual(['end a contact_lost', 'start 1'])
   })
 
+  test('a replica whose engine is stuck is replaced, once it was in use (gpus promise 11)', () => {
+    expect(plan(facts([replica('a', { isStuck: true }), replica('b')]))[0]).toBe('end a stuck')
+    expect(plan(facts([starting('a', { isStuck: true })]))).toEqual([])
+  })
+
   test('one that never answers, or ends right after its first answer, is a failure', () => {
     const overdue = starting('a', { createdAt: before(11 * MINUTE_MS) })
     expect(plan(facts([overdue], { failures: 0 }))[0]).toBe('end a start_timed_out!')

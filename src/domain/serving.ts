@@ -24,8 +24,18 @@ export interface ReplicaEndpoint {
   readonly adapters?: readonly ServedAdapter[]
 }
 
-/** Requests in flight by replica, and whether the gateway sends it nothing new. */
-export type ReplicaLoads = Readonly<Record<string, { readonly inFlight: number; readonly isUnrouted: boolean }>>
+/** What a gateway reports of a replica. */
+interface ReplicaLoad {
+  readonly inFlight: number
+  /** The gateway sends it nothing new. */
+  readonly isUnrouted: boolean
+  /** The requests of this gateway that the replica should have before another is rented. */
+  readonly target?: number
+  /** It produces nothing, although requests wait in its engine, and did not answer a check. */
+  readonly isStuck?: true
+}
+
+export type ReplicaLoads = Readonly<Record<string, ReplicaLoad>>
 
 export interface ReplicaFacts {
   readonly id: string
@@ -40,6 +50,8 @@ export interface ReplicaFacts {
   readonly inFlight: number
   /** Every gateway has confirmed that it sends nothing new. */
   readonly isUnrouted: boolean
+  /** A gateway found that its engine is stuck. */
+  readonly isStuck?: boolean
 }
 
 export interface ServingFacts {
@@ -70,6 +82,7 @@ export type ReplicaEnd =
   | 'rental_ended'
   | 'contact_lost'
   | 'start_timed_out'
+  | 'stuck'
 
 export type ServingAction =
   | { readonly kind: 'start'; readonly version: number }
@@ -136,6 +149,7 @@ function lostAction(one: ReplicaFacts, { startMs }: ServingFacts, now: Instant):
   if (!isMeantToRun(status)) return end('rental_ended')
   if (status === 'Unknown' && addMs(since, CONTACT_MS) <= now) return lostContact(one)
   if (one.state === 'starting' && addMs(one.createdAt, startMs) <= now) return end('start_timed_out')
+  if (one.state === 'ready' && one.isStuck === true) return end('stuck')
   return undefined
 }
 

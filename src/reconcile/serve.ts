@@ -12,7 +12,7 @@ import { chargeLongStarts } from '../app/serving/free-start.ts'
 import { balanceHouse } from '../app/money/house.ts'
 import { drainReplica, endReplica, explainReplica, finishRollout, startReplica } from '../app/serving/replica.ts'
 import { containerOf } from '../domain/replica-plan.ts'
-import { decideScale, type ServingDemand } from '../domain/scaling.ts'
+import { automaticTarget, decideScale, type ServingDemand } from '../domain/scaling.ts'
 import {
   affordableReplicas,
   backOffMs,
@@ -144,7 +144,7 @@ async function scale(
   const { settings, scaling: before } = deployment
   const rule = {
     ...settings.replicas,
-    targetOutstanding: settings.scaling.targetOutstanding,
+    targetOutstanding: settings.scaling.targetOutstanding ?? automaticTargetOf(replicas, loads),
     upDelayMs: settings.scaling.upDelaySeconds * SECOND_MS,
     downDelayMs: settings.scaling.downDelaySeconds * SECOND_MS,
     idleMs: settings.scaling.idleSeconds * SECOND_MS,
@@ -158,6 +158,14 @@ async function scale(
   const isChanged = JSON.stringify(state) !== JSON.stringify(before)
   if (isChanged) await store.updateManaged(tx, deployment.id, { scaling: state, scaling_why: why })
   return state.desired
+}
+
+function automaticTargetOf(replicas: readonly Replica[], loads: readonly ModelLoad[]): number {
+  const ready = replicas.filter(({ state }) => state === 'ready').map(({ id }) => id)
+  return automaticTarget(
+    loads.map((load) => load.replicas),
+    ready,
+  )
 }
 
 function demandOf(loads: readonly ModelLoad[], replicas: readonly Replica[]): ServingDemand {
@@ -199,6 +207,7 @@ function factsOf(one: Replica, loads: readonly ModelLoad[], gateways: readonly s
     drainingAt: one.draining_at,
     rental: { status: one.status, since: one.status_since },
     inFlight: reports.reduce((sum, { inFlight }) => sum + inFlight, 0),
+    isStuck: reports.some(({ isStuck }) => isStuck === true),
     isUnrouted: gateways.every((id) => confirmed.has(id)),
   }
 }

@@ -54,6 +54,7 @@ const endReasons: Readonly<Record<string, string>> = {
   drain_timed_out: 'Requests did not finish in time',
   contact_lost: 'Contact with its machine was lost',
   start_timed_out: 'Did not answer in time',
+  stuck: 'Stopped producing output',
 }
 
 export function replicaReason(reason: string): string {

@@ -118,11 +118,7 @@ function Status({ deployment }: { deployment: ManagedDeployment }) {
           `${readyReplicas} of ${desiredReplicas}`,
           min === max ? `Always ${min}` : `Scales from ${min} to ${max}`,
         ],
-        [
-          'Requests waiting or running',
-          number(outstandingRequests),
-          `Aims for ${number(settings.scaling.targetOutstanding)} per replica`,
-        ],
+        ['Requests waiting or running', number(outstandingRequests), targetText(settings.scaling.targetOutstanding)],
         [
           'Cost now',
           hourlyPrice(deployment.costPerHourUsd),
@@ -185,4 +181,8 @@ function Settings({ deployment }: { deployment: ManagedDeployment }) {
       />
     </Card>
   )
+}
+
+function targetText(target: number | null): string {
+  return target === null ? 'Aims for 70 % of what a replica can run' : `Aims for ${number(target)} per replica`
 }

@@ -168,7 +168,7 @@ test('cost, supplier share, revenue and margin are those of the ledger', async (
     costBasis: 'rental_price',
     vendorCost: 0n,
     supplier: shareOf(cost, 10_000 - FEE_BP),
-    targetOutstanding: 4,
+    targetOutstanding: null,
     advice: { kind: 'too_little_measured', requests: 5n },
   })
   expect(economics.value).toMatchObject({ revenue: 1_500_000n, gpuCost, margin: 1_500_000n - gpuCost })

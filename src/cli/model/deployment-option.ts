@@ -54,7 +54,7 @@ export interface ScaleFlags {
   readonly min?: number
   readonly max?: number
   readonly budget?: string
-  readonly target?: number
+  readonly target?: number | null
   readonly upDelay?: number
   readonly downDelay?: number
   readonly idle?: number
@@ -64,7 +64,10 @@ export const scaleOptions: Options = {
   '--min <n>': { help: 'replicas at least; 0 starts the first with a request', parse: parseWhole(0, MAX_REPLICAS) },
   '--max <n>': { help: 'replicas at most; 0 pauses it', parse: parseWhole(0, MAX_REPLICAS) },
   '--budget <usd>': 'most that all replicas together may cost per hour',
-  '--target <n>': { help: 'requests per replica that scaling aims for', parse: parseWhole(1, 100_000) },
+  '--target <n>': {
+    help: 'requests per replica that scaling aims for; auto: 70 % of what one can run (default: auto)',
+    parse: (text: string) => (text === 'auto' ? null : parseWhole(1, 100_000)(text)),
+  },
   '--up-delay <seconds>': { help: 'before replicas are added', parse: parseWhole(0, MAX_SECONDS) },
   '--down-delay <seconds>': { help: 'before replicas are removed', parse: parseWhole(0, MAX_SECONDS) },
   '--idle <seconds>': { help: 'without requests before the last replica ends', parse: parseWhole(0, MAX_SECONDS) },

@@ -120,3 +120,28 @@ test('calls and queues of other processes of the gateway count (gpus promise 5)'
   expect(limits[0]).toBe(512)
   expect(engine.peakInFlight).toBe(100)
 })
+
+test('an engine that is stuck while its health page answers gets no more calls, until a check succeeds (gpus promise 11)', async () => {
+  const engine = await startEngine()
+  engine.behaviour.fault = { kind: 'hang' }
+  engine.behaviour.metrics = 'vllm:num_requests_running 1\nvllm:num_requests_waiting 3\n'
+  const { dispatcher, send } = startOn(engine, {}, { probe: { ...quick, stuckMs: 30, stuckCheckMs: 50 } })
+  send(1)
+  const isStuck = (): boolean => dispatcher.stats().deployments.some((one) => one.isStuck && one.breaker === 'open')
+  await waitFor('it is found', isStuck)
+  const [refused] = await Promise.all(send(1).map((sink) => sink.done))
+  expect(refused?.failure?.kind).toBe('unreachable')
+  engine.behaviour.fault = undefined
+  await waitFor('a check succeeds', () => !isStuck())
+  const [answer] = await Promise.all(send(1).map((sink) => sink.done))
+  expect(answer?.status).toBe(200)
+})
+
+test('an engine that is silent but has no call waiting is left alone', async () => {
+  const engine = await startEngine()
+  engine.behaviour.fault = { kind: 'hang' }
+  const { dispatcher, send } = startOn(engine, {}, { probe: { ...quick, stuckMs: 10, stuckCheckMs: 50 } })
+  send(1)
+  await waitFor('it is watched', () => engine.metricsReads > 10)
+  expect([dispatcher.stats().deployments[0]?.isStuck, engine.checks]).toEqual([false, 0])
+})

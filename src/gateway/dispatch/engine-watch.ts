@@ -1,8 +1,10 @@
 /**
  * Watches engines: reads their load where `/metrics` answers, and what they state about themselves, and lets each learn
  * how many calls it may have. Once a second while calls wait for it, otherwise every three seconds. An engine without
- * metrics is asked again once a minute, and learns from its output meanwhile.
+ * metrics is asked again once a minute, and learns from its output meanwhile. Schedulers of engines get stuck while their
+ * health page says that all is well: one that produces nothing for half a minute, although calls wait in it, is checked.
  */
+import { checkRequestOf, isHealthyStatus } from './engine-check.ts'
 import { factsPages, readFacts } from './engine-facts.ts'
 import { readEngineMetrics, type EngineMetrics, type EngineName } from './engine-metrics.ts'
 import type { ProbeRhythm } from './probe.ts'
@@ -35,6 +37,10 @@ interface Watch {
   metricsAt: number
   isReading: boolean
   hasAskedFacts: boolean
+  /** The output at the last look, and since when it has not grown although calls are there. */
+  output: number
+  silentSince: number
+  isChecking: boolean
 }
 
 export class EngineWatch {
@@ -65,13 +71,49 @@ export class EngineWatch {
       // After a gap it may be another engine.
       if (status === undefined) watch.hasAskedFacts = false
       this.#learn(target, metrics)
+      if (this.#ports.learns) this.#findStuck(target, watch, metrics)
+    })
+  }
+
+  #findStuck(target: Target, watch: Watch, metrics: EngineMetrics | undefined): void {
+    const { slots, deployment } = target
+    const { rhythm, outsideCalls } = this.#ports
+    const now = performance.now()
+    const outside = outsideCalls(deployment.id)
+    const output = slots.output + outside.output
+    if (output !== watch.output || slots.inFlight + outside.inFlight === 0) watch.silentSince = now
+    watch.output = output
+    const isSuspect = now - watch.silentSince >= rhythm.stuckMs && (metrics?.load.waiting ?? 0) > 0
+    if (isSuspect || slots.isStuck) this.#checkStuck(target, watch)
+  }
+
+  /** Sends a request of our own, beyond the limit: a stuck engine never frees a slot. */
+  #checkStuck(target: Target, watch: Watch): void {
+    if (watch.isChecking) return
+    watch.isChecking = true
+    const ms = this.#ports.rhythm.stuckCheckMs
+    const limits = { connectMs: ms, firstByteMs: ms, betweenBytesMs: ms, totalMs: ms }
+    const request = checkRequestOf(target.modelKind, target.deployment)
+    this.#ports.probes.send(target, { head: target.headOf(request), body: request.body, limits }, ({ status }) => {
+      watch.isChecking = false
+      target.slots.isStuck = !isHealthyStatus(status)
+      if (!target.slots.isStuck) watch.silentSince = performance.now()
+      this.#ports.learned(target.slots)
     })
   }
 
   #watchOf(slots: Slots): Watch {
     const known = this.#watches.get(slots)
     if (known !== undefined) return known
-    const watch: Watch = { dueAt: 0, metricsAt: 0, isReading: false, hasAskedFacts: false }
+    const watch: Watch = {
+      dueAt: 0,
+      metricsAt: 0,
+      isReading: false,
+      hasAskedFacts: false,
+      output: 0,
+      silentSince: 0,
+      isChecking: false,
+    }
     this.#watches.set(slots, watch)
     return watch
   }

@@ -32,6 +32,8 @@ const quick: ProbeRhythm = {
   metricsMs: 20,
   waitingMetricsMs: 20,
   noMetricsMs: 20,
+  stuckMs: 3_600_000,
+  stuckCheckMs: 20,
   checkMs: 20,
 }
 

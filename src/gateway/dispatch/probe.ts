@@ -17,6 +17,9 @@ export interface ProbeRhythm {
   readonly waitingMetricsMs: number
   /** How often to look for metrics where there were none. */
   readonly noMetricsMs: number
+  /** After so long without output, an engine in which calls wait is checked, and must answer within `stuckCheckMs`. */
+  readonly stuckMs: number
+  readonly stuckCheckMs: number
   /** Minimum time between two checks: somebody may pay for each. */
   readonly checkMs: number
 }
@@ -28,6 +31,8 @@ export const defaultRhythm: ProbeRhythm = {
   metricsMs: 3_000,
   waitingMetricsMs: 1_000,
   noMetricsMs: 60_000,
+  stuckMs: 30_000,
+  stuckCheckMs: 10_000,
   checkMs: 2_000,
 }
 

@@ -23,6 +23,8 @@ export interface TargetStats {
   readonly autoTarget: number
   /** Bytes of answers so far. */
   readonly output: number
+  /** It produces nothing although calls wait in it, and did not answer a check. */
+  readonly isStuck: boolean
   readonly breaker: BreakerState
   readonly affinityHits: number
   readonly affinityMisses: number
@@ -88,7 +90,7 @@ export class Target {
   }
 
   isHealthy(now: number): boolean {
-    return now >= this.pausedUntil && this.breaker.allows(now)
+    return !this.slots.isStuck && now >= this.pausedUntil && this.breaker.allows(now)
   }
 
   /** The most calls that this process may have there. */
@@ -148,7 +150,8 @@ export class Target {
       refusals: this.refusals,
       cancels: this.cancels,
       inFlight: this.inFlight,
-      breaker: this.breaker.state(now),
+      isStuck: this.slots.isStuck,
+      breaker: this.slots.isStuck ? 'open' : this.breaker.state(now),
       affinityHits: this.affinityHits,
       affinityMisses: this.affinityMisses,
       limit: this.wholeLimit,

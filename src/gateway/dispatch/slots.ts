@@ -32,6 +32,8 @@ export class Slots {
   refusals = 0
   /** Tokens of a recent call, prompt and answer. null: none has ended yet. */
   meanTokens: number | null = null
+  /** It produces nothing although calls wait in it, and did not answer a check. */
+  isStuck = false
   stated: StatedLimits = { capacity: null, refusesAbove: null }
   kvTokens: number | null = null
   /** Adapters that calls at the engine use. null: unknown. */

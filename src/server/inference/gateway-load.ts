@@ -173,8 +173,11 @@ function countOf(
 function loadOf(model: string, watched: Watched, stats: DispatcherStats, catalog: Catalog): GatewayLoad {
   const { current } = countOf(stats, model, catalog)
   const replicas = (catalog.get(model)?.deployments ?? []).filter(isReplica).map(({ id, drained }) => {
-    const inFlight = stats.deployments.reduce((sum, one) => sum + (one.id === id ? one.inFlight : 0), 0)
-    return [id, { inFlight, isUnrouted: drained }] as const
+    const own = stats.deployments.filter((one) => one.id === id)
+    const inFlight = own.reduce((sum, one) => sum + one.inFlight, 0)
+    const target = own.map(({ autoTarget }) => ({ target: Math.max(1, Math.round(autoTarget)) }))[0]
+    const stuck = own.some(({ isStuck }) => isStuck) ? { isStuck: true as const } : {}
+    return [id, { inFlight, isUnrouted: drained, ...target, ...stuck }] as const
   })
   const average = watched.samples === 0 ? current : watched.sum / watched.samples
   return {
