@@ -1,7 +1,8 @@
-/** Links in the docs lead somewhere. */
+/** Links in the docs lead somewhere, and tables from the contract are up to date. */
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
+import { fillTables, pagesWithTables } from '../scripts/doc-tables.ts'
 import { listFiles } from './tidy/source.ts'
 
 const pages = [
@@ -34,4 +35,13 @@ test.each(pages)('every link in %s leads to a file and a heading', (page) => {
     return anchor !== undefined && target.endsWith('.md') && !anchorsOf(target).has(anchor)
   })
   expect(broken).toEqual([])
+})
+
+test('the tables of states, scopes and quotas are those of the contract; `npm run doc-tables` writes them', () => {
+  const withTables = pages.filter((page) => fs.readFileSync(page, 'utf8').includes('<!-- table: '))
+  expect(withTables.toSorted()).toEqual(pagesWithTables.toSorted())
+  for (const page of withTables) {
+    const text = fs.readFileSync(page, 'utf8')
+    expect(text).toBe(fillTables(text))
+  }
 })

@@ -1,6 +1,6 @@
 /** Operations for operators. Each change of money has an actor and a reason, and is in the audit log. */
 import { z } from 'zod'
-import { limits } from '../base/limits.ts'
+import { limits, type Quota } from '../base/limits.ts'
 import { accountRecord } from './account.ts'
 import { endpoint, scopes } from './endpoint.ts'
 import { region, storageRegion } from './region.ts'
@@ -22,20 +22,23 @@ import {
   usdAmount,
   signedUsd,
 } from './shared.ts'
+import { quotaTexts } from './quota-text.ts'
 import { suppliedMachine } from './supply.ts'
 import { machineStatuses } from './choices.ts'
 
+const quotaOf = (name: keyof Quota, max: number) => z.int().min(0).max(max).describe(quotaTexts[name])
+
 const quota = z
   .strictObject({
-    gpus: z.int().min(0).max(1_000_000),
-    volumes: z.int().min(0).max(1_000_000),
-    volumeGb: z.int().min(0).max(1_000_000_000),
-    keys: z.int().min(0).max(100_000),
-    sshKeys: z.int().min(0).max(100_000),
-    webhooks: z.int().min(0).max(10_000),
-    requestsPerMinute: z.int().min(0).max(100_000_000).describe('Inference requests per minute, across all keys'),
-    tokensPerMinute: z.int().min(0).max(1_000_000_000).describe('Inference tokens per minute, across all keys'),
-    streams: z.int().min(0).max(1_000_000).describe('Concurrent inference requests'),
+    gpus: quotaOf('gpus', 1_000_000),
+    volumes: quotaOf('volumes', 1_000_000),
+    volumeGb: quotaOf('volumeGb', 1_000_000_000),
+    keys: quotaOf('keys', 100_000),
+    sshKeys: quotaOf('sshKeys', 100_000),
+    webhooks: quotaOf('webhooks', 10_000),
+    requestsPerMinute: quotaOf('requestsPerMinute', 100_000_000),
+    tokensPerMinute: quotaOf('tokensPerMinute', 1_000_000_000),
+    streams: quotaOf('streams', 1_000_000),
   })
   .partial()
 

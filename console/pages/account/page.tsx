@@ -4,7 +4,8 @@ import { parseUsd, zeroUsd } from '../../../src/base/money.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
-import { quotaLabels, quotaNames } from '../../../src/view/account.ts'
+import { quotaNames } from '../../../src/contract/quota-text.ts'
+import { quotaLabel } from '../../../src/view/account.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
@@ -142,7 +143,7 @@ function QuotaCard({ account, onChange }: { account: Account; onChange: () => vo
       <dl className="grid grid-cols-2 gap-x-6 gap-y-3 text-sm md:grid-cols-3 xl:grid-cols-5">
         {quotaNames.map((name) => (
           <div key={name}>
-            <dt className="text-muted">{quotaLabels[name]}</dt>
+            <dt className="text-muted">{quotaLabel(name)}</dt>
             <dd className="font-medium tabular-nums">{number(account.quota[name] ?? 0)}</dd>
           </div>
         ))}

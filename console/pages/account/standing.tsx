@@ -1,7 +1,8 @@
 /** Dialogs that change an account: suspended or not, platform fee, credit line and quota. Each needs a reason. */
 import type { ReactNode } from 'react'
 import { defaultQuota, type Quota } from '../../../src/base/limits.ts'
-import { quotaLabels, quotaNames } from '../../../src/view/account.ts'
+import { quotaNames } from '../../../src/contract/quota-text.ts'
+import { quotaLabel } from '../../../src/view/account.ts'
 import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import { FieldDialog } from '../../form/field-dialog.tsx'
@@ -71,7 +72,7 @@ export function CreditLineDialog({ account, onClose }: DialogProps) {
 export function QuotaDialog({ account, onClose }: DialogProps) {
   const fieldOf = (name: keyof Quota): FieldEntry<'changeAccount'> => [
     `quota.${name}`,
-    { label: quotaLabels[name], hint: `Default: ${number(defaultQuota[name])}` },
+    { label: quotaLabel(name), hint: `Default: ${number(defaultQuota[name])}` },
   ]
   return (
     <AccountDialog

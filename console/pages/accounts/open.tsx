@@ -2,14 +2,14 @@
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { scopes, type Scope } from '../../../src/contract/endpoint.ts'
-import { scopeLabels } from '../../../src/view/account.ts'
+import { scopeTexts } from '../../../src/contract/scope-text.ts'
 import { FieldDialog } from '../../form/field-dialog.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
 import { Dialog, DialogButtons } from '../../ui/dialog.tsx'
 
 const offeredScopes = scopes.filter((scope) => scope !== 'operator')
-const scopeChoices = offeredScopes.map((scope) => ({ value: scope, label: scopeLabels[scope] }))
+const scopeChoices = offeredScopes.map((scope) => ({ value: scope, label: scope, hint: scopeTexts[scope] }))
 
 export function OpenAccountDialog({ onClose }: { onClose: () => void }) {
   const [opened, setOpened] = useState<Reply<'createAccount'>>()

@@ -2,7 +2,8 @@
 import { defaultQuota } from '../../base/limits.ts'
 import { formatUsdForPeople, nanoUsdOf, parseUsd } from '../../base/money.ts'
 import type { Client, Reply } from '../../client/client.ts'
-import { quotaLabels, quotaNames } from '../../view/account.ts'
+import { quotaNames, quotaTexts } from '../../contract/quota-text.ts'
+import { quotaLabel } from '../../view/account.ts'
 import { money } from '../../view/money.ts'
 import { number } from '../../view/number.ts'
 import { recordContent } from './audit-record.ts'
@@ -159,8 +160,7 @@ function feeOf({ platformFeePercentage: fee }: Account): string {
 function quotaFlags() {
   return Object.fromEntries(
     quotaNames.map((name) => {
-      const label = quotaLabels[name].replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase())
-      const help = `quota: ${label} (default: ${grouped(defaultQuota[name])})`
+      const help = `quota: ${quotaTexts[name]} (default: ${grouped(defaultQuota[name])})`
       return [name, name === 'keys' ? `--api-keys <n>  ${help}` : help]
     }),
   )
@@ -175,7 +175,7 @@ function quotaFacts({ quota }: Account): Array<readonly [string, string]> {
   return quotaNames.map((name) => {
     const max = quota[name] ?? defaultQuota[name]
     const usual = max === defaultQuota[name] ? '' : ` (default: ${number(defaultQuota[name])})`
-    return [quotaLabels[name], `${number(max)}${usual}`]
+    return [quotaLabel(name), `${number(max)}${usual}`]
   })
 }
 
