@@ -4,8 +4,10 @@ import { eventTypes, type EventType } from '../contract/event-type.ts'
 import { rentalStates, rentalStateTable } from '../contract/rental-state.ts'
 import { eventDetail, eventSubject, eventTitle, eventTone } from './event.ts'
 import { checkLabel, findingLabel, houseAccountLabel } from './ledger.ts'
-import { nextStatesHint, rentalReasonNextStep, rentalReasonSentence } from './rental.ts'
+import { nextStatesHint } from './next-states.ts'
+import { rentalReasonNextStep, rentalReasonSentence } from './rental.ts'
 import { duration, operationLabel, requestUsage } from './request.ts'
+import { stateTone } from './tone.ts'
 
 describe('events', () => {
   test('every type has a title of its own', () => {
@@ -44,6 +46,10 @@ describe('rentals', () => {
   test.each(rentalStates)('%s names every state that can follow', (status) => {
     const hint = nextStatesHint(status) ?? ''
     for (const next of rentalStateTable[status].next) expect(hint).toContain(next)
+  })
+
+  test.each(rentalStates)('%s has the color of its row', (status) => {
+    expect(stateTone(status)).toBe(rentalStateTable[status].tone)
   })
 
   test('a start may take longer than the usual limit, and only a start (issue 31, 8: La-6)', () => {

@@ -4,7 +4,7 @@
 import { costOfSpan, nanoUsdOf, parseUsd, usd, usdFromNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Reply } from '../client/client.ts'
 import type { RentalAction, RentalState } from '../contract/rental-state.ts'
-import { isReachable, type RentalKind } from '../domain/rental.ts'
+import type { RentalKind } from '../domain/rental.ts'
 import { gpusLabel, shortGpuLabel } from './gpu.ts'
 
 export interface Ssh {
@@ -52,7 +52,7 @@ export function machineOfRental(rental: Rental): OwnMachine {
     pricePerHour: cpuOnlyPrice(powered) ?? usdFromNumber(rental.currentTerm.costPerHour) ?? zeroUsd,
     createdAt: rental.createdAt,
     startedAt: rental.startedAt,
-    ssh: isReachable(rental.state) ? safeSsh(rental.providerData.sshNetworking?.[0]) : undefined,
+    ssh: rental.state === 'Running' ? safeSsh(rental.providerData.sshNetworking?.[0]) : undefined,
     ports: [],
     message: 'statusMessage' in rental ? (rental.statusMessage ?? undefined) : undefined,
   }

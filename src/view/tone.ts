@@ -1,10 +1,13 @@
 /** Colors of states. */
-import { rentalStates, rentalStateTable, type RentalStateRow } from '../contract/rental-state.ts'
+import type { RentalStateRow } from '../contract/rental-state.ts'
 
 /** The label carries the meaning; the tone only helps the eye. */
 export type Tone = RentalStateRow['tone']
 
-/** States of other things than rentals. They mean the same wherever they occur: a failed volume or request is bad. */
+/**
+ * States mean the same wherever they occur: a failed rental, volume, delivery or request is bad. A test compares those of
+ * rentals with their table, which is too large for every command to load.
+ */
 const tones: Readonly<Record<string, Tone>> = {
   active: 'good',
   answered: 'good',
@@ -16,20 +19,21 @@ const tones: Readonly<Record<string, Tone>> = {
   deleting: 'info',
   cleaning: 'info',
   pending: 'info',
+  starting: 'info',
+  stopping: 'info',
   terminating: 'info',
   cleaning_pending: 'warn',
   draining: 'warn',
   open: 'warn',
-  starting: 'warn',
   suspended: 'warn',
   broken: 'bad',
   failed: 'bad',
   lost: 'bad',
   quarantined: 'bad',
   unknown: 'bad',
+  Unknown: 'warn',
 }
 
 export function stateTone(state: string): Tone {
-  const ofRental = rentalStates.find((name) => name === state)
-  return ofRental === undefined ? (tones[state.toLowerCase()] ?? 'plain') : rentalStateTable[ofRental].tone
+  return tones[state] ?? tones[state.toLowerCase()] ?? 'plain'
 }

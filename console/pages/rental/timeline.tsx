@@ -4,7 +4,7 @@ import type { EventRecord } from '../../../src/contract/event.ts'
 import { rentalStates, rentalStateTable, type RentalState } from '../../../src/contract/rental-state.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { eventDetail } from '../../../src/view/event.ts'
-import { nextStatesHint } from '../../../src/view/rental.ts'
+import { nextStatesHint } from '../../../src/view/next-states.ts'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { cx } from '../../ui/class.ts'
 
