@@ -153,6 +153,13 @@ export const pages = [
     load: async () => (await import('./pages/deployments/page.tsx')).DeploymentsPage,
   }),
   page({
+    path: '/deployments/catalog',
+    title: 'Model catalog',
+    in: '/deployments',
+    scopes: compute,
+    load: async () => (await import('./pages/catalog/page.tsx')).CatalogPage,
+  }),
+  page({
     path: '/deployments/new',
     title: 'Deploy a model',
     in: '/deployments',

@@ -9,6 +9,7 @@ import { browserLeftOut, expectDuring, openBrowser, whyNoBrowser, type ConsoleBr
 import { joinHost, type JoinedHost } from '../harness/joined-host.ts'
 import { succeed } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
+import { passForReal } from '../harness/simulated-machine.ts'
 import { waitFor } from '../harness/wait.ts'
 import { needs } from '../needs.ts'
 
@@ -50,10 +51,21 @@ describe.skipIf(whyNoBrowser() !== undefined)(`deployments${browserLeftOut}`, ()
 
   test('a customer deploys a model, sees its cost first, follows it, scales it and deletes it', async () => {
     const { page, visit, look, close } = await browser.open(customer.key)
+    const pretendNoLonger = await passForReal(browser.server.app)
     await visit('/deployments', 'Deployments')
     await page.getByText('No deployments').waitFor()
     await look('deployments-empty')
     await page.getByRole('link', { name: 'Deploy a model' }).first().click()
+    await page.getByRole('heading', { level: 1, name: 'Model catalog' }).waitFor()
+    const card = page.getByRole('region', { name: 'Qwen3 8B' })
+    await card.getByText('RTX 4090', { exact: false }).waitFor()
+    await look('catalog')
+    await card.getByRole('button', { name: 'Deploy' }).click()
+    await page.getByRole('dialog', { name: 'Deploy Qwen3 8B' }).waitFor()
+    await look('catalog-deploy')
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await page.getByRole('link', { name: 'Deploy another model' }).click()
+    await pretendNoLonger()
     await page.getByRole('heading', { level: 1, name: 'Deploy a model' }).waitFor()
     await page.getByRole('button', { name: 'Deploy', exact: true }).click()
     await page.getByText('Enter a name').waitFor()

@@ -38,7 +38,7 @@ function DeployButton() {
   const may = useMay('compute:write')
   if (!may) return <Button disabledReason={missingScope('compute:write')}>Deploy a model</Button>
   return (
-    <ButtonLink look="primary" to="/deployments/new">
+    <ButtonLink look="primary" to="/deployments/catalog">
       Deploy a model
     </ButtonLink>
   )
