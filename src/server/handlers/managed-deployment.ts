@@ -48,16 +48,11 @@ export const managedDeploymentHandlers = {
     createOnce(app, actor, { key: idempotencyKey, operation, request: { body } }, async (tx) => {
       const resolved = await resolveSpec(app, tx.db, body)
       if (!resolved.ok) return resolved
-      const { modelId, ...order } = resolved.value
+      const { modelId, spec, kind, ...facts } = resolved.value
       const name = body.forEveryone === true ? { model: body.model ?? modelId } : { name: body.name ?? modelId }
-      const created = await createManagedDeployment(tx, actor, {
-        ...body,
-        ...name,
-        ...order,
-        contextTokens: body.contextTokens ?? order.contextTokens,
-        supportsImageInput: body.supportsImageInput ?? order.supportsImageInput,
-        settings: settingsOf(body),
-      })
+      // What the order says itself comes before what the catalog says of the model.
+      const order = { ...facts, ...named(body), ...name, spec, kind, settings: settingsOf(body) }
+      const created = await createManagedDeployment(tx, actor, order)
       return created.ok ? ok(await oneOnWire(app, tx.db, created.value)) : created
     }),
 
