@@ -77,14 +77,6 @@ export const pages = [
     load: async () => (await import('./pages/rental/page.tsx')).RentalPage,
   }),
   page({
-    path: '/rentals/containers/$id',
-    title: 'Container',
-    in: '/rentals',
-    scopes: compute,
-    search: rentalSearch,
-    load: async () => (await import('./pages/instance/page.tsx')).InstancePage,
-  }),
-  page({
     path: '/volumes',
     title: 'Volumes',
     icon: 'disk',

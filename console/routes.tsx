@@ -41,6 +41,18 @@ const shell = createRoute({
   errorComponent: Broken,
 })
 
+/** Addresses of containers in older links. */
+const oldRoutes = (['/rentals/containers/$id', '/instances/$id'] as const).map((path) =>
+  createRoute({
+    getParentRoute: () => shell,
+    path,
+    beforeLoad: ({ params, search }) => {
+      // eslint-disable-next-line typescript/only-throw-error
+      throw redirect({ to: '/rentals/$id', params: { id: params.id }, search, replace: true })
+    },
+  }),
+)
+
 function routeOf<Path extends string, Search extends object>(row: PageRow<Path, Search>) {
   return createRoute({
     getParentRoute: () => shell,
@@ -61,7 +73,7 @@ type RoutesOf<Rows extends readonly unknown[]> = {
 const routes = pages.map((row) => routeOf(row as PageRow)) as unknown as RoutesOf<typeof pages>
 
 export const router = createRouter({
-  routeTree: root.addChildren([signIn, shell.addChildren(routes)]),
+  routeTree: root.addChildren([signIn, shell.addChildren([...routes, ...oldRoutes])]),
   defaultPreload: 'intent',
   defaultPreloadStaleTime: 0,
   // Inside the shell, so that the navigation stays usable.

@@ -13,7 +13,7 @@ import { eachOf } from '../src/reconcile/loop.ts'
 import { examples, makeOwned, type Example, type Owned } from './harness/examples.ts'
 import { fingerprint, type Fingerprint } from './harness/fingerprint.ts'
 import { bodySchema, parameterFaults, schemas } from './harness/described-input.ts'
-import { edgesOf, faultsOf, type Fault } from './harness/input-faults.ts'
+import { edgesOf, faultsOf, type Fault, variantOf } from './harness/input-faults.ts'
 import { checkLedgerAndEngines, startJourney, succeed, type Journey } from './harness/journey.ts'
 import { send } from './harness/send.ts'
 import { sampleOf, walkSeed } from './harness/walk.ts'
@@ -125,9 +125,11 @@ describe('names the field of each single fault in a body', () => {
 describe('names all faults of a body at once', () => {
   test.each(withBody)('%s', async (operation, endpoint) => {
     const sample = examples[operation](its).body as Record<string, unknown>
-    const single = faultsOf(bodySchema(endpoint), sample, schemas).filter(({ path, malformed, what }) => {
-      return path.length === 1 && malformed && what !== 'missing' && what !== 'unknown key'
-    })
+    const single = faultsOf(variantOf(bodySchema(endpoint), sample, schemas), sample, schemas).filter(
+      ({ path, malformed, what }) => {
+        return path.length === 1 && malformed && what !== 'missing' && what !== 'unknown key'
+      },
+    )
     const perField = new Map(single.map((fault) => [fault.path[0] as string, fault]))
     const values = [...perField].map(([name, { value }]) => [name, (value as Record<string, unknown>)[name]])
     const reply = await call(operation, { body: { ...sample, ...Object.fromEntries(values) } })

@@ -14,7 +14,7 @@ test('an idle rule on simulated GPUs of a real machine is refused, with the reas
     expect((await call('POST', '/v1/marketplace/instances/create', { ...node, idle })).body).toMatchObject(refused)
     const made = await call('POST', '/v1/marketplace/instances/create', node)
     expect(made.status).toBe(200)
-    const change = await call('PATCH', `/v2/alpha/on-demand/instances/${made.body.instance_name}`, { idle })
+    const change = await call('PATCH', `/v2/rentals/${made.body.instance_name}`, { idle })
     expect(change.body).toMatchObject(refused)
   } finally {
     await server.close()

@@ -122,7 +122,7 @@ describe('a server with hosts', () => {
       'GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n',
       upgrade('/socket'),
       upgrade(AGENT_PATH).replace(lab.host(PUBLIC), 'a'),
-      upgrade('/v2/alpha/on-demand/rentals/1/terminal?columns=80').replace(lab.host(PUBLIC), 'a'),
+      upgrade('/v2/rentals/1/terminal?columns=80').replace(lab.host(PUBLIC), 'a'),
       'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n',
     ]
     const fuzzed = fuzzOf('a browser', requests)
@@ -203,7 +203,7 @@ describe('a server with hosts', () => {
     await works()
     lab.connect = (stream) => void stream.resume()
     const dialogs = ['{"columns":80,"rows":24}', 'ls -l\r', '\x1b[A\x03']
-    const url = `${lab.httpUrl.replace('http', 'ws')}/v2/alpha/on-demand/rentals/${lab.rentalId}/terminal`
+    const url = `${lab.httpUrl.replace('http', 'ws')}/v2/rentals/${lab.rentalId}/terminal`
     const fuzzed = fuzzOf('a terminal', dialogs)
     expect(
       await fuzzed.run(

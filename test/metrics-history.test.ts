@@ -52,7 +52,7 @@ async function report(hostId: string, utilization: Array<number | null>, ids: st
   await recorder?.tick()
 }
 
-const metricsPath = (id: number | string): string => `/v2/alpha/on-demand/rentals/${id}/metrics`
+const metricsPath = (id: number | string): string => `/v2/rentals/${id}/metrics`
 
 async function history(call: Call, id: number, query: string): Promise<Record<string, Array<number | null>>> {
   const { status, body } = await call('GET', `${metricsPath(id)}?${query}`)

@@ -138,7 +138,7 @@ function echo(request: StreamRequest, stream: MuxStream): void {
 
 /** The first bytes that a terminal shows, through one server. undefined: it was refused. */
 function terminalThrough({ url }: ServerProcess): Promise<string | undefined> {
-  const at = `${url.replace('http', 'ws')}/v2/alpha/on-demand/rentals/${rentalId}/terminal`
+  const at = `${url.replace('http', 'ws')}/v2/rentals/${rentalId}/terminal`
   const socket = new WebSocket(at, { headers: { Authorization: `Bearer ${owner.keyText}` } })
   return new Promise((resolve) => {
     socket.once('message', (data: Buffer) => {

@@ -45,7 +45,7 @@ describe.skipIf(why !== undefined)(`SkyPilot${why === undefined ? '' : ` (skippe
     const call = server.as(customer.key)
     await waitFor(
       'its machine to be gone',
-      async () => (await succeed(call, 'GET', `/v2/alpha/on-demand/instances/${name}`)).status === 'Terminated',
+      async () => (await succeed(call, 'GET', `/v2/rentals/${name}`)).state === 'Terminated',
     )
     expect(await checkLedgerAndEngines(server)).toEqual([])
   })

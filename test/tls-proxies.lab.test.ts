@@ -121,7 +121,7 @@ describe.each<ProxyName>(['nginx', 'caddy'])('behind %s', (name) => {
         .executeTakeFirstOrThrow()
       const owner = { accountId: customer.id, personId: key.person_id, keyId: key.public_id }
       const id = await insertHostRental(server.app, owner, { hostId: host.id })
-      const path = `/v2/alpha/on-demand/rentals/${id}/terminal`
+      const path = `/v2/rentals/${id}/terminal`
       const headers = { ...asCustomer(), Host: `${PROXY_HOST}:${proxy.port}` }
       const socket = new WebSocket(`wss://127.0.0.1:${proxy.port}${path}`, { ...address(), headers })
       const heard: string[] = []

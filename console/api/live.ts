@@ -9,25 +9,8 @@ import { readEverything, readSoon } from './query.ts'
 
 /** Reads to refresh, by the first part of the event type. */
 const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
-  rental: [
-    'listAnyRentals',
-    'getRental',
-    'listVirtualMachineRentals',
-    'listBareMetalRentals',
-    'getInstance',
-    'listInstanceHistory',
-    'getCustomerBalance',
-    'listVolumes',
-    'listRentalVolumes',
-  ],
-  volume: [
-    'listVolumes',
-    'listRentalVolumes',
-    'listStorageOptions',
-    'getRental',
-    'listBareMetalRentals',
-    'getCustomerBalance',
-  ],
+  rental: ['listRentals', 'getRental', 'getCustomerBalance', 'listVolumes', 'listRentalVolumes'],
+  volume: ['listVolumes', 'listRentalVolumes', 'listStorageOptions', 'getRental', 'getCustomerBalance'],
   balance: ['getCustomerBalance', 'getStatement', 'getDailyStatement', 'listInvoices', 'getPurchaseHistory'],
   budget: ['listBudgets'],
   deployment: ['listManagedDeployments', 'getManagedDeployment'],

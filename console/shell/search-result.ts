@@ -1,6 +1,6 @@
 /** What the search finds: pages at once, the rest by bounded requests of the operations that the key may call. */
 import { useDeferredValue } from 'react'
-import { displayName, type OwnMachine } from '../../src/view/own-machine.ts'
+import { displayName } from '../../src/view/own-machine.ts'
 import { useOwnMachines } from '../pages/rental/machine.ts'
 import { gpuLabel } from '../../src/view/gpu.ts'
 import { mayUse, useMe } from '../api/me.ts'
@@ -68,7 +68,7 @@ export function useSearchResults(typed: string): {
       icon: 'server' as const,
       label: displayName(machine),
       detail: `${machine.gpus}, ${machine.status}`,
-      href: hrefOf(machine),
+      href: `/rentals/${machine.id}`,
     })),
   ]
   if (isLong) {
@@ -100,10 +100,6 @@ export function useSearchResults(typed: string): {
     results.push({ key: requestId, group: 'Requests', icon: 'list', label: requestId, detail: model, href })
   }
   return { results, isBusy: [listed, fleet, accounts, everyones, request].some((one) => one.isFetching) }
-}
-
-function hrefOf({ kind, id }: OwnMachine): string {
-  return kind === 'container' ? `/rentals/containers/${id}` : `/rentals/${id}`
 }
 
 /** Every word occurs somewhere. */

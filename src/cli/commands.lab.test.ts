@@ -77,7 +77,7 @@ describe('for customers', () => {
     expect(sum).toMatch(/^2 rentals, [012] running; charged now: \$\d+\.\d\d\/hr$/)
     // The older name of the command, and everything that is known.
     const { out: wide } = await cli.berth(['rentals', '--wide', '--key', key])
-    expect(wide).toMatch(/^\d+ +box .* \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ  ssh ubuntu@\S+ -p \d+$/m)
+    expect(wide).toMatch(/^ *\d+ +box .* \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ  ssh ubuntu@\S+ -p \d+$/m)
     expect(await cli.json('ls', '--key', key)).toMatchObject({
       rentals: [
         { kind: 'container', state: 'Running' },

@@ -25,7 +25,7 @@ async function failureOf(work: Promise<unknown>): Promise<unknown> {
 
 describe('the types follow the contract', () => {
   test('require only the parts that an operation needs', () => {
-    expectTypeOf<CallInput<'getRental'>['params']>().toEqualTypeOf<{ id: number }>()
+    expectTypeOf<CallInput<'getRental'>['params']>().toEqualTypeOf<{ id: string }>()
     expectTypeOf<NonNullable<CallInput<'listAccounts'>['query']>['limit']>().toEqualTypeOf<number | undefined>()
     expectTypeOf<NonNullable<CallInput<'listAllRentals'>['query']>['stuck']>().toEqualTypeOf<boolean | undefined>()
     expectTypeOf<Reply<'getCustomerBalance'>['emptyAt']>().toEqualTypeOf<string | null>()

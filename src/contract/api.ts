@@ -29,7 +29,7 @@ import { rentalMetricsEndpoints } from './rental-metrics.ts'
 import { rentalPowerEndpoints } from './rental-power.ts'
 import { rentalSessionEndpoints } from './rental-session.ts'
 import { rentalOptionEndpoints } from './rental-option.ts'
-import { anyRentalEndpoints } from './any-rental.ts'
+import { onDemandRentalEndpoints } from './on-demand-rental.ts'
 import { rentalEndpoints } from './rental.ts'
 import { rentalVolumeEndpoints } from './rental-volume.ts'
 import { secretEndpoints } from './secret.ts'
@@ -49,7 +49,7 @@ export const api = {
     response: z.record(z.string(), z.unknown()),
   }),
   ...rentalEndpoints,
-  ...anyRentalEndpoints,
+  ...onDemandRentalEndpoints,
   ...rentalOptionEndpoints,
   ...rentalPowerEndpoints,
   ...rentalSessionEndpoints,

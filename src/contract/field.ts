@@ -58,6 +58,7 @@ interface Definition {
   readonly in?: z.core.$ZodType
   readonly out?: z.core.$ZodType
   readonly shape?: Readonly<Record<string, z.core.$ZodType>>
+  readonly options?: readonly z.core.$ZodType[]
   readonly entries?: Readonly<Record<string, string>>
   readonly defaultValue?: string | number | boolean | object
   readonly checks?: ReadonlyArray<{ readonly _zod: { readonly def: Check } }>
@@ -72,7 +73,8 @@ interface Check {
 }
 
 function fieldsOf(part: Field['part'], schema: z.core.$ZodType | undefined, path: readonly string[] = []): Field[] {
-  const { shape, innerType } = schema === undefined ? {} : definitionOf(schema)
+  const { shape, innerType, options } = schema === undefined ? {} : definitionOf(schema)
+  if (options !== undefined) return sharedFields(options.map((option) => fieldsOf(part, option, path)))
   if (shape === undefined) return innerType === undefined ? [] : fieldsOf(part, innerType, path)
   return Object.entries(shape).flatMap(([name, field]) => {
     const { kind, ...facts } = factsOf(field)
@@ -82,6 +84,15 @@ function fieldsOf(part: Field['part'], schema: z.core.$ZodType | undefined, path
     // A part of a group that may be missing is not required by itself.
     return definitionOf(field).type === 'object' ? inner : inner.map((one) => without(one, 'required'))
   })
+}
+
+/** The fields that all alternatives have in common. */
+function sharedFields([first = [], ...others]: ReadonlyArray<readonly Field[]>): Field[] {
+  return first.filter((field) => others.every((other) => other.some((one) => isEqual(one, field))))
+}
+
+function isEqual(one: Field, other: Field): boolean {
+  return JSON.stringify(one) === JSON.stringify(other)
 }
 
 function factsOf(schema: z.core.$ZodType | undefined): Facts {

@@ -1,12 +1,12 @@
-/** Marketplace machines and instances: v1, except for reading and changing one instance, which v1 does not have. */
+/** Marketplace machines and instances, as the interface has them. */
 import { z } from 'zod'
 import { instanceStatuses } from './rental-state.ts'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
-import { changeFields, detailFields, rentalStatus, stateFields } from './rental.ts'
-import { idOrNameParams } from './rental-session.ts'
+import { stateFields } from './rental.ts'
+import { imageName, imageTag } from './rental-order.ts'
 import { metadata, ofOtherKinds, orderFields, workloadPorts } from './workload.ts'
-import { labelText, nonNegativeUsd, time, timestamp, usdAmount } from './shared.ts'
+import { labelText, nonNegativeUsd, time, timestamp } from './shared.ts'
 
 const price = z.object({ amount: z.number(), period: z.string(), agent: z.string() })
 
@@ -92,49 +92,10 @@ const marketplaceInstance = z
   })
   .meta({ id: 'MarketplaceInstance' })
 
-const instanceDetail = z
-  .object({
-    rentalId: z.int32().describe('Number of the rental, used by events and terminals'),
-    name: z.string().describe('ID of the instance in the marketplace'),
-    label: z.string().nullable(),
-    status: rentalStatus,
-    ...stateFields,
-    instanceStatus: instanceStatus.describe('State as the marketplace names it'),
-    createdAt: timestamp,
-    startedAt: timestamp.nullable(),
-    terminatedAt: timestamp.nullable(),
-    machine: z.object({
-      clusterName: z.string(),
-      nodeName: z.string(),
-      supplierId: z.string().describe("Supplier; `house` for the operator's own machines"),
-      region: z.string(),
-      gpuModel: z.string(),
-      simulated: z.boolean().describe('Its GPUs are simulated'),
-    }),
-    gpuCount: z.int32(),
-    resources: z
-      .object({
-        cpuModel: z.string(),
-        cpuCount: z.number().describe('Virtual cores'),
-        ramGb: z.number(),
-        storageGb: z.number(),
-      })
-      .describe('Share of the machine'),
-    image: z
-      .object({ name: z.string(), tag: z.string().nullable() })
-      .nullable()
-      .describe('null: default of the supplier'),
-    pricePerHourUsd: usdAmount.describe('For the whole instance'),
-    sshCommand: z.string().describe('Empty while login is not possible'),
-    userMetadata: z.record(z.string(), z.unknown()).describe('As given in the order'),
-    ...detailFields,
-  })
-  .meta({ id: 'InstanceDetail' })
-
 const port = z.int().min(1).max(65_535)
 const image = z.object({
-  name: z.string().min(1).max(500),
-  tag: z.string().min(1).max(128).optional(),
+  name: imageName,
+  tag: imageTag.optional(),
   port: port.optional(),
   ports: z.array(port).max(limits.customPorts).optional(),
 })
@@ -296,28 +257,5 @@ export const marketplaceEndpoints = {
       .meta({ id: 'CreateCheapestInstance' }),
     response: createdInstance.extend({ instanceName: z.string().describe('Same as `instance_name`') }),
     idempotent: true,
-  }),
-  getInstance: endpoint({
-    method: 'GET',
-    path: '/v2/alpha/on-demand/instances/{id}',
-    family: 'v2',
-    tag: 'Marketplace',
-    access: ['compute:read'],
-    summary: 'Get an instance with its cost and events',
-    errors: [400, 401, 403, 404, 500],
-    params: idOrNameParams,
-    response: instanceDetail,
-  }),
-  changeInstance: endpoint({
-    method: 'PATCH',
-    path: '/v2/alpha/on-demand/instances/{id}',
-    family: 'v2',
-    tag: 'Marketplace',
-    access: ['compute:write'],
-    summary: 'Change the label, end time or spending limit of an instance',
-    errors: [400, 401, 403, 404, 500],
-    params: idOrNameParams,
-    body: z.strictObject(changeFields).meta({ id: 'ChangeInstance' }),
-    response: instanceDetail,
   }),
 }

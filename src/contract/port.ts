@@ -48,7 +48,7 @@ const portToken = z
   .meta({ id: 'PortToken' })
 
 const portParams = idOrNameParams.extend({ port: z.coerce.number().int().min(1).max(65_535) })
-const base = '/v2/alpha/on-demand/rentals/{id}/ports/{port}'
+const base = '/v2/rentals/{id}/ports/{port}'
 const shared = { family: 'v2', tag: 'Rentals', errors: [400, 401, 403, 404, 500] } as const
 
 export const portEndpoints = {

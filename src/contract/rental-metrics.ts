@@ -76,8 +76,8 @@ export const rentalMetricsEndpoints = {
   getRentalMetrics: endpoint({
     ...reading,
     method: 'GET',
-    path: '/v2/alpha/on-demand/rentals/{id}/metrics',
-    summary: 'Get the latest measurements of a rental or an instance, or their history',
+    path: '/v2/rentals/{id}/metrics',
+    summary: 'Get the latest measurements of a rental, or their history',
     description:
       'With `from`, the answer has `history`: averages and maxima for each step. Samples are taken every 10 seconds and kept for 24 hours; summaries of five minutes are kept for 30 days.',
     errors: [400, 401, 403, 404, 500],

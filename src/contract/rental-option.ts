@@ -3,7 +3,8 @@ import { z } from 'zod'
 import { rentalQuote, rentalQuoteQuery } from './commitment.ts'
 import { endpoint } from './endpoint.ts'
 import { region } from './region.ts'
-import { nodeResources, rentalType } from './rental.ts'
+import { nodeResources } from './on-demand-rental.ts'
+import { rentalType } from './rental.ts'
 import {
   ethernetVariant,
   gpuFormFactor,

@@ -1,28 +1,12 @@
 /** Stop, start and reboot of rentals of every kind. */
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
-import { cpuOnlyFields } from './cpu-only.ts'
-import { rentalStatus, stateFields } from './rental.ts'
+import { rental } from './rental.ts'
 import { idOrNameParams } from './rental-session.ts'
-import { stoppedCost, timestamp, usdAmount } from './shared.ts'
 
 /** A start chooses one of these if the host has too few free GPUs. */
 const ifNoGpu = z.enum(['fail', 'wait', 'cpuOnly', 'move'])
 export type IfNoGpu = z.infer<typeof ifNoGpu>
-
-const rentalPower = z
-  .object({
-    rentalId: z.int32(),
-    name: z.string(),
-    status: rentalStatus,
-    ...stateFields,
-    ...cpuOnlyFields,
-    startRequestedAt: timestamp.nullable().describe('Set while it waits for free GPUs on its host'),
-    movesTo: z.string().nullable().describe('Set while it starts on another machine, where its disk is copied first'),
-    costPerHourUsd: usdAmount.describe('Price while it runs with its GPUs'),
-    stoppedCostPerHourUsd: stoppedCost,
-  })
-  .meta({ id: 'RentalPower' })
 
 const power = {
   method: 'POST',
@@ -31,10 +15,10 @@ const power = {
   access: ['compute:write'],
   errors: [400, 401, 403, 404, 500],
   params: idOrNameParams,
-  response: rentalPower,
+  response: rental,
 } as const
 
-const base = '/v2/alpha/on-demand/rentals/{id}'
+const base = '/v2/rentals/{id}'
 
 export const rentalPowerEndpoints = {
   stopRental: endpoint({

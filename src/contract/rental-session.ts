@@ -16,8 +16,8 @@ export const rentalSessionEndpoints = {
   getRentalLogs: endpoint({
     ...reading,
     method: 'GET',
-    path: '/v2/alpha/on-demand/rentals/{id}/logs',
-    summary: 'Get the logs of a rental or an instance: its output or its console',
+    path: '/v2/rentals/{id}/logs',
+    summary: 'Get the logs of a rental: its output or its console',
     description:
       'With `follow`, new output is streamed until the machine ends. The last 64 KB of a machine that has ended stay readable for 30 days. Simulated machines have no logs (400, `simulated_machine`).',
     errors: [400, 401, 403, 404, 500],

@@ -18,7 +18,7 @@ const rentalVolume = z
   .meta({ id: 'RentalVolume' })
 
 const shared = { family: 'v2', tag: 'Storage volumes', errors: [400, 401, 403, 404, 500] } as const
-const ofRental = '/v2/alpha/on-demand/rentals/{id}/volumes'
+const ofRental = '/v2/rentals/{id}/volumes'
 const ofVolume = '/v2/alpha/on-demand/storage-volumes/{id}'
 const volumeParams = z.object({ id: z.coerce.number().int().positive() })
 

@@ -1,168 +1,45 @@
-/** Virtual-machine and bare-metal rentals (v2). */
+/** Rentals of every kind (v2). The operations of the interface show each kind in a shape of its own. */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
+import { rentalTypes } from './choices.ts'
 import { commitment } from './commitment.ts'
+import { cpuOnlyFields } from './cpu-only.ts'
 import { endpoint } from './endpoint.ts'
 import { eventRecord } from './event.ts'
 import { portFields } from './port.ts'
-import { providerData } from './provider-data.ts'
-import { reservationRequest } from './reservation.ts'
+import { providerId } from './provider-data.ts'
+import { rentalOrder } from './rental-order.ts'
+import { idOrNameParams } from './rental-session.ts'
+import { describeStates, rentalActions, rentalStates, rentalStatuses } from './rental-state.ts'
 import {
-  metadata,
-  ofOtherKinds,
-  OTHER_KINDS,
-  orderedWorkload,
-  orderFields,
-  workloadPorts,
-  idleRule,
-} from './workload.ts'
-import { bareMetalRegion, region, virtualMachineRegion } from './region.ts'
-import {
-  beforeQuery,
-  complete,
-  ethernetVariant,
   gpuFormFactor,
   gpuType,
   labelText,
-  message,
   networkType,
   nonNegativeUsd,
-  numericIdParams,
-  orderableTermType,
-  positiveId,
-  positiveUsdNumber,
-  providerName,
+  rentalKind,
+  searchText,
   simulation,
   stoppedCost,
   time,
   timestamp,
   usdAmount,
-  usdNumber,
-  volumeLabel,
 } from './shared.ts'
-import { rentalTypes } from './choices.ts'
-import { cpuOnlyFields } from './cpu-only.ts'
-import { describeStates, rentalActions, rentalStates, rentalStatuses } from './rental-state.ts'
+import { idleRule, orderedWorkload } from './workload.ts'
 
 export const rentalStatus = z.enum(rentalStatuses)
 
 /** The given `status` has no words for some of them, and shows the nearest. */
 export const rentalState = z.enum(rentalStates).meta({ id: 'RentalState', description: describeStates() })
 
+export const rentalType = z.enum(rentalTypes)
+export type RentalType = z.infer<typeof rentalType>
+
 /** In every answer about a rental that has room for it. */
 export const stateFields = {
   state: rentalState,
   actions: z.array(z.enum(rentalActions)).describe('Operations that are possible in this state'),
 }
-
-export const rentalType = z.enum(rentalTypes)
-export type RentalType = z.infer<typeof rentalType>
-
-const recordFields = {
-  id: z.int32(),
-  createdAt: timestamp,
-  updatedAt: timestamp.nullable(),
-  deletedAt: timestamp.nullable(),
-  userId: z.string().max(50),
-  orgId: z.any().nullable(),
-  startedAt: timestamp.nullable(),
-  terminatedAt: timestamp.nullable(),
-  externalId: z.string(),
-  rentalId: z.any(),
-  providerData,
-  rentalType,
-  name: z.string().nullable(),
-  label: z.string().nullable(),
-  region: region.nullable(),
-  convertToOnDemandOnExpiry: z.boolean().nullable(),
-  managedK8sClusterId: z.int32().nullable(),
-  gpuType,
-  gpuCount: z.int32(),
-}
-
-const rentalRecord = z.strictObject({ ...recordFields, meta: z.any().optional() }).meta({ id: 'Rental' })
-
-const attachedStorage = z
-  .object({
-    id: positiveId,
-    cost_per_hour: positiveUsdNumber,
-    size_in_gb: positiveId,
-    label: z.string(),
-    vip: z.string(),
-    attached_instance_ids: z.array(z.number()),
-  })
-  .meta({ id: 'AttachedStorage' })
-
-const rentalMeta = z
-  .strictObject({
-    monitoring_enabled: z.boolean().optional(),
-    termination_reason: z.string().optional(),
-    attached_storage: z.array(attachedStorage).optional(),
-    rental_type: z.string().optional(),
-    sales_contract_external_id: z.string().optional(),
-  })
-  .meta({ id: 'RentalMeta' })
-
-const termFields = { effectiveAt: timestamp, costPerHour: usdNumber }
-const unbound = {
-  reservedUntil: z.null(),
-  reservationEndsAt: z.null(),
-  termPeriodDays: z.null(),
-  discountPercentage: z.null(),
-  originalCostPerHour: z.null(),
-}
-
-export const term = z
-  .discriminatedUnion('termType', [
-    z.object({ ...termFields, termType: z.literal('on-demand'), ...unbound }),
-    z.object({
-      ...termFields,
-      termType: z.literal('reserved'),
-      reservedUntil: timestamp.nullable(),
-      reservationEndsAt: timestamp.nullable(),
-      termPeriodDays: z.number(),
-      discountPercentage: z.number(),
-      originalCostPerHour: usdNumber,
-    }),
-    z.object({ ...termFields, termType: z.literal('private-cloud'), ...unbound }),
-  ])
-  .meta({ id: 'Term' })
-
-export const nodeResources = z.object({
-  cpuModel: z.string(),
-  gpuCount: z.number(),
-  ramGb: z.number(),
-  storageGb: z.number(),
-  cpuCount: z.number(),
-})
-
-const activeFields = {
-  ...recordFields,
-  currentTerm: term,
-  meta: rentalMeta.nullable().optional(),
-  attachedStorage: z.array(attachedStorage).optional(),
-  gpuFormFactor,
-  nodes: z.array(nodeResources),
-  connectionType: networkType,
-  ethernetVariant: ethernetVariant.optional(),
-  region,
-  createdBy: z.object({
-    id: z.string().max(50),
-    name: z.string().max(255).nullable(),
-    email: z.string().max(255),
-    picture: z.string().nullable(),
-  }),
-  supportsFeature: z.object({ attachedStorage: z.boolean() }),
-  status: complete(rentalStatus.default('Unknown')),
-  ...stateFields,
-}
-
-const activeBareMetalRental = z
-  .object({ ...activeFields, rentalType: z.literal('bare-metal') })
-  .meta({ id: 'ActiveBareMetalRental' })
-const activeVirtualMachineRental = z
-  .object({ ...activeFields, rentalType: z.literal('virtual-machine') })
-  .meta({ id: 'ActiveVirtualMachineRental' })
 
 /** Details of a rental, of every kind. */
 export const detailFields = {
@@ -194,204 +71,162 @@ export const detailFields = {
   events: z.array(eventRecord),
 }
 
-const rentalDetail = z
+const summaryFields = {
+  id: z.int32(),
+  name: z.string().describe('Unique; commands and addresses use it'),
+  label: z.string().nullable(),
+  kind: rentalKind,
+  ...stateFields,
+  ...cpuOnlyFields,
+  statusReason: detailFields.statusReason,
+  statusMessage: detailFields.statusMessage,
+  region: z.string(),
+  clusterName: z.string(),
+  providerId: providerId.describe('The driver that runs it'),
+  supplierId: z.string().describe("Supplier of its machine; `house` for the operator's own"),
+  machines: z
+    .array(z.object({ id: z.string(), gpuCount: z.int() }))
+    .describe('One, unless several bare-metal machines'),
+  gpuModel: z.string(),
+  gpuType: gpuType.nullable().describe('null: a model that only the marketplace has'),
+  gpuFormFactor: gpuFormFactor.nullable(),
+  gpuCount: z.int32(),
+  networkType,
+  resources: z
+    .object({
+      cpuModel: z.string(),
+      cpuCount: z.number().describe('Virtual cores'),
+      ramGb: z.number(),
+      storageGb: z.number(),
+    })
+    .describe('Of all its machines together'),
+  image: z
+    .object({ name: z.string(), tag: z.string().nullable() })
+    .nullable()
+    .describe('Of a container; null: the default of the supplier'),
+  pricePerHourUsd: usdAmount.describe('While it runs'),
+  currentCostPerHourUsd: usdAmount.describe(
+    'Charged per hour now: nothing before it runs, while a replica loads its model, and while it is unreachable; its disk while it is stopped. The sum over all rentals and volumes is the hourly spend of the account',
+  ),
+  costSoFarUsd: detailFields.costSoFarUsd,
+  ssh: z
+    .object({ user: z.string(), host: z.string(), port: z.number() })
+    .nullable()
+    .describe('null: login by SSH is not possible, or not yet'),
+  portMappings: detailFields.portMappings,
+  simulated: detailFields.simulated,
+  createdAt: timestamp,
+  startedAt: timestamp.nullable(),
+  terminateRequestedAt: detailFields.terminateRequestedAt,
+  terminatedAt: timestamp.nullable(),
+}
+
+const rentalSummary = z.object(summaryFields).meta({ id: 'RentalSummary' })
+/** As clients get it. */
+export type RentalSummary = z.input<typeof rentalSummary>
+
+export const rental = z
   .object({
-    ...activeFields,
-    rentalType,
+    ...summaryFields,
     ...detailFields,
-    commitment: commitment.nullable().describe('Commitment of a reserved term; null: on demand'),
+    movesTo: z
+      .string()
+      .nullable()
+      .describe('Machine on which it starts, while its disk is copied there; null: it stays where it is'),
+    metadata: z.record(z.string(), z.unknown()).describe('As given in the order'),
+    orderedBy: z
+      .object({ id: z.string(), name: z.string().nullable(), email: z.string() })
+      .describe('Member of the account who ordered it'),
+    termPeriodDays: z.number().nullable().describe('Length of its reserved term; null: on demand'),
+    termEndsAt: timestamp.nullable(),
+    discountPercentage: z.number().nullable(),
+    originalPricePerHourUsd: usdAmount.nullable().describe('On-demand price when the term was ordered'),
+    convertToOnDemandOnExpiry: z
+      .boolean()
+      .nullable()
+      .describe('Whether it continues on demand when its term ends, or terminates; null: a container'),
+    commitment: commitment.nullable().describe('Commitment of a reserved term; null: there was none'),
   })
-  .meta({ id: 'RentalDetail' })
+  .meta({ id: 'Rental' })
 
-/** Optional fields of both creates, beyond the interface. */
-const guards = {
-  autoTerminateAt: time.optional().describe('Terminates the rental at this time (ISO 8601)'),
-  spendingLimitUsd: nonNegativeUsd.optional().describe('Terminates the rental when its cost reaches this amount (USD)'),
-  maxCostPerHourUsd: nonNegativeUsd
-    .optional()
-    .describe('Rejects the order if the rental would cost more per hour (USD)'),
-  providerAccount: providerName
-    .optional()
-    .describe('For operators: places the order at this account of another cloud, and nowhere else'),
-}
-
-/** The fields of a living rental that can be changed, of every kind. */
-export const changeFields = {
-  label: labelText.nullable().optional(),
-  autoTerminateAt: time.nullable().optional(),
-  spendingLimitUsd: nonNegativeUsd.nullable().optional(),
-  stopAt: time.nullable().optional(),
-  idle: idleRule.nullable().optional(),
-}
-
-const newVolume = z.object({ isNew: z.literal(true), label: volumeLabel, sizeInGb: z.int().min(256).max(64_000) })
-const existingVolume = z.object({ isNew: z.literal(false), id: positiveId })
-
-const cudaVersion = z.enum(['cuda12.8', 'cuda12.9'])
-const customPorts = z.array(z.int().min(1).max(65_535)).max(limits.customPorts)
-
-export const createBareMetalRentalBody = z
-  .object({
-    networkType,
-    gpuCount: z.number().min(1).multipleOf(8),
-    storageVolume: z.discriminatedUnion('isNew', [existingVolume, newVolume]).optional(),
-    region: bareMetalRegion.default('us-central-1'),
-    gpuType: gpuType.default('h100'),
-    cudaVersion: cudaVersion.optional(),
-    label: labelText.optional(),
-    termType: orderableTermType.default('on-demand'),
-    discountPercentage: z.number().default(0),
-    termPeriodDays: z.number().optional(),
-    monitoringEnabled: z.boolean().optional(),
-    convertToOnDemandOnExpiry: z.boolean().default(true),
-    ...guards,
-    ...orderFields,
-    metadata: metadata.optional(),
-    ports: workloadPorts.optional().describe(OTHER_KINDS),
-    customPorts: customPorts.optional().describe(OTHER_KINDS),
-    maxCostPerHourUsd: guards.maxCostPerHourUsd.describe(
-      'Rejects the order if the rental would cost more per hour (USD), not counting a new volume',
-    ),
+const rentalChange = z
+  .strictObject({
+    label: labelText.nullable().optional(),
+    autoTerminateAt: time.nullable().optional(),
+    spendingLimitUsd: nonNegativeUsd.nullable().optional(),
+    stopAt: time.nullable().optional(),
+    idle: idleRule.nullable().optional(),
+    convertToOnDemandOnExpiry: z
+      .boolean()
+      .optional()
+      .describe('Whether it continues on demand when its reserved term ends, or terminates; not for containers'),
   })
-  .meta({ id: 'CreateBareMetalRental' })
+  .meta({ id: 'RentalChange' })
 
-export const createVirtualMachineRentalBody = z
-  .object({
-    gpuCount: z.number(),
-    networkType: networkType.default('ethernet'),
-    region: virtualMachineRegion.default('us-central-1'),
-    gpuType: gpuType.default('h100'),
-    label: labelText.optional(),
-    termType: orderableTermType.default('on-demand'),
-    termPeriodDays: z.number().optional(),
-    discountPercentage: z.number().default(0),
-    monitoringEnabled: z.boolean().optional(),
-    customPorts: customPorts.optional(),
-    convertToOnDemandOnExpiry: z.boolean().default(true),
-    ...guards,
-    ...orderFields,
-    ports: workloadPorts.optional().describe('Ports to expose, in addition to `customPorts`'),
-    metadata: metadata.optional(),
-    storageVolume: ofOtherKinds,
-    cudaVersion: cudaVersion.optional().describe(OTHER_KINDS),
-  })
-  .meta({ id: 'CreateVirtualMachineRental' })
-
-const terminateBody = z.object({
-  rentalId: z.int(),
-  reason: z.string().max(limits.reasonChars).optional(),
-})
-const terminateReply = z.object({ message: z.string(), rentalId: z.int() })
-
-const base = '/v2/alpha/on-demand'
+const rentals = { family: 'v2', tag: 'Rentals', path: '/v2/rentals' } as const
+const oneRental = {
+  ...rentals,
+  path: '/v2/rentals/{id}',
+  errors: [400, 401, 403, 404, 500],
+  params: idOrNameParams,
+  response: rental,
+} as const
 
 export const rentalEndpoints = {
-  createBareMetalRental: endpoint({
+  listRentals: endpoint({
+    ...rentals,
+    method: 'GET',
+    access: ['compute:read'],
+    summary: 'List rentals of every kind, newest first',
+    errors: [400, 401, 403, 500],
+    query: z.strictObject({
+      q: searchText.describe('Part of the name or label, or the ID'),
+      kind: rentalKind.optional(),
+      ended: z
+        .enum(['exclude', 'only', 'include'])
+        .default('exclude')
+        .describe('Whether the list has terminated rentals'),
+      limit: z.coerce.number().int().min(1).max(limits.plainListRows).default(limits.plainListRows),
+      cursor: z.string().max(200).optional().describe('`nextCursor` from the previous page'),
+    }),
+    response: z.object({ rentals: z.array(rentalSummary), nextCursor: z.string().nullable() }),
+  }),
+  createRental: endpoint({
+    ...rentals,
     method: 'POST',
-    path: `${base}/bare-metal-rentals`,
-    family: 'v2',
-    tag: 'Rentals',
     access: ['compute:write'],
-    summary: 'Rent bare-metal machines',
+    summary: 'Rent a container, a virtual machine or bare-metal machines',
     description:
-      'Returns immediately with a `Pending` rental, which then starts. An on-demand order holds the price of one hour; a reserved order holds the price of the whole term (see `quoteRental`).',
+      'Returns immediately with a `Pending` rental, which then starts. An on-demand order holds the price of one hour; a reserved order holds the price of the whole term (see `quoteRental`). A retry with the same `Idempotency-Key` returns the rental of the first request as it is now.',
     errors: [400, 401, 403, 500],
-    body: createBareMetalRentalBody,
-    response: rentalRecord,
+    body: rentalOrder,
+    response: rental,
     idempotent: true,
-  }),
-  listBareMetalRentals: endpoint({
-    method: 'GET',
-    path: `${base}/bare-metal-rentals`,
-    family: 'v2',
-    tag: 'Rentals',
-    access: ['compute:read'],
-    summary: 'List bare-metal rentals that are not terminated',
-    errors: [400, 401, 403, 404, 500],
-    query: beforeQuery,
-    response: z.array(activeBareMetalRental),
-  }),
-  terminateBareMetalRental: endpoint({
-    method: 'POST',
-    path: `${base}/bare-metal-rentals/terminate`,
-    family: 'v2',
-    tag: 'Rentals',
-    access: ['compute:write'],
-    summary: 'Terminate a bare-metal rental',
-    description: 'Billing stops with this request. The rental becomes `Terminated` once the machine is gone.',
-    errors: [400, 401, 403, 404, 500],
-    body: terminateBody,
-    response: terminateReply,
-  }),
-  createVirtualMachineRental: endpoint({
-    method: 'POST',
-    path: `${base}/virtual-machine-rentals`,
-    family: 'v2',
-    tag: 'Rentals',
-    access: ['compute:write'],
-    summary: 'Rent a virtual machine',
-    description: '`gpuCount` must be one that `rental-options` offers for the region, GPU and network.',
-    errors: [400, 401, 403, 500],
-    body: createVirtualMachineRentalBody,
-    response: rentalRecord,
-    idempotent: true,
-  }),
-  listVirtualMachineRentals: endpoint({
-    method: 'GET',
-    path: `${base}/virtual-machine-rentals`,
-    family: 'v2',
-    tag: 'Rentals',
-    access: ['compute:read'],
-    summary: 'List virtual-machine rentals that are not terminated',
-    errors: [400, 401, 403, 404, 500],
-    query: beforeQuery,
-    response: z.array(activeVirtualMachineRental),
-  }),
-  terminateVirtualMachineRental: endpoint({
-    method: 'POST',
-    path: `${base}/virtual-machine-rentals/terminate`,
-    family: 'v2',
-    tag: 'Rentals',
-    access: ['compute:write'],
-    summary: 'Terminate a virtual-machine rental',
-    errors: [400, 401, 403, 404, 500],
-    body: terminateBody,
-    response: terminateReply,
   }),
   getRental: endpoint({
+    ...oneRental,
     method: 'GET',
-    path: `${base}/rentals/{id}`,
-    family: 'v2',
-    tag: 'Rentals',
     access: ['compute:read'],
-    summary: 'Get a rental with its events',
-    errors: [400, 401, 403, 404, 500],
-    params: numericIdParams,
-    response: rentalDetail,
+    summary: 'Get a rental of any kind with its cost and events',
+    description: 'By id or name. Ended rentals are found, too.',
   }),
   changeRental: endpoint({
+    ...oneRental,
     method: 'PATCH',
-    path: `${base}/rentals/{id}`,
-    family: 'v2',
-    tag: 'Rentals',
     access: ['compute:write'],
-    summary: 'Change the label, end time or spending limit of a rental',
-    errors: [400, 401, 403, 404, 500],
-    params: numericIdParams,
-    body: z
-      .strictObject({ ...changeFields, convertToOnDemandOnExpiry: z.boolean().optional() })
-      .meta({ id: 'ChangeRental' }),
-    response: rentalDetail,
+    summary: 'Change the label, the scheduled end or stop, or the limits of a rental',
+    description: 'Fields that are left out stay as they are; null removes a value.',
+    body: rentalChange,
   }),
-  requestReservation: endpoint({
-    method: 'POST',
-    path: `${base}/request-reservation`,
-    family: 'v2',
-    tag: 'Rentals',
+  terminateRental: endpoint({
+    ...oneRental,
+    method: 'DELETE',
     access: ['compute:write'],
-    summary: 'Request a large reservation from the operator',
-    errors: [400, 401, 403, 500],
-    body: reservationRequest,
-    response: message,
+    summary: 'Terminate a rental; terminating it again succeeds',
+    description:
+      'Billing stops with this request. The rental becomes `Terminated` once the machine is gone, and stays readable.',
+    query: z.strictObject({
+      reason: z.string().max(limits.reasonChars).optional().describe('Recorded in the events'),
+    }),
   }),
 }

@@ -2,13 +2,14 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
+import { imageName, imageTag, orderOfRental } from './rental-order.ts'
 import { idOrNameParams } from './rental-session.ts'
 import { message, textIdParams, timestamp } from './shared.ts'
 import { environmentName, programFields, workloadPorts } from './workload.ts'
 
 const templateImage = z.strictObject({
-  name: z.string().min(1).max(500),
-  tag: z.string().min(1).max(128).optional(),
+  name: imageName,
+  tag: imageTag.optional(),
 })
 
 const templateParam = z.strictObject({
@@ -57,23 +58,22 @@ const templateRecord = z
 
 const template = { family: 'v2', tag: 'Templates' } as const
 
-const creates = z.enum(['createInstance', 'createVirtualMachineRental', 'createBareMetalRental'])
+/** For an answer that repeats a request. It has no times or amounts. */
+function asSent<T extends z.ZodType>(schema: T): z.ZodType<z.input<T>, z.input<T>> {
+  return schema as unknown as z.ZodType<z.input<T>, z.input<T>>
+}
 
 export const templateEndpoints = {
   getRentalOrder: endpoint({
     ...template,
     method: 'GET',
-    path: '/v2/alpha/on-demand/rentals/{id}/order',
+    path: '/v2/rentals/{id}/order',
     access: ['compute:read'],
-    summary: 'Get the order that makes a rental or an instance like this one',
-    description: 'Send `body` to the operation to rent again, or use `template` to create a template.',
+    summary: 'Get the order that makes a rental like this one',
+    description: 'Send `order` to `createRental` to rent again, or use `template` to create a template.',
     errors: [400, 401, 403, 404, 500],
     params: idOrNameParams,
-    response: z.object({
-      operation: creates,
-      body: z.record(z.string(), z.unknown()),
-      template: templateBody as unknown as z.ZodType<z.input<typeof templateBody>, z.input<typeof templateBody>>,
-    }),
+    response: z.object({ order: asSent(orderOfRental), template: asSent(templateBody) }),
   }),
   listTemplates: endpoint({
     ...template,

@@ -1,4 +1,5 @@
 /** Templates: how an order is completed by one, and how a rental becomes one. */
+import type { RentalOrderInput } from '../contract/rental-order.ts'
 import type { TemplateBody } from '../contract/template.ts'
 import type { IdleRule, OrderOptions } from '../contract/workload.ts'
 import type { EngineSpec, RentalKind } from './rental.ts'
@@ -73,12 +74,14 @@ interface OrderedRental {
   readonly user_metadata: Readonly<Record<string, unknown>>
 }
 
-/** The order that makes a rental like this one. Times are left out: they belong to one rental. */
-export function orderOf({ kind, label, gpu_count: gpuCount, idle, spec, user_metadata: metadata }: OrderedRental) {
+/** The order that makes a rental like this one, and a template for others. Times are left out: they belong to one rental. */
+export function orderOf(rental: OrderedRental) {
+  const { kind, label, gpu_count: gpuCount, idle, spec, user_metadata: metadata } = rental
   const { volumes = [], registryCredentialId = null } = spec.workload ?? {}
-  const { image, ...options } = optionsOf(spec)
+  const template = optionsOf(spec)
   const common = {
-    ...options,
+    ...template,
+    gpuCount,
     ...(label === null ? {} : { label }),
     ...(idle === null ? {} : { idle }),
     ...(volumes.length === 0 ? {} : { volumes }),
@@ -86,23 +89,10 @@ export function orderOf({ kind, label, gpu_count: gpuCount, idle, spec, user_met
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
   }
   if (kind === 'container') {
-    return {
-      operation: 'createInstance' as const,
-      body: {
-        cluster_name: spec.clusterName,
-        node_name: spec.nodes[0]?.machineId ?? '',
-        gpu_count: gpuCount,
-        ...(image === undefined ? {} : { image }),
-        ...common,
-      },
-      template: { ...options, ...(image === undefined ? {} : { image }) },
-    }
+    return { order: { kind, machineId: spec.nodes[0]?.machineId ?? '', ...common } as RentalOrderInput, template }
   }
-  const place = { gpuCount, gpuType: spec.gpuType, networkType: spec.networkType, region: spec.region }
-  const { cudaVersion } = spec
-  return {
-    operation: kind === 'bare-metal' ? ('createBareMetalRental' as const) : ('createVirtualMachineRental' as const),
-    body: { ...place, ...(cudaVersion === null ? {} : { cudaVersion }), ...common },
-    template: options,
-  }
+  const { region, gpuType, networkType, cudaVersion } = spec
+  const place = { region, gpuType, networkType, ...(cudaVersion === null ? {} : { cudaVersion }) }
+  // The spec was made of such an order: its region and options are those of its kind.
+  return { order: { kind, ...place, ...common } as RentalOrderInput, template }
 }

@@ -100,12 +100,13 @@ export function quoteTerm(
   }
 }
 
-/** Each term at its best discount, shortest first: an account can have its own discounts beside the public ones. */
+/** Each term at its best discount, shortest first. */
 export function quoteTerms(options: readonly ReserveOption[], listPrice: NanoUsd): TermQuote[] {
   return bestDiscounts(options).map((term) => quoteTerm(term, options, listPrice))
 }
 
-function bestDiscounts(options: readonly ReserveOption[]): Array<{ days: number; percentage: number }> {
+/** Shortest term first. An account can have its own discounts beside the public ones. */
+export function bestDiscounts(options: readonly ReserveOption[]): Array<{ days: number; percentage: number }> {
   const best = new Map<number, number>()
   for (const { termPeriodDays: days, discountPercentage } of options) {
     best.set(days, Math.max(best.get(days) ?? 0, discountPercentage))

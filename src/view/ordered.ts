@@ -1,34 +1,25 @@
-/** The order that a rental was made with: as fields, a command, or a request. */
-import { api } from '../contract/api.ts'
-import type { CallInput, Reply } from '../client/client.ts'
+/** The order that makes a rental like another: as fields, a command, or a request. */
 import type { NetworkType } from '../contract/shared.ts'
+import type { RentalOrderInput } from '../contract/rental-order.ts'
 import type { WorkloadPortInput } from '../contract/workload.ts'
 import type { RentalKind } from '../domain/rental.ts'
 import { imageLabel, shortRentalKinds } from './rental.ts'
 
-type RentalOrder = Reply<'getRentalOrder'>
+type OrderOf<Kind extends RentalKind> = Extract<RentalOrderInput, { kind: Kind }>
 
-/** The fields that every create takes under the same names. */
-export type WorkloadFields = Pick<
-  CallInput<'createCheapestInstance'>['body'],
-  | 'templateId'
-  | 'secrets'
-  | 'env'
-  | 'files'
-  | 'command'
-  | 'args'
-  | 'onStart'
-  | 'userData'
-  | 'diskGb'
-  | 'shmGb'
-  | 'ports'
-  | 'volumes'
-  | 'registryCredentialId'
-  | 'restart'
-  | 'idle'
-  | 'stopAt'
-  | 'metadata'
->
+/** The fields that say what runs on a machine; not every kind has all of them. */
+export type WorkloadFields = Omit<
+  Partial<OrderOf<'container'>>,
+  'kind' | 'machineId' | 'gpuModel' | 'gpuCount' | 'image' | 'label' | keyof Guards
+> &
+  Pick<OrderOf<'virtual-machine'>, 'userData'>
+
+type Guards = Pick<OrderOf<'container'>, 'autoTerminateAt' | 'spendingLimitUsd' | 'maxCostPerHourUsd'>
+
+/** An order has only the fields of its kind. */
+type FieldsOfAnyKind = RentalOrderInput &
+  Partial<Pick<OrderOf<'container'>, 'machineId' | 'image'>> &
+  Partial<Pick<OrderOf<'bare-metal'>, 'gpuType' | 'networkType' | 'cudaVersion'>> & { readonly region?: string }
 
 export interface Ordered {
   readonly kind: RentalKind
@@ -46,19 +37,13 @@ export interface Ordered {
   readonly workload: WorkloadFields
 }
 
-const kinds = {
-  createInstance: 'container',
-  createVirtualMachineRental: 'virtual-machine',
-  createBareMetalRental: 'bare-metal',
-} as const satisfies Record<RentalOrder['operation'], RentalKind>
-
-/** The three operations name their fields differently. */
-export function orderedOf({ operation, body }: RentalOrder): Ordered {
-  const { cluster_name: _, node_name: machine, gpu_count: ofInstance, image, gpuCount, ...rest } = body
-  const { gpuType, region, networkType, cudaVersion, label, ...workload } = rest
+/** An order as `getRentalOrder` returns it. */
+export function orderedOf(order: RentalOrderInput): Ordered {
+  const { kind, gpuCount, machineId, image, gpuType, region, networkType, cudaVersion, label, ...workload } =
+    order as FieldsOfAnyKind
   const fields = {
-    machine,
-    image: image === undefined ? undefined : imageLabel(image as { name: string; tag?: string }),
+    machine: machineId,
+    image: image === undefined ? undefined : imageLabel(image),
     gpuType,
     region,
     networkType,
@@ -66,10 +51,10 @@ export function orderedOf({ operation, body }: RentalOrder): Ordered {
     label,
   }
   return {
-    kind: kinds[operation],
-    gpuCount: Number(ofInstance ?? gpuCount),
+    kind,
+    gpuCount,
     ...Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)),
-    workload,
+    workload: workload as WorkloadFields,
   }
 }
 
@@ -85,7 +70,7 @@ export function portText(port: WorkloadPortInput): string {
  * For a shell. Scripts, files and what has no option are not part of a command line: then it refers to the rental, which
  * has them.
  */
-export function orderAsCommand(name: string, order: RentalOrder): string {
+export function orderAsCommand(name: string, order: RentalOrderInput): string {
   const ordered = orderedOf(order)
   if (!isTypeable(ordered)) return `berth rent --like ${quoted(name)}`
   const { machine, gpuType, region, networkType, image, label, workload } = ordered
@@ -135,13 +120,12 @@ function isTypeable({ cudaVersion, workload }: Ordered): boolean {
 }
 
 /** The key is read from the environment, so that it does not end up in the shell's history. */
-export function orderAsCurl(url: string, { operation, body }: RentalOrder): string {
-  const { method, path } = api[operation]
+export function orderAsCurl(url: string, order: RentalOrderInput): string {
   return [
-    `curl -X ${method} ${url}${path} \\`,
+    `curl -X POST ${url}/v2/rentals \\`,
     '  -H "Authorization: Bearer $BERTH_KEY" \\',
     "  -H 'Content-Type: application/json' \\",
-    `  -d ${inQuotes(JSON.stringify(body, null, 2))}`,
+    `  -d ${inQuotes(JSON.stringify(order, null, 2))}`,
   ].join('\n')
 }
 

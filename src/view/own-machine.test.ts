@@ -1,26 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { usd } from '../base/money.ts'
-import { costAt, displayName, machineOfAny, machineOfRental, parseSshCommand, sshCommand } from './own-machine.ts'
+import { costAt, displayName, machineOf, sshCommand } from './own-machine.ts'
 
-type Rental = Parameters<typeof machineOfRental>[0]
-type AnyRental = Parameters<typeof machineOfAny>[0]
-
-const rental = {
-  id: 17,
-  rentalType: 'bare-metal',
-  name: 'calm-red-fox',
-  label: 'training',
-  status: 'Running',
-  state: 'Running',
-  actions: ['reboot', 'terminate'],
-  gpuCount: 8,
-  gpuType: 'h100',
-  region: 'us-central-1',
-  currentTerm: { costPerHour: 19.92 },
-  createdAt: '2026-11-14T12:00:00.000Z',
-  startedAt: '2026-11-14T12:01:00.000Z',
-  providerData: { sshNetworking: [{ user: 'root', host: '192.0.2.7', port: 22 }] },
-} as unknown as Rental
+type Rental = Parameters<typeof machineOf>[0]
 
 const container = {
   id: 18,
@@ -41,24 +23,13 @@ const container = {
   portMappings: [{ port: 8_080, host: 'relay.example', publicPort: 20_002 }],
   createdAt: '2026-11-14T12:00:00.000Z',
   startedAt: null,
-} as unknown as AnyRental
+} as unknown as Rental
 
 describe('machines', () => {
-  test('a rental keeps its price, state and login', () => {
-    expect(machineOfRental(rental)).toMatchObject({
-      kind: 'bare-metal',
-      id: '17',
-      status: 'Running',
-      gpus: '8 × H100',
-      pricePerHour: usd('19.92'),
-      ssh: { user: 'root', host: '192.0.2.7', port: 22 },
-    })
-  })
-
-  test('a rental of any kind has its price and what is charged now', () => {
-    expect(machineOfAny(container)).toMatchObject({
+  test('a rental has its price and what is charged now', () => {
+    expect(machineOf(container)).toMatchObject({
       kind: 'container',
-      id: 'quiet-black-lion',
+      id: '18',
       label: null,
       status: 'Pending',
       gpus: '2 × H100 SXM5',
@@ -68,11 +39,7 @@ describe('machines', () => {
       message: 'pulling',
       currentCostPerHour: 0n,
     })
-    expect(machineOfAny({ ...container, kind: 'virtual-machine' })).toMatchObject({ id: '18', gpus: '2 × H100' })
-  })
-
-  test('a rental that is not running has no login', () => {
-    expect(machineOfRental({ ...rental, state: 'Stopped' }).ssh).toBeUndefined()
+    expect(machineOf({ ...container, kind: 'virtual-machine' })).toMatchObject({ gpus: '2 × H100' })
   })
 })
 
@@ -83,7 +50,7 @@ test('the label is the display name, unless it is empty', () => {
 })
 
 test('the cost grows with what is charged now, not with the price', () => {
-  const starting = machineOfAny(container)
+  const starting = machineOf(container)
   const running = { ...starting, currentCostPerHour: starting.pricePerHour }
   const [read, hourLater] = [Date.parse('2026-11-14T13:00:00.000Z'), Date.parse('2026-11-14T14:00:00.000Z')]
   expect(costAt(starting, read, hourLater)).toBe(usd('1.5'))
@@ -99,10 +66,9 @@ describe('ssh', () => {
   })
 
   test.each([
-    '',
-    'ssh root@host',
-    'ssh -oProxyCommand=x@host -p 22',
-    'ssh root@-oProxyCommand=x -p 22',
-    'ssh a;b@c -p 1',
-  ])('rejects %j', (text) => expect(parseSshCommand(text)).toBeUndefined())
+    { user: '-oProxyCommand=x', host: 'relay.example', port: 22 },
+    { user: 'root', host: '-oProxyCommand=x', port: 22 },
+    { user: 'a;b', host: 'c', port: 1 },
+    null,
+  ])('rejects %j', (ssh) => expect(machineOf({ ...container, ssh }).ssh).toBeUndefined())
 })

@@ -77,17 +77,17 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await expectDuring(page.getByText('notebook is starting'), () =>
       dialog.getByRole('button', { name: 'Rent 2 GPUs' }).click(),
     )
-    await page.waitForURL(/\/rentals\/containers\/[a-z-]+$/)
+    await page.waitForURL(/\/rentals\/\d+$/)
     const instance = await waitFor('the instance runs', async () => {
       const { body } = await call('GET', '/v1/marketplace/instances')
       return body.instances[0].instance.status === 'online' ? body.instances[0] : undefined
     })
     expect(instance).toMatchObject({
-      id: idIn(page.url()),
       userMetadata: { label: 'notebook' },
       instance: { gpu_count: 2, pricing: { price: { amount: 0.39 } } },
     })
-    const { resources } = (await call('GET', `/v2/alpha/on-demand/instances/${instance.id}`)).body
+    const { id, resources } = (await call('GET', `/v2/rentals/${instance.id}`)).body
+    expect(String(id)).toBe(idIn(page.url()))
     expect(share?.slice(1).map((text) => Number(text.replaceAll(',', '')))).toEqual([
       resources.cpuCount,
       resources.ramGb,
@@ -151,9 +151,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await dialog.getByLabel('Idle for (minutes)').fill('30')
     await look('marketplace-rent-advanced')
     await dialog.getByRole('button', { name: 'Rent 1 GPU' }).click()
-    await page.waitForURL(/\/rentals\/containers\/[a-z-]+$/)
-    const order = await succeed(call, 'GET', `/v2/alpha/on-demand/rentals/${idIn(page.url())}/order`)
-    expect(order.body).toMatchObject({
+    await page.waitForURL(/\/rentals\/\d+$/)
+    const order = await succeed(call, 'GET', `/v2/rentals/${idIn(page.url())}/order`)
+    expect(order.order).toMatchObject({
       env: { RUN_NAME: 'first', MODE: 'train', EPOCHS: '3' },
       diskGb: 50,
       image: { name: 'example/trainer', tag: '1' },
@@ -194,8 +194,8 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await look('marketplace-rent-secrets')
     await dialog.getByRole('checkbox', { name: 'HF_TOKEN' }).check()
     await dialog.getByRole('button', { name: 'Rent 1 GPU' }).click()
-    await page.waitForURL(/\/rentals\/containers\/[a-z-]+$/)
-    const { workload } = await succeed(call, 'GET', `/v2/alpha/on-demand/instances/${idIn(page.url())}`)
+    await page.waitForURL(/\/rentals\/\d+$/)
+    const { workload } = await succeed(call, 'GET', `/v2/rentals/${idIn(page.url())}`)
     expect(workload).toMatchObject({ templateId: `${id}@1`, env: { HF_TOKEN: '{{ secrets.HF_TOKEN }}' } })
     await close()
   })
@@ -297,7 +297,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     expect((await call('GET', '/v2/alpha/on-demand/virtual-machine-rentals')).body).toEqual([])
     await look('rent-price-changed')
     // The order arrives, but its response is lost.
-    await page.route('**/virtual-machine-rentals', async (route) => {
+    await page.route('**/v2/rentals', async (route) => {
       if (route.request().method() === 'POST') await route.fetch()
       await route.abort()
     })
@@ -330,7 +330,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await dialog.getByText('The price has changed from $9.38/hr to $10.00/hr. Review it and order again.').waitFor()
     expect(await factsOf(dialog)).toMatchObject({ 'Per hour': '$10.00' })
     await dialog.getByRole('button', { name: 'Rent 2 GPUs' }).click()
-    await page.waitForURL(/\/rentals\/containers\/[a-z-]+$/)
+    await page.waitForURL(/\/rentals\/\d+$/)
     await close()
   })
 
@@ -544,7 +544,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await dialog.getByLabel('Mount path').fill('/models')
     await look('marketplace-rent-volume')
     await dialog.getByRole('button', { name: 'Rent 1 GPU' }).click()
-    await page.waitForURL(/\/rentals\/containers\/[a-z-]+$/)
+    await page.waitForURL(/\/rentals\/\d+$/)
     await page.getByRole('tab', { name: 'Volumes' }).click()
     await own.getByRole('row', { name: /models.*\/models/ }).waitFor()
     await visit('/volumes', 'Volumes')
@@ -585,7 +585,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     }
     const order = { ...node, gpu_count: 1, ...settings, label: 'trainer' }
     const { instance_name: first } = await succeed(call, 'POST', '/v1/marketplace/instances/create', order)
-    const orderOf = async (id: string) => (await succeed(call, 'GET', `/v2/alpha/on-demand/rentals/${id}/order`)).body
+    const orderOf = async (id: string) => (await succeed(call, 'GET', `/v2/rentals/${id}/order`)).order
     const before = await orderOf(first)
     const { page, visit, look, close } = await browser.open(key)
 
@@ -595,7 +595,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     // A file is no part of a command line.
     await exported.getByText(`berth rent --like ${first}`).waitFor()
     await exported.getByRole('tab', { name: 'API call' }).click()
-    await exported.getByText(/^curl -X POST .*\/v1\/marketplace\/instances\/create/).waitFor()
+    await exported.getByText(/^curl -X POST .*\/v2\/rentals/).waitFor()
     await look('rental-export')
     await exported.getByRole('tab', { name: 'Template' }).click()
     await exported.getByLabel('Name').fill('Trainer again')
@@ -621,7 +621,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await dialog.getByText('Advanced options').click()
     await dialog.getByLabel('Environment variables').fill('MODE=test')
     await dialog.getByRole('button', { name: 'Rent 1 GPU' }).click()
-    await page.waitForURL(/\/rentals\/containers\/[a-z-]+$/)
+    await page.waitForURL(/\/rentals\/\d+$/)
     expect(await orderOf(idIn(page.url()))).toEqual({
       ...before,
       // Typed as one word.

@@ -188,7 +188,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
       .waitFor({ state: 'detached' })
     expect(page.url()).toContain('type=rental.failed')
 
-    await visit(`/rentals/${metal.id}?tab=volumes`, 'cluster-a')
+    await visit(`/rentals/${metal.id}`, 'cluster-a')
+    await page.getByText('infiniband', { exact: true }).waitFor()
+    await look('rental-bare-metal')
+    await page.getByRole('tab', { name: 'Volumes' }).click()
     await page.getByRole('row', { name: /datasets.*\/mnt\/datasets.*attached/ }).waitFor()
     await look('rental-volumes')
     await page.getByRole('button', { name: 'Detach datasets' }).click()
@@ -211,20 +214,22 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
         image: { name: 'debian', tag: '12', port: 8080 },
       })
       const { page, visit, look, close } = await browser.open(customer.key)
+      // The address of a container in older links.
       await visit(`/rentals/containers/${name}`, 'render')
+      expect(page.url()).toContain(`/rentals/${name}`)
       const here = page.getByRole('navigation', { name: 'Console' }).getByRole('link', { name: 'Rentals' })
       expect(await here.getAttribute('aria-current')).toBe('page')
       await page.getByLabel('SSH command').waitFor()
-      await look('instance')
+      await look('rental-container')
 
       await page.getByRole('button', { name: 'Change', exact: true }).click()
-      const change = page.getByRole('dialog', { name: 'Change container' })
+      const change = page.getByRole('dialog', { name: 'Change rental' })
       await change.getByLabel('Label').fill('render-v2')
       await change.getByLabel('Spending limit (USD)').fill('12.50')
       await change.getByRole('button', { name: 'Save' }).click()
       await page.getByRole('heading', { level: 1, name: 'render-v2' }).waitFor()
       await page.getByText('$12.50').waitFor()
-      expect((await customer.call('GET', `${V2}/instances/${name}`)).body).toMatchObject({
+      expect((await customer.call('GET', `/v2/rentals/${name}`)).body).toMatchObject({
         label: 'render-v2',
         spendingLimitUsd: '12.500000000',
         autoTerminateAt: null,
@@ -244,7 +249,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
       await page.locator('figure canvas').first().waitFor()
       // The average of both GPUs.
       await page.getByLabel('Live metrics').getByText('79%').waitFor()
-      await look('instance-metrics')
+      await look('rental-metrics')
       // Averages of five minutes.
       const daily = page.waitForResponse((response) => response.url().includes('step=300'))
       await page.getByRole('button', { name: '24 h' }).click()
@@ -281,7 +286,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
       expect(new URL(href ?? '', browser.server.url).searchParams.toString()).toBe(
         'tail=100000&timestamps=true&download=true&search=loss',
       )
-      await look('instance-logs')
+      await look('rental-logs')
 
       await page.getByRole('tab', { name: 'Terminal' }).click()
       await waitFor('the end of the log', () => log.stream.destroyed && found.stream.destroyed)
@@ -302,7 +307,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
       await waitFor('the keys', () => heard().endsWith('nvidia-smi\r'))
       await page.setViewportSize({ width: 900, height: 800 })
       await waitFor('the size', () => signals.length > 0)
-      await look('instance-terminal')
+      await look('rental-terminal')
       stream.sendSignal({ exitCode: 3 })
       stream.end('logout\r\n')
       await page.getByText('The session ended with exit code 3.').waitFor()
@@ -311,7 +316,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
       host.pause()
       const lost = page.getByRole('alert').getByText('Contact with this machine was lost')
       await lost.waitFor()
-      await look('instance-lost')
+      await look('rental-lost')
       host.resume()
       await lost.waitFor({ state: 'detached' })
 
@@ -322,7 +327,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
         .getByRole('list', { name: 'Timeline' })
         .getByText('The machine and the data on its disk have been deleted')
         .waitFor()
-      await look('instance-ended')
+      await look('rental-ended')
       await close()
     } finally {
       await host.end()

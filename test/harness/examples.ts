@@ -33,6 +33,7 @@ export interface Owned {
   readonly volumeToClone: number
   readonly instance: string
   readonly instanceToEnd: string
+  readonly rentalToEnd: string
   readonly machine: string
   readonly member: string
   readonly memberToRemove: string
@@ -102,10 +103,12 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   createVirtualMachineRental: withBody(exampleBodies.createVirtualMachineRental),
   listVirtualMachineRentals: none,
   terminateVirtualMachineRental: (its) => owned(undefined, { rentalId: its.virtualMachineToEnd, reason: 'done' }),
+  getOnDemandRental: (its) => owned({ id: its.virtualMachine }),
   getRental: (its) => owned({ id: its.virtualMachine }),
-  listAnyRentals: page,
-  getAnyRental: (its) => owned({ id: its.virtualMachine }),
+  createRental: withBody(exampleBodies.createRental),
+  listRentals: () => ({ query: { q: 'a', kind: 'container', ended: 'include', limit: '10' } }),
   changeRental: (its) => owned({ id: its.virtualMachine }, exampleBodies.changeRental),
+  terminateRental: (its) => ({ ...owned({ id: its.rentalToEnd }), query: { reason: 'done' } }),
   listRentalOptions: none,
   listReserveOptions: none,
   quoteRental: () => ({
@@ -169,9 +172,6 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listInstancesByPost: none,
   listInstanceHistory: page,
   terminateInstance: (its) => owned(undefined, { id: its.instanceToEnd }),
-  // Includes ended ones.
-  getInstance: (its) => owned({ id: its.instanceToEnd }),
-  changeInstance: (its) => owned({ id: its.instance }, exampleBodies.changeInstance),
   createCheapestInstance: withBody({ gpuModel: 'a100', gpuCount: 1 }),
   listModels: none,
   getModel: (its) => ({ params: { id: its.model } }),
@@ -318,6 +318,7 @@ export const absent: Owned = {
   volumeToClone: 2_000_000_001,
   instance: 'absent-absent-absent',
   instanceToEnd: 'absent-absent-absent',
+  rentalToEnd: 'absent-absent-absent',
   machine: 'absent-01',
   member: 'usr_0000000000000000000000',
   memberToRemove: 'usr_0000000000000000000000',
@@ -400,7 +401,7 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
   const metalRental = await bareMetal()
   const hook = await webhook()
   const keptMachine = await virtualMachine()
-  const tokens = `${rentals}/rentals/${keptMachine}/ports/${HTTP_PORT}/tokens`
+  const tokens = `/v2/rentals/${keptMachine}/ports/${HTTP_PORT}/tokens`
   const made: Owned = {
     account: owner.id,
     virtualMachine: keptMachine,
@@ -413,6 +414,7 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     volumeToClone: await volume([]),
     instance: (await make('/v1/marketplace/instances/create', { ...NODE, gpu_count: 1 })).instance_id,
     instanceToEnd: (await make('/v1/marketplace/instances/create', { ...NODE, gpu_count: 1 })).instance_id,
+    rentalToEnd: (await make('/v2/rentals', { ...exampleBodies.createRental, gpuModel: '4090' })).name,
     machine,
     member: await member('kept@example.test'),
     memberToRemove: await member('removed@example.test'),

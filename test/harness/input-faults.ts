@@ -222,6 +222,16 @@ function objectEdges(form: Schema, sample: Readonly<Record<string, unknown>>, co
   })
 }
 
+/** The variant that accepts the value, without the fields that tell variants apart: a fault in one hides all others. */
+export function variantOf(schema: Schema, value: unknown, components: Components): Schema {
+  const [variant = schema, ...others] = formsOf(schema, components).filter((form) =>
+    fits(form, value, components, 'all'),
+  )
+  if (others.length > 0) throw new Error('several variants accept the value')
+  const properties = Object.entries(variant.properties ?? {}).filter(([, { const: only }]) => only === undefined)
+  return { ...variant, properties: Object.fromEntries(properties) }
+}
+
 /** The variants a schema accepts. Empty: anything. */
 function formsOf(schema: Schema, components: Components): Schema[] {
   const { $ref, anyOf, oneOf, type } = schema

@@ -80,12 +80,12 @@ export async function untilGone(by: Customer, name: string): Promise<void> {
 
 /** From v2, because the v1 list drops an instance as soon as its end is accepted. */
 export async function rentalStatusOf(by: Customer, name: string): Promise<string> {
-  return (await succeed(by.call, 'GET', `/v2/alpha/on-demand/instances/${name}`)).status
+  return (await succeed(by.call, 'GET', `/v2/rentals/${name}`)).state
 }
 
 /** Its rental number, as used by events and bills. */
 export async function rentalIdOf(by: Customer, { id }: Instance): Promise<number> {
-  return (await succeed(by.call, 'GET', `/v2/alpha/on-demand/rentals/${id}/metrics`)).rentalId
+  return (await succeed(by.call, 'GET', `/v2/rentals/${id}`)).id
 }
 
 /** All of its events, oldest first. */

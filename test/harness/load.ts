@@ -147,7 +147,7 @@ async function powerOne(target: LoadTarget, results: LoadResults, stopping: () =
   if (id === undefined) return
   for (const act of ['start', randomInt(3) === 0 ? 'reboot' : 'stop']) {
     const body = act === 'start' ? { ifNoGpu: 'wait' } : undefined
-    const reply = await until(target, results, 'POST', `/v2/alpha/on-demand/rentals/${id}/${act}`, body, {}, stopping)
+    const reply = await until(target, results, 'POST', `/v2/rentals/${id}/${act}`, body, {}, stopping)
     if (act === 'stop' && reply?.status === 200) results.stopped += 1
   }
 }

@@ -24,8 +24,8 @@ beforeAll(async () => {
 afterAll(() => journey.close())
 
 const power = (id: string, act: 'stop' | 'start') =>
-  ada.call('POST', `/v2/alpha/on-demand/rentals/${id}/${act}`, act === 'start' ? {} : undefined)
-const rental = async (id: string) => succeed(ada.call, 'GET', `/v2/alpha/on-demand/instances/${id}`)
+  ada.call('POST', `/v2/rentals/${id}/${act}`, act === 'start' ? {} : undefined)
+const rental = async (id: string) => succeed(ada.call, 'GET', `/v2/rentals/${id}`)
 
 async function rent(label: string): Promise<string> {
   const order = { ...NODE, gpu_count: 1, label }

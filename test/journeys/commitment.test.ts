@@ -110,7 +110,7 @@ describe('a reserved order', () => {
       ['spendingLimitUsd'],
     ])
     const rental = await journey.rentVirtualMachine(ada.call, { ...month, spendingLimitUsd: '1613.52' })
-    const lowered = await ada.call('PATCH', `/v2/alpha/on-demand/rentals/${rental.id}`, { spendingLimitUsd: '5' })
+    const lowered = await ada.call('PATCH', `/v2/rentals/${rental.id}`, { spendingLimitUsd: '5' })
     expect([lowered.status, lowered.body.reason]).toEqual([400, 'limit_below_term'])
     await end(ada.call, rental.id)
   })

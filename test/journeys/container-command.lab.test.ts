@@ -114,7 +114,7 @@ describe.skipIf(why !== undefined)(`commands and images of containers${skipped}`
     expect((await ada.ssh(sshCommand, inside)).out).toMatch(
       new RegExp(`^${PLANTED},Bearer ${PLANTED}\\n${PLANTED}600\\nshm +6103\\d `),
     )
-    const logs = () => ada.call('GET', `/v2/alpha/on-demand/rentals/${own}/logs`)
+    const logs = () => ada.call('GET', `/v2/rentals/${own}/logs`)
     await waitFor('the start script', async () => String((await logs()).body).includes(PLANTED.toUpperCase()))
     const eve = await machines.customer()
     const other = await rentInstance(eve, host, { name: image, tag })
@@ -128,7 +128,7 @@ describe.skipIf(why !== undefined)(`commands and images of containers${skipped}`
     const failed = await rentInstance(ada, host, { name: image, tag }, refused)
     await untilStatus(ada, failed, 'failed')
     const answers = await Promise.all(
-      ['/v2/secrets', instancesPath, '/v2/events?limit=1000', `/v2/alpha/on-demand/instances/${own}`].map((path) =>
+      ['/v2/secrets', instancesPath, '/v2/events?limit=1000', `/v2/rentals/${own}`].map((path) =>
         succeed(ada.call, 'GET', path),
       ),
     )
@@ -160,7 +160,7 @@ describe.skipIf(why !== undefined)(`commands and images of containers${skipped}`
     const cutOff = await machines.addHost({ hasNoImage: true })
     const name = await rentInstance(ada, cutOff, null, { templateId: 'tpl_page' })
     await untilStatus(ada, name, 'online')
-    const detail = () => succeed(ada.call, 'GET', `/v2/alpha/on-demand/instances/${name}`)
+    const detail = () => succeed(ada.call, 'GET', `/v2/rentals/${name}`)
     await waitFor('a successful health check', async () => (await detail()).ready === true)
     const url = `http://${name}-8080.${APPS_DOMAIN}`
     const asKey = { Authorization: `Bearer ${ada.key}` }

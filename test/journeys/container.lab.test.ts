@@ -240,7 +240,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     const stoppable = await rentOnline(ada, house, site)
     const power = (act: 'stop' | 'start', body?: object) =>
       succeed(ada.call, 'POST', `${rentals}/${stoppable.id}/${act}`, body)
-    const detail = () => succeed(ada.call, 'GET', `/v2/alpha/on-demand/instances/${stoppable.id}`)
+    const detail = () => succeed(ada.call, 'GET', `/v2/rentals/${stoppable.id}`)
     // Removing so many files takes the daemon a while, in which the container is on its way to another GPU.
     const write = 'echo mine >/root/file; mkdir /root/many; cd /root/many; seq 1 20000 | xargs -n 500 touch; sync'
     expect((await ada.ssh(stoppable.sshCommand, write)).code).toBe(0)
@@ -263,11 +263,11 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     for (const id of [stoppable.id, other.id]) await terminate(ada, id)
     for (const id of [stoppable.id, other.id]) await untilGone(ada, id)
 
-    const { rentalId, stoppedCostPerHourUsd } = await detail()
+    const { id, stoppedCostPerHourUsd } = await detail()
     const segments = await machines.server.app.database.db
       .selectFrom('segment')
       .select(['started_at', 'ended_at', 'while_stopped', 'settled_nano'])
-      .where('rental_id', '=', rentalId)
+      .where('rental_id', '=', id)
       .orderBy('started_at')
       .execute()
     const diskPrice = usd(stoppedCostPerHourUsd)
@@ -290,11 +290,11 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     const online = await untilStatus(ada, name, 'online')
     // It is not relayed: its public port would have no access control.
     expect(online.portMappings).toEqual([])
-    const detail = () => succeed(ada.call, 'GET', `/v2/alpha/on-demand/instances/${name}`)
+    const detail = () => succeed(ada.call, 'GET', `/v2/rentals/${name}`)
     const url = `http://${name}-${PORT}.${APPS_DOMAIN}`
     await waitFor('a failed health check', async () => (await detail()).ports[0].healthy === false)
     expect(await detail()).toMatchObject({
-      status: 'Running',
+      state: 'Running',
       ready: false,
       ports: [{ port: PORT, protocol: 'http', access: 'private', url, healthPath: '/health' }],
     })

@@ -27,9 +27,9 @@ beforeAll(async () => {
 })
 afterAll(() => journey.close())
 
-const instance = (by: Call, id: string) => succeed(by, 'GET', `/v2/alpha/on-demand/instances/${id}`)
+const instance = (by: Call, id: string) => succeed(by, 'GET', `/v2/rentals/${id}`)
 const power = (by: Call, id: string, act: 'stop' | 'start', body: object = {}): Promise<Reply> =>
-  by('POST', `/v2/alpha/on-demand/rentals/${id}/${act}`, act === 'start' ? body : undefined)
+  by('POST', `/v2/rentals/${id}/${act}`, act === 'start' ? body : undefined)
 const millis = (from: string, to: string): number => Date.parse(to) - Date.parse(from)
 
 async function rent(by: Call, node: object, more: object = {}): Promise<Reply['body']> {
@@ -83,13 +83,13 @@ test('cpuOnly starts a rental whose GPU is taken, charges its CPUs and its disk 
     state: 'Starting',
     cpuOnly: true,
     cpuOnlyCostPerHourUsd: formatUsd(cpuPrice),
-    costPerHourUsd: formatUsd(gpuPrice),
+    pricePerHourUsd: formatUsd(gpuPrice),
   })
   const runningAt = journey.now()
   const running = await instance(ada.call, made.name)
   expect(running).toMatchObject({ state: 'Running', cpuOnly: true, resources: { cpuCount: 2, ramGb: 4 } })
   expect(running.resources.storageGb).toBe(made.resources.storageGb)
-  expect(await claimsOf(made.rentalId)).toBe(0)
+  expect(await claimsOf(made.id)).toBe(0)
   expect(await checkLedgerAndEngines(journey)).toEqual([])
 
   const repeated = await power(ada.call, made.name, 'start', { ifNoGpu: 'cpuOnly' })
@@ -109,11 +109,11 @@ test('cpuOnly starts a rental whose GPU is taken, charges its CPUs and its disk 
     cpuOnly: false,
     resources: made.resources,
   })
-  expect(await claimsOf(made.rentalId)).toBe(1)
+  expect(await claimsOf(made.id)).toBe(1)
   await journey.advance(HOUR_MS)
   await end(ada.call, made.name)
 
-  const segments = await segmentsOf(made.rentalId)
+  const segments = await segmentsOf(made.id)
   const expected = [
     [false, false, costOfSpan(gpuPrice, millis(made.startedAt, stoppedAt))],
     [true, false, costOfSpan(diskPrice, millis(stoppedAt, runningAt))],
@@ -124,7 +124,7 @@ test('cpuOnly starts a rental whose GPU is taken, charges its CPUs and its disk 
   expect(segments.map((one) => [one.while_stopped, one.without_gpus, one.settled_nano])).toEqual(expected)
   expect(segments.slice(1).map((one) => one.started_at)).toEqual(segments.slice(0, -1).map((one) => one.ended_at))
   const total = expected.reduce((sum, [, , cost]) => sum + (cost as bigint), 0n)
-  expect(await chargedFor(ada.call, { rentalId: made.rentalId })).toBe(total)
+  expect(await chargedFor(ada.call, { rentalId: made.id })).toBe(total)
   expect(await checkLedgerAndEngines(journey)).toEqual([])
 })
 
@@ -140,7 +140,7 @@ test('a rental without its GPUs counts neither against the quota nor as sold GPU
   const hold = await journey.app.database.db
     .selectFrom('hold')
     .select('amount_nano')
-    .where('key', '=', `rental:${made.rentalId}`)
+    .where('key', '=', `rental:${made.id}`)
     .executeTakeFirstOrThrow()
   expect(hold.amount_nano).toBeLessThan(usd(made.pricePerHourUsd))
   const second = await rent(ada.call, FOUR_GPUS)
@@ -180,7 +180,7 @@ test('a start without GPUs that fails leads back to Stopped, and the next one ha
   await end(ben.call, other.name)
   const again = await power(ada.call, made.name, 'start')
   expect(again.body).toMatchObject({ state: 'Starting', cpuOnly: false })
-  expect(await claimsOf(made.rentalId)).toBe(1)
+  expect(await claimsOf(made.id)).toBe(1)
   await end(ada.call, made.name)
   expect(await checkLedgerAndEngines(journey)).toEqual([])
 })

@@ -108,7 +108,7 @@ test('a container on a joined machine: wait reason, ports, log, GPU metrics, end
     return instance?.['status_message'] === pulling && instance
   })
   expect(waiting).toMatchObject({ instance: { status: 'starting' }, portMappings: [], sshCommand: '' })
-  const path = `/v2/alpha/on-demand/rentals/${name}`
+  const path = `/v2/rentals/${name}`
   const early = await customer.call('GET', `${path}/logs`)
   expect([early.status, early.body.reason]).toEqual([400, 'not_running'])
   const unmeasured = await succeed(customer.call, 'GET', `${path}/metrics`)
@@ -133,7 +133,7 @@ test('a container on a joined machine: wait reason, ports, log, GPU metrics, end
     'text/plain; charset=utf-8',
     'two\nthree\n',
   ])
-  const byId = `/v2/alpha/on-demand/rentals/${String(unmeasured.rentalId)}`
+  const byId = `/v2/rentals/${String(unmeasured.rentalId)}`
   expect((await customer.call('GET', `${byId}/logs?follow=true`)).body).toBe('one\ntwo\nthree\nand so on\n')
   for (const what of ['logs', 'metrics']) {
     expect((await stranger.call('GET', `${path}/${what}`)).status).toBe(404)
@@ -175,8 +175,8 @@ test('a container on a joined machine: wait reason, ports, log, GPU metrics, end
   const ended = await host.agent.hear('desired', ({ workloads }) => workloads[0]?.want === 'gone')
   host.reportGone(ended.generation)
   await waitFor('it to be gone', async () => {
-    const { status } = await succeed(customer.call, 'GET', `/v2/alpha/on-demand/instances/${name}`)
-    return status === 'Terminated'
+    const { state } = await succeed(customer.call, 'GET', `/v2/rentals/${name}`)
+    return state === 'Terminated'
   })
   expect(await succeed(customer.call, 'GET', `${byId}/metrics`)).toMatchObject({
     gpus: [],
@@ -238,7 +238,7 @@ test('a virtual machine goes to a real host before a simulated one, and to the n
     return shown.status === 'Running' && shown
   })
   expect(simulated.portMappings.map((one: { publicPort: number }) => one.publicPort)).toEqual(order.customPorts)
-  const noLogs = await customer.call('GET', `${rentals}/rentals/${second.id}/logs?follow=true`)
+  const noLogs = await customer.call('GET', `/v2/rentals/${second.id}/logs?follow=true`)
   expect(noLogs).toMatchObject({ status: 400, body: { reason: 'simulated_machine' } })
 
   await host.report('failed', { failure: 'out_of_memory', message: 'The guest took all memory of the host' })

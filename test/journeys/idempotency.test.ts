@@ -117,6 +117,7 @@ function otherRequest(operation: OperationId, example: Example): Example {
 const otherBody: { readonly [Op in OperationId]?: object } = {
   createBareMetalRental: { label: 'other' },
   createVirtualMachineRental: { label: 'other' },
+  createRental: { label: 'other' },
   createVolume: { label: 'other' },
   cloneVolume: { label: 'other' },
   createPortToken: { name: 'other' },

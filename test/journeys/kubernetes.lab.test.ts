@@ -383,7 +383,7 @@ describe.skipIf(missing !== undefined)(`containers on Kubernetes from order to b
   })
 
   function detailOf(name: string) {
-    return succeed(ada.call, 'GET', `/v2/alpha/on-demand/instances/${name}`)
+    return succeed(ada.call, 'GET', `/v2/rentals/${name}`)
   }
 })
 

@@ -23,7 +23,7 @@ interface Instance {
 }
 const list = async (): Promise<Instance[]> => (await succeed(ada.call, 'GET', instances)).instances
 const find = async (id: string): Promise<Instance | undefined> => (await list()).find((one) => one.id === id)
-const detail = (id: string) => succeed(ada.call, 'GET', `/v2/alpha/on-demand/instances/${id}`)
+const detail = (id: string) => succeed(ada.call, 'GET', `/v2/rentals/${id}`)
 const historyNames = async (): Promise<string[]> =>
   (await succeed(ada.call, 'GET', `${instances}/history`)).instance_history.map(
     (one: { instance_name: string }) => one.instance_name,
@@ -37,7 +37,7 @@ test('stores metadata with an instance and returns it unchanged, next to the lab
     label: 'mine',
   })
   expect((await find(id))?.userMetadata).toEqual({ label: 'mine', ...userMetadata })
-  expect(await detail(id)).toMatchObject({ userMetadata, label: 'mine' })
+  expect(await detail(id)).toMatchObject({ metadata: userMetadata, label: 'mine' })
 })
 
 test('metadata is an object of up to 4 KB', async () => {
@@ -86,7 +86,7 @@ test('an instance leaves the list when its end is accepted, and enters the histo
   await succeed(ada.call, 'POST', `${instances}/terminate`, { id })
   expect(await find(id)).toBeUndefined()
   expect(await historyNames()).not.toContain(id)
-  expect(await detail(id)).toMatchObject({ status: 'Terminating', instanceStatus: 'stopping' })
+  expect(await detail(id)).toMatchObject({ state: 'Terminating' })
   const { rentals } = await succeed(journey.operator, 'GET', `/v2/operator/rentals?accountId=${ada.id}`)
   expect(rentals).toContainEqual(expect.objectContaining({ name: id, status: 'Terminating' }))
   await journey.pass()

@@ -257,7 +257,12 @@ test('a supplier’s price change leaves running instances alone; both sides are
   expect(await checkLedgerAndEngines(journey)).toEqual([])
 })
 
-const detailOf = (id: string | number) => succeed(ada.call, 'GET', `/v2/alpha/on-demand/instances/${id}`)
+function sshOf(command: string) {
+  const [, user, host, port] = /^ssh (\S+)@(\S+) -p (\d+)$/.exec(command) ?? []
+  return { user, host, port: Number(port) }
+}
+
+const detailOf = (id: string | number) => succeed(ada.call, 'GET', `/v2/rentals/${id}`)
 
 test('an instance shows its host, cost and events, by name and by number', async () => {
   const image = { name: 'pytorch/pytorch', tag: '2.4', port: 8888 }
@@ -265,7 +270,7 @@ test('an instance shows its host, cost and events, by name and by number', async
   const orderedAt = journey.now()
   const name = await rent('mock-iad-h100-01', { gpu_count: 3, image, label: 'notebook', ...guards })
   const ordered = await detailOf(name)
-  expect(ordered).toMatchObject({ status: 'Pending', instanceStatus: 'creating', startedAt: null, sshCommand: '' })
+  expect(ordered).toMatchObject({ state: 'Pending', startedAt: null, ssh: null })
   expect(ordered).toMatchObject({ costSoFarUsd: '0.000000000', pricePerHourUsd: '6.570000000', portMappings: [] })
   await start()
   const startedAt = journey.now()
@@ -274,11 +279,11 @@ test('an instance shows its host, cost and events, by name and by number', async
   const running = await detailOf(name)
   const { instances: mine } = await succeed(ada.call, 'GET', instances)
   const listed = mine.find((instance: { id: string }) => instance.id === name)
-  const { events, rentalId, ...reported } = running
+  const { events, id, orderedBy, statusSince, ...reported } = running
   expect(reported).toEqual({
     name,
     label: 'notebook',
-    status: 'Running',
+    kind: 'container',
     state: 'Running',
     actions: ['stop', 'reboot', 'terminate'],
     ready: true,
@@ -288,26 +293,34 @@ test('an instance shows its host, cost and events, by name and by number', async
     cpuOnly: false,
     // Two CPUs at $0.02, and the disk.
     cpuOnlyCostPerHourUsd: '0.046849315',
-    instanceStatus: 'online',
     createdAt: orderedAt,
     startedAt,
     terminatedAt: null,
-    machine: {
-      clusterName: 'mock-iad',
-      nodeName: 'mock-iad-h100-01',
-      supplierId: listed.instance.supplier_id,
-      region: 'us-east',
-      gpuModel: 'NVIDIA-H100-SXM5-80GB',
-      simulated: true,
-    },
+    clusterName: 'mock-iad',
+    providerId: 'mock',
+    supplierId: listed.instance.supplier_id,
+    region: 'us-east',
+    machines: [{ id: 'mock-iad-h100-01', gpuCount: 3 }],
+    movesTo: null,
+    gpuModel: 'NVIDIA-H100-SXM5-80GB',
+    gpuType: 'h100',
+    gpuFormFactor: 'sxm5',
+    networkType: 'ethernet',
+    termPeriodDays: null,
+    termEndsAt: null,
+    discountPercentage: null,
+    originalPricePerHourUsd: null,
+    convertToOnDemandOnExpiry: null,
+    commitment: null,
     gpuCount: 3,
     resources: { cpuModel: 'Intel Xeon Platinum 8480C', cpuCount: 84, ramGb: 768, storageGb: 50 },
     image: { name: 'pytorch/pytorch', tag: '2.4' },
     // Three GPUs at $2.19/hr for 20 minutes.
     pricePerHourUsd: '6.570000000',
+    currentCostPerHourUsd: '6.570000000',
     costSoFarUsd: '2.190000000',
-    sshCommand: listed.sshCommand,
-    userMetadata: {},
+    ssh: sshOf(listed.sshCommand),
+    metadata: {},
     simulated: 'machine',
     portMappings: [{ port: 8888, host: listed.portMappings[0].domain, publicPort: 8888 }],
     ports: [
@@ -322,7 +335,6 @@ test('an instance shows its host, cost and events, by name and by number', async
     ],
     statusReason: null,
     statusMessage: null,
-    statusSince: startedAt,
     stuckSince: null,
     terminateRequestedAt: null,
     autoTerminateAt: '2026-03-01T00:00:00.000Z',
@@ -335,7 +347,9 @@ test('an instance shows its host, cost and events, by name and by number', async
     },
   })
   expect(events.map((event: { type: string }) => event.type)).toEqual(['rental.running', 'rental.created'])
-  expect(await detailOf(rentalId)).toEqual(running)
+  expect(statusSince).toBe(startedAt)
+  expect(orderedBy.id).toMatch(/^usr_/)
+  expect(await detailOf(id)).toEqual(running)
 
   await end(name)
   await journey.pass()
@@ -343,48 +357,43 @@ test('an instance shows its host, cost and events, by name and by number', async
   await journey.advance(HOUR_MS)
   const ended = await detailOf(name)
   expect(ended).toMatchObject({
-    rentalId,
-    status: 'Terminated',
-    instanceStatus: 'terminated',
+    id,
+    state: 'Terminated',
     statusReason: 'customer_request',
     terminateRequestedAt: endedAt,
     terminatedAt: endedAt,
     costSoFarUsd: '2.190000000',
-    machine: running.machine,
-    sshCommand: '',
+    machines: running.machines,
+    ssh: null,
     portMappings: [],
   })
   expect(ended.events[0]).toMatchObject({ type: 'rental.terminated', data: { name } })
-  expect(await chargedFor(ada.call, { rentalId })).toBe(usd(ended.costSoFarUsd))
+  expect(await chargedFor(ada.call, { rentalId: id })).toBe(usd(ended.costSoFarUsd))
 })
 
-test("hides other accounts' instances, and does not list virtual machines as instances", async () => {
+test("hides other accounts' instances, and does not show an instance as a virtual machine", async () => {
   const name = await rent('mock-iad-h100-01')
-  const { rentalId, image } = await detailOf(name)
+  const { id: rentalId, image } = await detailOf(name)
   expect(image).toBe(null)
-  const machine = await journey.rentVirtualMachine(ada.call)
   const asked: Array<[Call, string | number]> = [
     [supplier.call, name],
     [supplier.call, rentalId],
-    [ada.call, machine.id],
-    [ada.call, machine.name],
     [ada.call, 'never-was-there'],
     [ada.call, '4294967296'],
   ]
   for (const [by, id] of asked) {
-    const reply = await by('GET', `/v2/alpha/on-demand/instances/${id}`)
-    expect([id, reply.status, reply.body.reason]).toEqual([id, 404, 'instance_not_found'])
+    const reply = await by('GET', `/v2/rentals/${id}`)
+    expect([id, reply.status, reply.body.reason]).toEqual([id, 404, 'rental_not_found'])
   }
   expect((await ada.call('GET', `/v2/alpha/on-demand/rentals/${rentalId}`)).status).toBe(404)
 })
 
-const change = (id: string | number, body: object, by: Call = ada.call) =>
-  by('PATCH', `/v2/alpha/on-demand/instances/${id}`, body)
+const change = (id: string | number, body: object, by: Call = ada.call) => by('PATCH', `/v2/rentals/${id}`, body)
 
 test('sets and clears the label, end time and spending limit of an instance', async () => {
   const name = await rent('mock-iad-h100-01', { label: 'notebook' })
   await start()
-  const { rentalId } = await detailOf(name)
+  const { id: rentalId } = await detailOf(name)
   const autoTerminateAt = '2026-06-01T00:00:00.000Z'
   for (const [sent, shown] of [
     [{ label: 'run 2' }, { label: 'run 2', autoTerminateAt: null, spendingLimitUsd: null }],
@@ -396,7 +405,7 @@ test('sets and clears the label, end time and spending limit of an instance', as
     ],
   ] as const) {
     const reply = await change('label' in sent ? name : rentalId, sent)
-    expect([reply.status, reply.body]).toMatchObject([200, { name, status: 'Running', ...shown }])
+    expect([reply.status, reply.body]).toMatchObject([200, { name, state: 'Running', ...shown }])
   }
   const past = await change(name, { autoTerminateAt: '2020-01-01T00:00:00Z' })
   expect([past.status, past.body.reason, past.body.issues[0].path]).toEqual([400, 'time_in_past', ['autoTerminateAt']])
@@ -413,19 +422,17 @@ test('sets and clears the label, end time and spending limit of an instance', as
   expect([late.status, late.body.reason]).toEqual([400, 'already_terminated'])
 })
 
-test("nobody changes another account's instance, nor a virtual machine as an instance", async () => {
+test("nobody changes another account's instance", async () => {
   const name = await rent('mock-iad-h100-01')
-  const { rentalId } = await detailOf(name)
-  const machine = await journey.rentVirtualMachine(ada.call)
+  const { id: rentalId } = await detailOf(name)
   const asked: Array<[Call, string | number]> = [
     [supplier.call, name],
     [supplier.call, rentalId],
-    [ada.call, machine.id],
     [ada.call, 'never-was-there'],
   ]
   for (const [by, id] of asked) {
     const reply = await change(id, { label: 'mine' }, by)
-    expect([id, reply.status, reply.body.reason]).toEqual([id, 404, 'instance_not_found'])
+    expect([id, reply.status, reply.body.reason]).toEqual([id, 404, 'rental_not_found'])
   }
   expect((await detailOf(name)).label).toBe(null)
 })
@@ -466,8 +473,8 @@ test('an instance that failed to start gives the reason and is free', async () =
     const name = await rent('mock-iad-h100-01', { label })
     await start()
     const failed = await detailOf(name)
-    expect(failed).toMatchObject({ label, status: 'Failed', instanceStatus: 'failed', statusReason: reason })
-    expect(failed).toMatchObject({ statusMessage, startedAt: null, costSoFarUsd: '0.000000000', sshCommand: '' })
+    expect(failed).toMatchObject({ label, state: 'Failed', statusReason: reason })
+    expect(failed).toMatchObject({ statusMessage, startedAt: null, costSoFarUsd: '0.000000000', ssh: null })
     const reported = failed.events.find((event: { type: string }) => event.type === 'rental.failed')
     expect(reported.data).toMatchObject({ name, reason })
   }

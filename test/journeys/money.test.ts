@@ -106,7 +106,7 @@ test('a spending limit ends its rental, also when lowered below the current cost
   })
   expect(await chargedFor(ada.call, { rentalId: limited.id })).toBe(costOfSpan(PRICE, span))
   expect(await detail(ada.call, other.id)).toMatchObject({ status: 'Running' })
-  await succeed(ada.call, 'PATCH', `/v2/alpha/on-demand/rentals/${other.id}`, { spendingLimitUsd: '0.5' })
+  await succeed(ada.call, 'PATCH', `/v2/rentals/${other.id}`, { spendingLimitUsd: '0.5' })
   await journey.pass()
   expect(await detail(ada.call, other.id)).toMatchObject({ status: 'Terminated', terminateRequestedAt: journey.now() })
   expect(await chargedFor(ada.call, { rentalId: other.id })).toBe(costOfSpan(PRICE, 2 * HOUR_MS))

@@ -215,7 +215,7 @@ describe.skipIf(why !== undefined)(`containers that move${skipped}`, () => {
   }
 
   async function hostOf({ id }: Instance): Promise<string> {
-    return (await succeed(ada.call, 'GET', `/v2/alpha/on-demand/instances/${id}`)).machine.nodeName
+    return (await succeed(ada.call, 'GET', `/v2/rentals/${id}`)).machines[0].id
   }
 
   function untilCopying({ id }: Instance): Promise<unknown> {

@@ -19,9 +19,9 @@ beforeAll(async () => {
 })
 afterAll(() => journey.close())
 
-const instance = (by: Call, id: string) => succeed(by, 'GET', `/v2/alpha/on-demand/instances/${id}`)
+const instance = (by: Call, id: string) => succeed(by, 'GET', `/v2/rentals/${id}`)
 const power = (by: Call, id: string, act: 'stop' | 'start', body: object = {}): Promise<Reply> =>
-  by('POST', `/v2/alpha/on-demand/rentals/${id}/${act}`, act === 'start' ? body : undefined)
+  by('POST', `/v2/rentals/${id}/${act}`, act === 'start' ? body : undefined)
 const millis = (from: string, to: string): number => Date.parse(to) - Date.parse(from)
 
 interface Listed {
@@ -69,7 +69,7 @@ test('a rental moves to a free machine of its supplier at its price, and has its
   await journey.advance(HOUR_MS)
   const moving = await power(ada.call, made.name, 'start', { ifNoGpu: 'move' })
   expect([moving.status, moving.body.state, moving.body.movesTo]).toEqual([200, 'Starting', other.id])
-  expect(await claimedOn(made.rentalId)).toEqual([other.id])
+  expect(await claimedOn(made.id)).toEqual([other.id])
   // Its disk takes space on both machines, which this check recounts.
   expect(await checkLedgerAndEngines(journey)).toEqual([])
   await journey.pass()
@@ -77,14 +77,15 @@ test('a rental moves to a free machine of its supplier at its price, and has its
   const moved = await instance(ada.call, made.name)
   expect(moved).toMatchObject({
     state: 'Running',
-    rentalId: made.rentalId,
+    id: made.id,
     pricePerHourUsd: made.pricePerHourUsd,
-    machine: { nodeName: other.id, clusterName: other.cluster_name },
+    machines: [{ id: other.id }],
+    clusterName: other.cluster_name,
   })
   await journey.advance(HOUR_MS)
   await end(ada.call, made.name)
   const [gpus, disk] = [usd(made.pricePerHourUsd), usd(made.stoppedCostPerHourUsd)]
-  expect(await chargedFor(ada.call, { rentalId: made.rentalId })).toBe(
+  expect(await chargedFor(ada.call, { rentalId: made.id })).toBe(
     costOfSpan(gpus, millis(made.startedAt, stoppedAt)) +
       costOfSpan(disk, millis(stoppedAt, runningAt)) +
       costOfSpan(gpus, HOUR_MS),
@@ -106,9 +107,10 @@ test('a move that fails leads back to Stopped on the old machine, and frees the 
   expect(await instance(ada.call, made.name)).toMatchObject({
     state: 'Stopped',
     statusReason: 'boot_failed',
-    machine: { nodeName: home.id, clusterName: home.cluster_name },
+    machines: [{ id: home.id }],
+    clusterName: home.cluster_name,
   })
-  expect(await claimedOn(made.rentalId)).toEqual([])
+  expect(await claimedOn(made.id)).toEqual([])
   await end(ben.call, taken.name)
   await end(ada.call, made.name)
   expect(await checkLedgerAndEngines(journey)).toEqual([])

@@ -29,7 +29,7 @@ const refusalOf = async (more: object) => {
   const { status, body } = await rent(more)
   return { status, param: body.param, reason: body.reason, message: body.message }
 }
-const detailOf = (name: string) => succeed(ada.call, 'GET', `${rentals}/instances/${name}`)
+const detailOf = (name: string) => succeed(ada.call, 'GET', `/v2/rentals/${name}`)
 
 test('a container keeps its options, with references in place of secrets', async () => {
   const reply = await rent({
@@ -55,7 +55,7 @@ test('a container keeps its options, with references in place of secrets', async
   const detail = await detailOf(reply.body.instance_id)
   expect(detail).toMatchObject({
     resources: { storageGb: 50 },
-    userMetadata: { team: 'vision' },
+    metadata: { team: 'vision' },
     stopAt: '2100-01-01T00:00:00.000Z',
     autoTerminateAt: '2100-01-02T00:00:00.000Z',
     spendingLimitUsd: '20.000000000',

@@ -74,7 +74,7 @@ test('a volume is attached with its order, cannot be deleted or detached, and su
   const id = await make()
   const { body } = await rent({ volumes: [{ volumeId: id, path: '/data', readOnly: true }] })
   const name: string = body.instance_id
-  const rentalId: number = (await succeed(ada.call, 'GET', `${base}/instances/${name}`)).rentalId
+  const rentalId: number = (await succeed(ada.call, 'GET', `/v2/rentals/${name}`)).id
   expect(await find(id)).toMatchObject({
     attachedRentals: [rentalId],
     mounts: [{ rentalId, kind: 'container', name, path: '/data', readOnly: true }],
@@ -88,7 +88,7 @@ test('a volume is attached with its order, cannot be deleted or detached, and su
   })
   await journey.pass()
   await journey.advance(LIST_LAG_MS)
-  expect(await succeed(ada.call, 'GET', `${base}/rentals/${name}/volumes`)).toEqual({
+  expect(await succeed(ada.call, 'GET', `/v2/rentals/${name}/volumes`)).toEqual({
     volumes: [
       { storageVolumeId: id, label: 'datasets', sizeInGb: 512, path: '/data', readOnly: true, state: 'attached' },
     ],
@@ -97,8 +97,8 @@ test('a volume is attached with its order, cannot be deleted or detached, and su
   const refusals = [
     await ada.call('POST', `${volumes}/terminate`, { storageVolumeId: id }),
     await ada.call('POST', `${volumes}/detach`, { storageVolumeId: id }),
-    await ada.call('DELETE', `${base}/rentals/${name}/volumes/${id}`),
-    await ada.call('POST', `${base}/rentals/${name}/volumes`, { storageVolumeId: await make(), path: '/more' }),
+    await ada.call('DELETE', `/v2/rentals/${name}/volumes/${id}`),
+    await ada.call('POST', `/v2/rentals/${name}/volumes`, { storageVolumeId: await make(), path: '/more' }),
     await ada.call('POST', `${volumes}/attach`, { storageVolumeId: id, rentalIds: [rentalId] }),
   ]
   expect(refusals.map(({ body: { reason } }) => reason)).toEqual([
@@ -178,7 +178,7 @@ test('attaching the volume of another account tells nothing about it, nor does a
   const machine = { region: 'mock-region', gpuCount: 1 }
   const { id: own } = await succeed(eve.call, 'POST', `${base}/virtual-machine-rentals`, machine)
   for (const storageVolumeId of [id, 2_147_483_648]) {
-    const { status, body } = await eve.call('POST', `${base}/rentals/${own}/volumes`, { storageVolumeId })
+    const { status, body } = await eve.call('POST', `/v2/rentals/${own}/volumes`, { storageVolumeId })
     expect([status, body.reason]).toEqual([400, 'volume_not_found'])
   }
 })

@@ -29,8 +29,8 @@ beforeAll(async () => {
 afterAll(() => journey.close())
 
 const power = (by: Call, id: string | number, act: 'stop' | 'start' | 'reboot', body?: object): Promise<Reply> =>
-  by('POST', `/v2/alpha/on-demand/rentals/${id}/${act}`, act === 'start' ? (body ?? {}) : body)
-const instance = (by: Call, id: string) => succeed(by, 'GET', `/v2/alpha/on-demand/instances/${id}`)
+  by('POST', `/v2/rentals/${id}/${act}`, act === 'start' ? (body ?? {}) : body)
+const instance = (by: Call, id: string) => succeed(by, 'GET', `/v2/rentals/${id}`)
 const rental = (by: Call, id: number) => succeed(by, 'GET', `/v2/alpha/on-demand/rentals/${id}`)
 const millis = (from: string, to: string): number => Date.parse(to) - Date.parse(from)
 const diskPriceOf = (made: Reply['body']): NanoUsd =>
@@ -65,33 +65,31 @@ describe('a stopped rental', () => {
   test('pays the full price until it is off, its disk until it runs again, and its supplier gets a share of both', async () => {
     const ada = await journey.account({ usd: '90' })
     const made = await rentInstance(ada.call)
-    expect(made).toMatchObject({ state: 'Running', status: 'Running', actions: ['stop', 'reboot', 'terminate'] })
+    expect(made).toMatchObject({ state: 'Running', actions: ['stop', 'reboot', 'terminate'] })
     const diskPrice = diskPriceOf(made)
     expect(made.stoppedCostPerHourUsd).toBe(formatUsd(diskPrice))
     const startedAt = made.startedAt as string
 
     await journey.advance(HOUR_MS)
     const stopping = await power(ada.call, made.name, 'stop')
-    expect(stopping.body).toMatchObject({ state: 'Stopping', status: 'Running', actions: ['terminate'] })
+    expect(stopping.body).toMatchObject({ state: 'Stopping', actions: ['terminate'] })
     await journey.pass()
     const stoppedAt = journey.now()
     const stopped = await instance(ada.call, made.name)
     expect(stopped).toMatchObject({
       state: 'Stopped',
-      status: 'Pending',
-      instanceStatus: 'stopped',
       statusReason: 'stop_requested',
       actions: ['start', 'terminate'],
-      sshCommand: '',
+      ssh: null,
     })
     expect(await freeGpus(NODE.node_name)).toBe(4)
     expect(await balanceOf(ada.call)).toBe(usd('90') - costOfSpan(PRICE, millis(startedAt, stoppedAt)))
 
     await journey.advance(20 * HOUR_MS)
-    expect(await act(ada.call, made.name, 'start')).toMatchObject({ state: 'Starting', status: 'Pending' })
+    expect(await act(ada.call, made.name, 'start')).toMatchObject({ state: 'Starting' })
     const runningAt = journey.now()
     const again = await instance(ada.call, made.name)
-    expect(again).toMatchObject({ state: 'Running', statusReason: null, startedAt, rentalId: made.rentalId })
+    expect(again).toMatchObject({ state: 'Running', statusReason: null, startedAt, id: made.id })
     expect(await freeGpus(NODE.node_name)).toBe(3)
 
     await journey.advance(90 * MINUTE_MS)
@@ -103,9 +101,9 @@ describe('a stopped rental', () => {
       costOfSpan(PRICE, 90 * MINUTE_MS),
     ]
     const total = expected.reduce((sum, one) => sum + one, 0n)
-    expect(await chargedFor(ada.call, { rentalId: made.rentalId })).toBe(total)
+    expect(await chargedFor(ada.call, { rentalId: made.id })).toBe(total)
     expect(await balanceOf(ada.call)).toBe(usd('90') - total)
-    expect(await eventTypesOf(ada.call, `rental:${made.rentalId}`)).toEqual([
+    expect(await eventTypesOf(ada.call, `rental:${made.id}`)).toEqual([
       'rental.created',
       'rental.running',
       'rental.stopping',
@@ -118,7 +116,7 @@ describe('a stopped rental', () => {
     const segments = await journey.app.database.db
       .selectFrom('segment')
       .selectAll()
-      .where('rental_id', '=', made.rentalId)
+      .where('rental_id', '=', made.id)
       .orderBy('started_at')
       .execute()
     expect(segments.map((one) => [one.while_stopped, one.settled_nano])).toEqual([
@@ -309,7 +307,7 @@ describe('when the GPUs are taken', () => {
     await journey.pass()
     await journey.advance(MINUTE_MS)
     expect(await instance(ada.call, made.name)).toMatchObject({ state: 'Running', startRequestedAt: null })
-    expect(await eventTypesOf(ada.call, `rental:${made.rentalId}`)).toEqual(
+    expect(await eventTypesOf(ada.call, `rental:${made.id}`)).toEqual(
       expect.arrayContaining(['rental.waiting', 'rental.starting', 'rental.started']),
     )
     await succeed(ada.call, 'POST', '/v1/marketplace/instances/terminate', { id: made.name })
@@ -349,7 +347,7 @@ describe('an engine that does not do as it is told', () => {
     await act(ada.call, made.name, 'start')
     await journey.advanceBy(MINUTE_MS, 2)
     expect(await instance(ada.call, made.name)).toMatchObject({ state: 'Stopped', statusReason: reason })
-    expect(await eventTypesOf(ada.call, `rental:${made.rentalId}`)).toContain('rental.start_failed')
+    expect(await eventTypesOf(ada.call, `rental:${made.id}`)).toContain('rental.start_failed')
     await succeed(ada.call, 'POST', '/v1/marketplace/instances/terminate', { id: made.name })
     await journey.advance(MINUTE_MS)
     expect((await instance(ada.call, made.name)).state).toBe('Terminated')
@@ -372,7 +370,7 @@ describe('an engine that does not do as it is told', () => {
       costSoFarUsd: lost.costSoFarUsd,
       actions: ['start', 'terminate'],
     })
-    expect(await eventTypesOf(ada.call, `rental:${made.rentalId}`)).not.toContain('rental.failed')
+    expect(await eventTypesOf(ada.call, `rental:${made.id}`)).not.toContain('rental.failed')
     await succeed(ada.call, 'POST', '/v1/marketplace/instances/terminate', { id: made.name })
     await journey.advance(20 * MINUTE_MS)
     expect(await checkLedgerAndEngines(journey)).toEqual([])
@@ -411,7 +409,7 @@ describe('reboot, reserved rentals and bare metal', () => {
     const ada = await journey.account({ usd: '10' })
     const made = await journey.rentVirtualMachine(ada.call)
     expect(await act(ada.call, made.id, 'start')).toMatchObject({ state: 'Running' })
-    await succeed(ada.call, 'POST', `/v2/alpha/on-demand/rentals/${made.id}/stop`)
+    await succeed(ada.call, 'POST', `/v2/rentals/${made.id}/stop`)
     const early = await power(ada.call, made.id, 'start')
     expect([early.status, early.body.reason]).toEqual([400, 'not_stopped'])
     await journey.pass()

@@ -20,7 +20,7 @@ const rent = (call: Call, order: object) => call('POST', '/v1/marketplace/instan
 const detailOf = async (call: Call, order: object) => {
   const reply = await rent(call, order)
   expect(reply).toMatchObject({ status: 200 })
-  return succeed(call, 'GET', `${rentals}/instances/${reply.body.instance_id}`)
+  return succeed(call, 'GET', `/v2/rentals/${reply.body.instance_id}`)
 }
 
 const spy = {

@@ -21,7 +21,7 @@ const rent = (call: Call, order: object) => call('POST', '/v1/marketplace/instan
 const detailOf = async (call: Call, order: object) => {
   const reply = await rent(call, order)
   expect(reply).toMatchObject({ status: 200 })
-  return succeed(call, 'GET', `${rentals}/instances/${reply.body.instance_id}`)
+  return succeed(call, 'GET', `/v2/rentals/${reply.body.instance_id}`)
 }
 const notebook = {
   name: 'Notebook',
@@ -63,7 +63,7 @@ test('a change makes a version; rentals and orders by version keep the old one',
   expect(changed).toMatchObject({ version: 2, name: 'Notebook', args: ['start'], image: { tag: '4' } })
   expect((await detailOf(ada.call, { templateId: id })).image.tag).toBe('4')
   expect((await detailOf(ada.call, { templateId: `${id}@1` })).image.tag).toBe('3')
-  expect((await succeed(ada.call, 'GET', `${rentals}/instances/${before.name}`)).image.tag).toBe('3')
+  expect((await succeed(ada.call, 'GET', `/v2/rentals/${before.name}`)).image.tag).toBe('3')
 })
 
 test('a private template exists for its account only; one shared by link for everyone who has its ID', async () => {
@@ -101,20 +101,22 @@ test('a template rejects GPUs that are too small, and orders without its require
 
 test('a rental gives the order that makes another like it, and a template', async () => {
   const first = await detailOf(ada.call, { ...notebook, ...OTHER_NODE, label: 'first', onStart: 'echo hi' })
-  const again = await succeed(ada.call, 'GET', `${rentals}/rentals/${first.name}/order`)
-  expect(again).toMatchObject({
-    operation: 'createInstance',
-    body: { ...OTHER_NODE, label: 'first', onStart: 'echo hi' },
+  const again = await succeed(ada.call, 'GET', `/v2/rentals/${first.name}/order`)
+  expect(again.order).toMatchObject({
+    kind: 'container',
+    machineId: OTHER_NODE.node_name,
+    gpuCount: 1,
+    label: 'first',
+    onStart: 'echo hi',
   })
-  const second = await detailOf(ada.call, again.body)
+  const second = await succeed(ada.call, 'POST', '/v2/rentals', again.order)
   expect(second.workload).toEqual(first.workload)
   const template = await succeed(ada.call, 'POST', '/v2/templates', { name: 'From a rental', ...again.template })
   const third = await detailOf(ada.call, { templateId: template.id })
   expect({ ...third.workload, templateId: null }).toEqual(first.workload)
   const order = { gpuCount: 1, region: 'mock-region', userData: '#cloud-config\n' }
   const { id } = await succeed(ada.call, 'POST', `${rentals}/virtual-machine-rentals`, order)
-  expect(await succeed(ada.call, 'GET', `${rentals}/rentals/${id}/order`)).toMatchObject({
-    operation: 'createVirtualMachineRental',
-    body: order,
+  expect(await succeed(ada.call, 'GET', `/v2/rentals/${id}/order`)).toMatchObject({
+    order: { kind: 'virtual-machine', ...order },
   })
 })

@@ -170,7 +170,7 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
   })
 
   test('its console is its log', async () => {
-    const { body } = await ada.call('GET', `${rentals}/rentals/${one.id}/logs`)
+    const { body } = await ada.call('GET', `/v2/rentals/${one.id}/logs`)
     expect(body).toMatch(/berth: ready after [\d.]+ s/)
   })
 

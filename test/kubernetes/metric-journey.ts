@@ -22,7 +22,7 @@ export function metricJourney(get: () => KubeJourney): void {
       const instance = await untilStatus(ada, name, 'online')
       const use = () => {
         server.app.database.onCommit(new Set(['measure']))
-        return succeed(ada.call, 'GET', `/v2/alpha/on-demand/rentals/${name}/metrics`)
+        return succeed(ada.call, 'GET', `/v2/rentals/${name}/metrics`)
       }
       await waitFor('its CPU', async () => ((await use()).machines[0]?.cpuPercent ?? 0) > 0)
       const [machine] = (await use()).machines
@@ -41,11 +41,7 @@ export function metricJourney(get: () => KubeJourney): void {
       expect((await use()).gpus).toMatchObject([
         { gpuIndex: 0, utilizationPercent: 87, memoryUsedMib: 1_234, temperatureCelsius: 61, powerWatts: null },
       ])
-      const history = await succeed(
-        ada.call,
-        'GET',
-        `/v2/alpha/on-demand/rentals/${name}/metrics?from=${instance.start}`,
-      )
+      const history = await succeed(ada.call, 'GET', `/v2/rentals/${name}/metrics?from=${instance.start}`)
       const metrics = history.history.series.map((one: { metric: string }) => one.metric)
       expect(metrics).toEqual(expect.arrayContaining(['cpuPercent', 'memoryUsedMib', 'gpuUtilizationPercent']))
       const { checks } = await succeed(server.operator, 'POST', '/v2/operator/clusters/lab/check', {})
@@ -59,7 +55,7 @@ export function metricJourney(get: () => KubeJourney): void {
       // Who is connected is not measured, so a rule could never act.
       const idle = { afterMinutes: 30, gpuUtilBelowPercent: 5, action: 'terminate', graceSeconds: 300 }
       await expect(rentInstance(ada, node, image, { idle })).rejects.toThrow('"param":"idle"')
-      const changed = await ada.call('PATCH', `/v2/alpha/on-demand/instances/${name}`, { idle })
+      const changed = await ada.call('PATCH', `/v2/rentals/${name}`, { idle })
       expect(changed).toMatchObject({
         status: 400,
         body: { reason: 'idle_not_measured', issues: [{ path: ['idle'] }] },

@@ -19,8 +19,8 @@ export function sessionJourney(get: () => KubeJourney): void {
       const order = ['rent', '--machine', node.id, '--image', `${image.name}:${image.tag}`, '--yes']
       const { code, out, error } = await berthInPipes(env, [...order, '--json'])
       expect({ code, error }).toEqual({ code: 0, error: '' })
-      const { name, status, sshCommand } = JSON.parse(out.toString()) as Record<string, string>
-      expect({ status, sshCommand }).toEqual({ status: 'Running', sshCommand: '' })
+      const { name, state, ssh: login } = JSON.parse(out.toString()) as Record<string, string>
+      expect({ state, login }).toEqual({ state: 'Running', login: null })
       await checkPipes(env, name ?? '')
       await checkCopies(env, name ?? '')
       const ssh = await berthInPipes(env, ['ssh', name ?? ''])
@@ -44,8 +44,7 @@ export function sessionJourney(get: () => KubeJourney): void {
         command: ['/bin/sleep', '100000'],
       })
       await untilStatus(ada, name, 'online')
-      const cost = async () =>
-        Number((await succeed(ada.call, 'GET', `/v2/alpha/on-demand/instances/${name}`)).costSoFarUsd)
+      const cost = async () => Number((await succeed(ada.call, 'GET', `/v2/rentals/${name}`)).costSoFarUsd)
       expect(await waitFor('its first charge', cost)).toBeGreaterThan(0)
       await terminate(ada, name)
       await untilGone(ada, name)
@@ -64,7 +63,7 @@ export function sessionJourney(get: () => KubeJourney): void {
       })
       await untilStatus(ada, name, 'online')
       const log = async (): Promise<string> =>
-        (await ada.call('GET', `/v2/alpha/on-demand/rentals/${name}/logs`)).body.replaceAll('\r\n', '\n')
+        (await ada.call('GET', `/v2/rentals/${name}/logs`)).body.replaceAll('\r\n', '\n')
       const whole = 'script ran\nonStart: exited with code 5\n'
       await waitFor('the script', async () => (await log()) === whole)
       const again = await berthInPipes(envOf(get()), ['exec', name, '--', 'touch', '/tmp/again'])

@@ -35,7 +35,7 @@ export function Replicas({ deployment: { replicas, settings } }: { deployment: M
 
 const columns: Columns<Replica> = [
   textColumn('Replica', ({ id, rentalName }) => (
-    <TextLink to="/rentals/containers/$id" params={{ id: rentalName }} title={id}>
+    <TextLink to="/rentals/$id" params={{ id: rentalName }} title={id}>
       {rentalName}
     </TextLink>
   )),

@@ -39,15 +39,11 @@ function When({ at }: { at: string }) {
 }
 
 function Subject({ event }: { event: EventRecord }) {
-  const { subject, data } = event
+  const { subject } = event
   const text = <span className="whitespace-nowrap">{eventSubject(event)}</span>
   switch (subject.kind) {
     case 'rental':
-      return data['kind'] === 'container' && typeof data['name'] === 'string' ? (
-        <TextLink to="/rentals/containers/$id" params={{ id: data['name'] }}>
-          {text}
-        </TextLink>
-      ) : (
+      return (
         <TextLink to="/rentals/$id" params={{ id: subject.id }}>
           {text}
         </TextLink>

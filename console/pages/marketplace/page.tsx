@@ -22,7 +22,7 @@ import { CompareDialog } from './compare.tsx'
 import { FilterFields, type Change } from './filter.tsx'
 import { GpuCards } from './gpu-card.tsx'
 import { useMachine, useMachines, type MachineRow } from './machine.ts'
-import { RentDialog } from './rent.tsx'
+import { RentDialog } from '../rent/container.tsx'
 
 const route = getRouteApi('/shell/marketplace')
 /** Cheapest first. */

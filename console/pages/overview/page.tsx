@@ -5,7 +5,7 @@ import { isComingUp, isLiving } from '../../../src/domain/rental.ts'
 import { localTime, span } from '../../../src/view/time.ts'
 import { hourlyPrice, money } from '../../../src/view/money.ts'
 import { count } from '../../../src/view/number.ts'
-import type { CostedMachine } from '../../../src/view/own-machine.ts'
+import type { OwnMachine } from '../../../src/view/own-machine.ts'
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
@@ -155,7 +155,7 @@ function Machines() {
 }
 
 /** So that the rows add up to the hourly spend. */
-function OtherMachines({ machines }: { machines: readonly CostedMachine[] }) {
+function OtherMachines({ machines }: { machines: readonly OwnMachine[] }) {
   if (machines.length === 0) return null
   const perHour = sumUsd(machines.map(({ currentCostPerHour }) => currentCostPerHour))
   return (

@@ -30,21 +30,25 @@ interface RentFormProps {
   readonly onSelect: (selection: Selection) => void
 }
 
-const schemas = {
-  'virtual-machine': api.createVirtualMachineRental.body,
-  'bare-metal': api.createBareMetalRental.body,
-} as const
-
 export function RentForm({ kind, choices, template, like, onSelect }: RentFormProps) {
   const { chosen } = choices
   const reserveOptions = useCall('listReserveOptions', {}, { enabled: useMay('compute:read') }).data ?? []
   const terms = quoteTerms(reserveOptions, chosen.perHour)
   const termOf = ({ days }: Order): TermQuote | undefined => terms.find((term) => String(term.days) === days)
-  const renting = useRent(kind)
+  const renting = useRent()
+  const { option, gpuCount, perHour } = chosen
+  const { region, gpuType, connectionType: networkType } = option
+  const offer = {
+    kind,
+    place: { region, gpuType, networkType, gpuCount },
+    perHour,
+    templateId: templateIdOf(template),
+    like,
+  }
   const form = useForm({
     initial: like === undefined ? noOrder : { ...noOrder, ...like.typed },
-    schema: schemas[kind],
-    body: (order) => bodyOf(kind, order, { chosen, term: termOf(order), templateId: templateIdOf(template), like }),
+    schema: api.createRental.body,
+    body: (order) => bodyOf(order, { ...offer, term: termOf(order) }),
     check: (order) => ({ ...checkEnd(order), ...checkAdvanced(order, systemClock.now()) }),
     paths: orderPaths,
     action: renting,

@@ -20,7 +20,7 @@ export function useLike(id: string | undefined): { readonly like: Like | undefin
   const input: CallInput<'getRentalOrder'> = { params: { id: id ?? '' } }
   const { data, isLoading } = useCall('getRentalOrder', input, { enabled: isEnabled })
   if (data === undefined || id === undefined) return { like: undefined, isLoading }
-  const ordered = orderedOf(data)
+  const ordered = orderedOf(data.order)
   return { like: { ordered, name: ordered.label ?? id, typed: typedOf(ordered) }, isLoading }
 }
 

@@ -1,10 +1,11 @@
 /** The order form's values, the request made of them, and where a placed order leads. */
 import { useNavigate } from '@tanstack/react-router'
-import { formatUsd } from '../../../src/base/money.ts'
-import type { CallInput, Reply } from '../../../src/client/client.ts'
+import { formatUsd, type NanoUsd } from '../../../src/base/money.ts'
+import type { CallInput } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
-import type { RentalType } from '../../../src/contract/rental.ts'
+import type { RentalKind } from '../../../src/domain/rental.ts'
 import type { TermQuote } from '../../../src/domain/term.ts'
+import { displayName } from '../../../src/view/own-machine.ts'
 import { refresh, useAction } from '../../api/query.ts'
 import { optionalText } from '../../form/read.ts'
 import { toast } from '../../ui/toast.tsx'
@@ -12,7 +13,6 @@ import { advancedOf, advancedPaths, noAdvanced } from './advanced.ts'
 import { endOf, noGuards } from './guards.tsx'
 import { keptOf, type Like } from './like.ts'
 import { mountPaths, noMounts, volumesOf } from './mounts.tsx'
-import type { Choices } from './option.ts'
 import { portsOf } from './ports.ts'
 import { isPriceChange } from './refusal.tsx'
 import { noStorage, storageOf } from './storage.tsx'
@@ -33,8 +33,10 @@ export const noOrder = {
   continues: true,
   /** Bare metal. Empty: the machine's default. */
   cuda: '',
-  /** Virtual machines. */
   ports: '',
+  /** Containers: their GPUs, and their image; empty: the default. */
+  gpus: '1',
+  image: '',
 }
 export type Order = typeof noOrder
 
@@ -46,63 +48,50 @@ export const orderPaths = {
   cuda: 'cudaVersion',
   endsAt: 'autoTerminateAt',
   limitUsd: 'spendingLimitUsd',
-  volumeLabel: 'storageVolume.label',
-  volumeSizeGb: 'storageVolume.sizeInGb',
-  volumeId: 'storageVolume.id',
+  volumeLabel: 'newVolume.label',
+  volumeSizeGb: 'newVolume.sizeInGb',
+  volumeId: 'volumes.0.volumeId',
+  gpus: 'gpuCount',
+  image: 'image.name',
 } as const
 
-type VirtualMachineBody = CallInput<'createVirtualMachineRental'>['body']
-type BareMetalBody = CallInput<'createBareMetalRental'>['body']
-
-interface OrderOf {
-  readonly chosen: Choices['chosen']
-  readonly term: TermQuote | undefined
+interface Offer {
+  readonly kind: RentalKind
+  /** The fields of the order that name the machine. */
+  readonly place: object
+  /** The price on the button: it may have been raised since. */
+  readonly perHour: NanoUsd
+  readonly term?: TermQuote | undefined
   readonly templateId: string | undefined
   readonly like: Like | undefined
 }
 
-export function bodyOf(kind: RentalType, order: Order, { chosen, term, templateId, like }: OrderOf) {
-  const { option, gpuCount } = chosen
+/** Leaves out the fields that are empty: each kind of machine has only its own. */
+export function bodyOf(order: Order, { kind, place, perHour, term, templateId, like }: Offer): OrderBody {
   const advanced = advancedOf(order)
-  const kept = keptOf(like, order, advanced.env)
-  const common = {
-    gpuCount,
-    gpuType: option.gpuType,
-    networkType: option.connectionType,
-    // The price on the button: the operator may have raised it since.
-    maxCostPerHourUsd: formatUsd(term?.perHour ?? chosen.perHour),
-    ...(term === undefined
-      ? {}
-      : {
-          termType: 'reserved' as const,
-          termPeriodDays: term.days,
-          discountPercentage: term.percentage,
-          convertToOnDemandOnExpiry: order.continues,
-        }),
+  const image = optionalText(order.image)
+  const fields = {
+    kind,
+    ...place,
+    maxCostPerHourUsd: formatUsd(term?.perHour ?? perHour),
+    termPeriodDays: term?.days,
+    discountPercentage: term?.percentage,
+    convertToOnDemandOnExpiry: term && order.continues,
     label: optionalText(order.label),
     autoTerminateAt: endOf(order),
     spendingLimitUsd: optionalText(order.limitUsd),
     templateId,
+    image: image && { name: image },
+    ports: portsOf(order.ports),
+    cudaVersion: optionalText(order.cuda),
+    ...(kind === 'bare-metal' ? storageOf(order) : { volumes: volumesOf(order) }),
     ...advanced,
-    ...kept,
+    ...keptOf(like, order, advanced.env),
   }
-  // An offer of a kind only names regions of that kind.
-  return kind === 'virtual-machine'
-    ? {
-        ...common,
-        region: option.region as VirtualMachineBody['region'],
-        ports: kept.ports ?? portsOf(order.ports),
-        volumes: volumesOf(order),
-      }
-    : {
-        ...common,
-        region: option.region as BareMetalBody['region'],
-        cudaVersion: optionalText(order.cuda) as BareMetalBody['cudaVersion'],
-        storageVolume: storageOf(order),
-      }
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as OrderBody
 }
 
-export type OrderBody = ReturnType<typeof bodyOf>
+type OrderBody = CallInput<'createRental'>['body']
 
 interface Renting {
   readonly order: (body: OrderBody) => void
@@ -113,25 +102,30 @@ interface Renting {
   readonly reset: () => void
 }
 
-export function useRent(kind: RentalType): Renting {
+export function useRent(): Renting {
   const navigate = useNavigate()
-  const changed = ['listAnyRentals', 'listRentalOptions', 'getCustomerBalance', 'listVolumes'] as const
-  const machine = useAction('createVirtualMachineRental', ['listVirtualMachineRentals', ...changed])
-  const metal = useAction('createBareMetalRental', ['listBareMetalRentals', ...changed])
-  const onSuccess = ({ id, label, name }: Reply<'createBareMetalRental'>): void => {
-    toast(`${label ?? name ?? 'The rental'} is starting`)
-    void navigate({ to: '/rentals/$id', params: { id: String(id) } })
-  }
-  // Price changes raise no events.
-  const onError = (error: ClientError): void => {
-    if (isPriceChange(error)) void refresh(['listRentalOptions', 'listReserveOptions'])
-  }
-  const { error, isPending, variables, reset } = kind === 'virtual-machine' ? machine : metal
+  const { mutate, error, isPending, variables, reset } = useAction('createRental', [
+    'listRentals',
+    'listRentalOptions',
+    'searchMachines',
+    'getCustomerBalance',
+    'listVolumes',
+  ])
   return {
-    order: (body) => {
-      if (kind === 'virtual-machine') machine.mutate({ body: body as VirtualMachineBody }, { onSuccess, onError })
-      else metal.mutate({ body: body as BareMetalBody }, { onSuccess, onError })
-    },
+    order: (body) =>
+      mutate(
+        { body },
+        {
+          onSuccess: (rental) => {
+            toast(`${displayName(rental)} is starting`)
+            void navigate({ to: '/rentals/$id', params: { id: String(rental.id) } })
+          },
+          // Price changes raise no events.
+          onError: (refused) => {
+            if (isPriceChange(refused)) void refresh(['listRentalOptions', 'listReserveOptions', 'searchMachines'])
+          },
+        },
+      ),
     error,
     isPending,
     asked: variables?.body.maxCostPerHourUsd,

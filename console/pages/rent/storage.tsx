@@ -12,11 +12,12 @@ import { priceOfVolume, STEP_GB, useStorageOption } from '../volumes/price.ts'
 export const noStorage = { volume: 'none', volumeLabel: '', volumeSizeGb: String(STEP_GB), volumeId: '' }
 type Storage = typeof noStorage
 
+/** The fields of the order. */
 export function storageOf({ volume, volumeLabel, volumeSizeGb, volumeId }: Storage) {
-  if (volume === 'none') return undefined
+  if (volume === 'none') return {}
   return volume === 'new'
-    ? { isNew: true as const, label: volumeLabel.trim(), sizeInGb: optionalNumber(volumeSizeGb) ?? Number.NaN }
-    : { isNew: false as const, id: optionalNumber(volumeId) ?? Number.NaN }
+    ? { newVolume: { label: volumeLabel.trim(), sizeInGb: optionalNumber(volumeSizeGb) ?? Number.NaN } }
+    : { volumes: [{ volumeId: optionalNumber(volumeId) ?? Number.NaN }] }
 }
 
 /** The size to be paid for on top of the machine; 0: no new volume, or no valid size. */

@@ -1,6 +1,7 @@
 /** Renting again with the settings of a rental, and exporting them as a command, a request or a template. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
+import { regions } from '../../../src/contract/choices.ts'
 import { orderAsCommand, orderAsCurl } from '../../../src/view/ordered.ts'
 import { missingScope, useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
@@ -14,42 +15,28 @@ import { TextField } from '../../ui/field.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { toast } from '../../ui/toast.tsx'
 
-type Rental = Pick<Reply<'getRental'>, 'id' | 'rentalType' | 'region' | 'gpuType' | 'gpuCount' | 'connectionType'>
-
-/** For virtual machines and bare metal. */
-export function RentRentalAgain({ rental }: { rental: Rental }) {
+/** A container is rented on a machine of the marketplace. */
+export function RentAgain({ rental }: { rental: Reply<'getRental'> }) {
   const mayRent = useMay('compute:write')
   if (!mayRent) return <Button disabledReason={missingScope('compute:write')}>Rent again</Button>
+  const { kind, gpuType, networkType: network, gpuCount: count } = rental
+  const like = String(rental.id)
+  if (kind === 'container') {
+    return (
+      <ButtonLink to="/marketplace" search={{ like }}>
+        Rent again
+      </ButtonLink>
+    )
+  }
+  const region = regions.find((one) => one === rental.region)
   return (
-    <ButtonLink
-      to="/rent"
-      search={{
-        kind: rental.rentalType,
-        region: rental.region,
-        gpu: rental.gpuType,
-        network: rental.connectionType,
-        count: rental.gpuCount,
-        like: String(rental.id),
-      }}
-    >
-      Rent again
-    </ButtonLink>
-  )
-}
-
-/** For containers. */
-export function RentInstanceAgain({ name }: { name: string }) {
-  const mayRent = useMay('compute:write')
-  if (!mayRent) return <Button disabledReason={missingScope('compute:write')}>Rent again</Button>
-  return (
-    <ButtonLink to="/marketplace" search={{ like: name }}>
+    <ButtonLink to="/rent" search={{ kind, region, gpu: gpuType ?? undefined, network, count, like }}>
       Rent again
     </ButtonLink>
   )
 }
 
 interface ExportProps {
-  /** As the API of its kind takes it. */
   readonly id: string
   /** As the command takes it. */
   readonly name: string
@@ -62,18 +49,18 @@ export function ExportButton({ dialog, ...rental }: ExportProps & { readonly dia
 const forms = { command: 'Command', request: 'API call', template: 'Template' } as const
 
 function ExportDialog({ id, name, onClose }: ExportProps & { readonly onClose: () => void }) {
-  const order = useCall('getRentalOrder', { params: { id } })
+  const exported = useCall('getRentalOrder', { params: { id } })
   const [form, setForm] = useState<keyof typeof forms>('command')
   return (
     <Dialog title={`Export ${name}`} onClose={onClose} wide>
       <Tabs label="Format" tabs={forms} chosen={form} onChoose={setForm}>
-        <Answer of={order}>
-          {(found) => (
+        <Answer of={exported}>
+          {({ order, template }) => (
             <div className="flex flex-col gap-3 text-sm">
               {form === 'command' && (
                 <>
                   <p className="text-muted">Rents a machine like this one from a terminal.</p>
-                  <CodeBlock label="Command" code={orderAsCommand(name, found)} />
+                  <CodeBlock label="Command" code={orderAsCommand(name, order)} />
                 </>
               )}
               {form === 'request' && (
@@ -81,10 +68,10 @@ function ExportDialog({ id, name, onClose }: ExportProps & { readonly onClose: (
                   <p className="text-muted">
                     Rents a machine like this one with your API key in <code>BERTH_KEY</code>.
                   </p>
-                  <CodeBlock label="Request" code={orderAsCurl(location.origin, found)} />
+                  <CodeBlock label="Request" code={orderAsCurl(location.origin, order)} />
                 </>
               )}
-              {form === 'template' && <TemplateForm template={found.template} onClose={onClose} />}
+              {form === 'template' && <TemplateForm template={template} onClose={onClose} />}
             </div>
           )}
         </Answer>

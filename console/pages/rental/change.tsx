@@ -1,4 +1,4 @@
-/** Changing a rental or an instance: label, scheduled end and spending limit. */
+/** Changing a rental: label, scheduled end and spending limit. */
 import { formatInstant, instantOf, MINUTE_MS, parseInstant, toDate } from '../../../src/base/instant.ts'
 import { limits } from '../../../src/base/limits.ts'
 import { parseUsd, usd } from '../../../src/base/money.ts'
@@ -9,15 +9,13 @@ import { editableUsd, money } from '../../../src/view/money.ts'
 import { missingScope, useMay } from '../../api/me.ts'
 import { FormDialog } from '../../form/dialog.tsx'
 import { optionalText } from '../../form/read.ts'
-import { useCallForm, type Form } from '../../form/use-form.ts'
+import { useCallForm } from '../../form/use-form.ts'
 import { Button } from '../../ui/button.tsx'
 import { CheckField, TextField } from '../../ui/field.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { checkEnd, endOf } from '../rent/guards.tsx'
 
-type Changeable = Pick<Reply<'getInstance'>, 'label' | 'autoTerminateAt' | 'spendingLimitUsd' | 'costSoFarUsd'> & {
-  readonly convertToOnDemandOnExpiry?: boolean | null
-}
+type Rental = Reply<'getRental'>
 
 export function ChangeButton({ status, onClick }: { status: RentalState; onClick: () => void }) {
   const mayWrite = useMay('compute:write')
@@ -47,15 +45,12 @@ const paths = {
   continues: 'convertToOnDemandOnExpiry',
 } as const
 
-export function ChangeRentalDialog({ rental, onClose }: { rental: Reply<'getRental'>; onClose: () => void }) {
+export function ChangeDialog({ rental, onClose }: { rental: Rental; onClose: () => void }) {
   const form = useCallForm('changeRental', {
-    input: { params: { id: rental.id } },
-    refreshes: ['listAnyRentals', 'getRental', 'listVirtualMachineRentals', 'listBareMetalRentals'],
+    input: { params: { id: String(rental.id) } },
+    refreshes: ['listRentals', 'getRental'],
     initial: () => valuesOf(rental),
-    body: (values) => ({
-      ...changesOf(rental, values),
-      convertToOnDemandOnExpiry: values.continues === valuesOf(rental).continues ? undefined : values.continues,
-    }),
+    body: (values) => changesOf(rental, values),
     check: (values) => check(rental, values),
     paths,
     onDone: () => {
@@ -63,36 +58,8 @@ export function ChangeRentalDialog({ rental, onClose }: { rental: Reply<'getRent
       onClose()
     },
   })
-  const isReserved = rental.currentTerm.termType === 'reserved'
-  return <ChangeDialog title="Change rental" form={form} isReserved={isReserved} onClose={onClose} />
-}
-
-export function ChangeInstanceDialog({ instance, onClose }: { instance: Reply<'getInstance'>; onClose: () => void }) {
-  const form = useCallForm('changeInstance', {
-    input: { params: { id: instance.name } },
-    refreshes: ['listAnyRentals', 'getInstance'],
-    initial: () => valuesOf(instance),
-    body: (values) => changesOf(instance, values),
-    check: (values) => check(instance, values),
-    paths,
-    onDone: () => {
-      toast('Container saved')
-      onClose()
-    },
-  })
-  return <ChangeDialog title="Change container" form={form} isReserved={false} onClose={onClose} />
-}
-
-interface ChangeDialogProps {
-  readonly title: string
-  readonly form: Form<Values>
-  readonly isReserved: boolean
-  readonly onClose: () => void
-}
-
-function ChangeDialog({ title, form, isReserved, onClose }: ChangeDialogProps) {
   return (
-    <FormDialog title={title} form={form} action="Save" onClose={onClose}>
+    <FormDialog title="Change rental" form={form} action="Save" onClose={onClose}>
       <TextField
         label="Label"
         maxLength={limits.labelChars}
@@ -111,7 +78,7 @@ function ChangeDialog({ title, form, isReserved, onClose }: ChangeDialogProps) {
         hint="Terminates when its total cost reaches this amount. Leave empty for no limit."
         {...form.text('limitUsd')}
       />
-      {isReserved && (
+      {rental.termEndsAt !== null && (
         <CheckField
           label="Continue on demand when the term ends"
           hint="Otherwise the rental ends with its term."
@@ -122,7 +89,7 @@ function ChangeDialog({ title, form, isReserved, onClose }: ChangeDialogProps) {
   )
 }
 
-function valuesOf(rental: Changeable): Values {
+function valuesOf(rental: Rental): Values {
   return {
     label: rental.label ?? '',
     endsAt: localText(rental.autoTerminateAt),
@@ -132,7 +99,7 @@ function valuesOf(rental: Changeable): Values {
 }
 
 /** A limit below the cost would terminate the machine at once; the Terminate button asks first. */
-function check({ costSoFarUsd }: Changeable, values: Values) {
+function check({ costSoFarUsd }: Rental, values: Values) {
   const limit = parseUsd(values.limitUsd.trim())
   const isTooLow = limit !== undefined && limit <= usd(costSoFarUsd)
   return {
@@ -144,12 +111,13 @@ function check({ costSoFarUsd }: Changeable, values: Values) {
 }
 
 /** Only changed fields, so that a change that someone else has made meanwhile stays. */
-function changesOf(rental: Changeable, values: Values) {
+function changesOf(rental: Rental, values: Values) {
   const before = valuesOf(rental)
   return {
     label: values.label === before.label ? undefined : (optionalText(values.label) ?? null),
     autoTerminateAt: values.endsAt === before.endsAt ? undefined : (endOf(values) ?? null),
     spendingLimitUsd: values.limitUsd === before.limitUsd ? undefined : (optionalText(values.limitUsd) ?? null),
+    convertToOnDemandOnExpiry: values.continues === before.continues ? undefined : values.continues,
   }
 }
 

@@ -1,15 +1,14 @@
 /** Terminating a machine, with a confirmation. */
 import type { ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
-import type { ClientError } from '../../../src/client/error.ts'
 import type { RentalState } from '../../../src/contract/rental-state.ts'
 import { endNowText } from '../../../src/domain/commitment.ts'
 import { mayMove } from '../../../src/domain/rental.ts'
+import { displayName } from '../../../src/view/own-machine.ts'
 import { localDate } from '../../../src/view/time.ts'
 import { missingScope, useMay } from '../../api/me.ts'
+import { ConfirmCall } from '../../form/dialog.tsx'
 import { Button } from '../../ui/button.tsx'
-import { ConfirmDialog } from '../../ui/dialog.tsx'
-import { toast } from '../../ui/toast.tsx'
 
 export function TerminateButton({ status, onClick }: { status: RentalState; onClick: () => void }) {
   const mayWrite = useMay('compute:write')
@@ -28,25 +27,24 @@ export function TerminateButton({ status, onClick }: { status: RentalState; onCl
 }
 
 interface TerminateDialogProps {
-  readonly name: string
+  readonly rental: Reply<'getRental'>
   readonly cost: ReactNode
-  /** Its reserved term, if any. */
-  readonly commitment: Reply<'getRental'>['commitment']
-  readonly busy: boolean
-  readonly error: ClientError | null
-  /** Calls `done` when the machine is terminating. */
-  readonly onConfirm: (done: () => void) => void
   readonly onClose: () => void
 }
 
-export function TerminateDialog({ name, cost, commitment, onConfirm, onClose, ...rest }: TerminateDialogProps) {
-  const confirm = (): void =>
-    onConfirm(() => {
-      toast(`Terminating ${name}; billing has stopped`)
-      onClose()
-    })
+export function TerminateDialog({ rental, cost, onClose }: TerminateDialogProps) {
+  const { commitment } = rental
+  const name = displayName(rental)
   return (
-    <ConfirmDialog title={`Terminate ${name}?`} action="Terminate" onConfirm={confirm} onClose={onClose} {...rest}>
+    <ConfirmCall
+      title={`Terminate ${name}?`}
+      action="Terminate"
+      operation="terminateRental"
+      input={{ params: { id: String(rental.id) } }}
+      refreshes={['listRentals', 'getRental', 'searchMachines', 'getCustomerBalance']}
+      done={`Terminating ${name}; billing has stopped`}
+      onClose={onClose}
+    >
       <div className="flex flex-col gap-2">
         <p>Deletes the machine and all data on its disk. This cannot be undone.</p>
         <p>
@@ -58,6 +56,6 @@ export function TerminateDialog({ name, cost, commitment, onConfirm, onClose, ..
           </p>
         )}
       </div>
-    </ConfirmDialog>
+    </ConfirmCall>
   )
 }

@@ -1,4 +1,4 @@
-/** A link to a rental by its label. Containers are addressed by name. */
+/** A link to a rental by its label. */
 import type { RentalName } from '../../../src/contract/billing.ts'
 import { TextLink } from '../../ui/button.tsx'
 
@@ -6,15 +6,9 @@ export function RentalLink({ id, rental }: { id: string; rental: RentalName | nu
   const text = rental?.label ?? rental?.name ?? `Rental ${id}`
   return (
     <>
-      {rental?.kind === 'container' && rental.name !== null ? (
-        <TextLink to="/rentals/containers/$id" params={{ id: rental.name }}>
-          {text}
-        </TextLink>
-      ) : (
-        <TextLink to="/rentals/$id" params={{ id }}>
-          {text}
-        </TextLink>
-      )}
+      <TextLink to="/rentals/$id" params={{ id }}>
+        {text}
+      </TextLink>
       {rental !== null && <span className="text-muted"> {otherName(rental, text)}</span>}
     </>
   )

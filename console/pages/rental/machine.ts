@@ -1,17 +1,17 @@
 /** The account's machines of all kinds, as one list. */
 import type { UseQueryResult } from '@tanstack/react-query'
 import type { ClientError } from '../../../src/client/error.ts'
-import { machineOfAny, type CostedMachine } from '../../../src/view/own-machine.ts'
+import { machineOf, type OwnMachine } from '../../../src/view/own-machine.ts'
 import { useCall } from '../../api/query.ts'
 
 /** Newest first. */
 export function useOwnMachines(options: { readonly enabled?: boolean } = {}): {
-  readonly machines: readonly CostedMachine[] | undefined
+  readonly machines: readonly OwnMachine[] | undefined
   /** When the costs were true. */
   readonly readMs: number
   readonly failed: UseQueryResult<unknown, ClientError> | undefined
 } {
-  const list = useCall('listAnyRentals', {}, options)
+  const list = useCall('listRentals', {}, options)
   const failed = list.data === undefined && list.error !== null ? list : undefined
-  return { machines: list.data?.rentals.map(machineOfAny), readMs: list.dataUpdatedAt, failed }
+  return { machines: list.data?.rentals.map(machineOf), readMs: list.dataUpdatedAt, failed }
 }

@@ -1,13 +1,14 @@
-/** One virtual machine or bare-metal rental. */
-import { isMeantToRun, isReachable } from '../../../src/domain/rental.ts'
+/** One rental of any kind. The address has its id or its name. */
 import { getRouteApi } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
+import { isMeantToRun } from '../../../src/domain/rental.ts'
 import { localDate, localTime } from '../../../src/view/time.ts'
 import { hourlyPrice, money } from '../../../src/view/money.ts'
-import { displayName, machineOfRental } from '../../../src/view/own-machine.ts'
-import { rentalKindLabels, withoutGpusText } from '../../../src/view/rental.ts'
-import { useAction, useCall } from '../../api/query.ts'
+import { number } from '../../../src/view/number.ts'
+import { displayName, machineOf, type OwnMachine } from '../../../src/view/own-machine.ts'
+import { imageLabel, rentalKindLabels, withoutGpusText } from '../../../src/view/rental.ts'
+import { useCall } from '../../api/query.ts'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
 import { Card, Facts, type Fact } from '../../ui/card.tsx'
@@ -15,8 +16,8 @@ import { useDialog } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
-import { ExportButton, RentRentalAgain } from './again.tsx'
-import { ChangeButton, ChangeRentalDialog } from './change.tsx'
+import { ExportButton, RentAgain } from './again.tsx'
+import { ChangeButton, ChangeDialog } from './change.tsx'
 import { CostSoFar } from './cost.tsx'
 import { TerminateButton, TerminateDialog } from './end.tsx'
 import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from './failure.tsx'
@@ -36,8 +37,8 @@ type Rental = Reply<'getRental'>
 
 export function RentalPage() {
   const { id } = route.useParams()
-  const rental = useCall('getRental', { params: { id: Number(id) } })
-  if (rental.data !== undefined) return <OneRental rental={rental.data} readAtMs={rental.dataUpdatedAt} />
+  const rental = useCall('getRental', { params: { id } })
+  if (rental.data !== undefined) return <OneRental rental={rental.data} readMs={rental.dataUpdatedAt} />
   return (
     <Page title={`Rental ${id}`} actions={<ButtonLink to="/rentals">All rentals</ButtonLink>}>
       {rental.error === null ? (
@@ -49,37 +50,31 @@ export function RentalPage() {
   )
 }
 
-function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
+function OneRental({ rental, readMs }: { rental: Rental; readMs: number }) {
   const { tab } = route.useSearch()
   const navigate = route.useNavigate()
   const dialog = useDialog()
   const { state: status } = rental
-  const machine = machineOfRental(rental)
+  const machine = machineOf(rental)
+  const { id } = machine
   const name = displayName(machine)
-  const cost = (
-    <CostSoFar costUsd={rental.costSoFarUsd} readAtMs={readAtMs} pricePerHour={machine.pricePerHour} status={status} />
-  )
+  const cost = <CostSoFar machine={machine} readMs={readMs} />
   return (
     <Page
       title={name}
-      intro={`${rentalKindLabels[rental.rentalType]}, ${machine.gpus}, ${rental.region}`}
+      intro={`${rentalKindLabels[rental.kind]}, ${machine.gpus}, ${rental.region}`}
       actions={
         <>
-          <PowerButtons
-            machine={{ kind: rental.rentalType, id: String(rental.id), shownName: name, actions: rental.actions }}
-            dialog={dialog}
-          />
-          <RentRentalAgain rental={rental} />
-          <ExportButton id={String(rental.id)} name={rental.name ?? String(rental.id)} dialog={dialog} />
+          <PowerButtons machine={{ ...machine, shownName: name }} dialog={dialog} />
+          <RentAgain rental={rental} />
+          <ExportButton id={id} name={rental.name} dialog={dialog} />
           <ChangeButton
             status={status}
-            onClick={() => dialog.open((close) => <ChangeRentalDialog rental={rental} onClose={close} />)}
+            onClick={() => dialog.open((close) => <ChangeDialog rental={rental} onClose={close} />)}
           />
           <TerminateButton
             status={status}
-            onClick={() =>
-              dialog.open((close) => <EndRental rental={rental} name={name} cost={cost} onClose={close} />)
-            }
+            onClick={() => dialog.open((close) => <TerminateDialog rental={rental} cost={cost} onClose={close} />)}
           />
         </>
       }
@@ -99,25 +94,14 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
         pricePerHour={machine.pricePerHour}
         startedAt={rental.startedAt}
         endedAt={rental.terminatedAt}
-        {...(status === 'Running' ? { live: <LiveMetrics id={String(rental.id)} /> } : {})}
+        {...(status === 'Running' ? { live: <LiveMetrics id={id} /> } : {})}
       />
       <RentalTabs
-        noun="rental"
-        id={String(rental.id)}
+        id={id}
         status={status}
         events={rental.events}
-        state={<StatePanel rental={rental} cost={cost} />}
-        volumes={
-          <RentalVolumes
-            id={String(rental.id)}
-            rentalId={rental.id}
-            name={name}
-            kind={rental.rentalType}
-            state={status}
-            region={rental.region}
-            providerId={rental.providerData.providerId}
-          />
-        }
+        state={<StatePanel rental={rental} machine={machine} cost={cost} />}
+        volumes={<RentalVolumes rental={rental} />}
         tab={tab}
         onChoose={(search) => void navigate({ search, replace: true })}
       />
@@ -126,47 +110,16 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
   )
 }
 
-interface EndRentalProps {
+interface StatePanelProps {
   readonly rental: Rental
-  readonly name: string
+  readonly machine: OwnMachine
   readonly cost: ReactNode
-  readonly onClose: () => void
 }
 
-function EndRental({ rental, name, cost, onClose }: EndRentalProps) {
-  const changes = [
-    'listAnyRentals',
-    'getRental',
-    'listVirtualMachineRentals',
-    'listBareMetalRentals',
-    'getCustomerBalance',
-  ] as const
-  const endVirtual = useAction('terminateVirtualMachineRental', changes)
-  const endMetal = useAction('terminateBareMetalRental', changes)
-  const end = rental.rentalType === 'bare-metal' ? endMetal : endVirtual
-  return (
-    <TerminateDialog
-      name={name}
-      cost={cost}
-      commitment={rental.commitment}
-      busy={end.isPending}
-      error={end.error}
-      onClose={onClose}
-      onConfirm={(done) => end.mutate({ body: { rentalId: rental.id } }, { onSuccess: done })}
-    />
-  )
-}
-
-function StatePanel({ rental, cost }: { rental: Rental; cost: ReactNode }) {
+function StatePanel({ rental, machine, cost }: StatePanelProps) {
   return (
     <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
-      <RentalReach
-        id={String(rental.id)}
-        name={rental.name ?? String(rental.id)}
-        status={rental.state}
-        ssh={isReachable(rental.state) ? rental.providerData.sshNetworking?.[0] : undefined}
-        ports={rental.ports}
-      />
+      <RentalReach id={machine.id} name={rental.name} status={rental.state} ssh={machine.ssh} ports={rental.ports} />
       <div className="flex min-w-0 flex-col gap-4">
         <Card title="State" actions={<RentalBadge status={rental.state} />}>
           {isMeantToRun(rental.state) && rental.statusMessage !== null && (
@@ -176,45 +129,52 @@ function StatePanel({ rental, cost }: { rental: Rental; cost: ReactNode }) {
           )}
           <RentalTimeline events={rental.events} status={rental.state} />
         </Card>
-      </div>
-      <div className="flex min-w-0 flex-col gap-4">
         <Card title="Cost">
           <Facts facts={costFacts(rental, cost)} />
         </Card>
-        <Card title="Machine">
-          <Facts facts={machineFacts(rental)} />
-        </Card>
       </div>
+      <Card title="Machine">
+        <Facts facts={machineFacts(rental, machine)} />
+      </Card>
     </div>
   )
 }
 
 function costFacts(rental: Rental, cost: ReactNode): Fact[] {
-  const { currentTerm: term, spendingLimitUsd, autoTerminateAt } = rental
-  const price = hourlyPrice(term.costPerHour)
+  const { spendingLimitUsd, autoTerminateAt, termEndsAt, discountPercentage } = rental
+  const price = hourlyPrice(rental.pricePerHourUsd)
   return [
     ['Cost so far', <strong key="cost">{cost}</strong>],
-    ['Price', term.termType === 'reserved' ? `${price}, ${term.discountPercentage} % below the list price` : price],
+    ['Price', discountPercentage === null ? price : `${price}, ${discountPercentage} % below the list price`],
     ['While stopped', rental.stoppedCostPerHourUsd && hourlyPrice(rental.stoppedCostPerHourUsd)],
     ['Without GPUs', withoutGpusText(rental)],
-    ['Term', term.termType === 'reserved' ? `Reserved until ${localDate(term.reservedUntil)}` : 'On demand'],
+    ['Term', termEndsAt === null ? 'On demand' : `Reserved until ${localDate(termEndsAt)}`],
     ['Ends at', autoTerminateAt === null ? 'No scheduled end' : localTime(autoTerminateAt)],
     ['Stops at', rental.stopAt && localTime(rental.stopAt)],
     ['Spending limit', spendingLimitUsd === null ? 'None' : money(spendingLimitUsd)],
   ]
 }
 
-function machineFacts(rental: Rental): Fact[] {
-  const [node] = rental.nodes
-  const size = node === undefined ? '—' : `${node.cpuCount} CPUs, ${node.ramGb} GB memory, ${node.storageGb} GB disk`
+function machineFacts(rental: Rental, { gpus }: OwnMachine): Fact[] {
+  const { kind, machines, gpuFormFactor, resources } = rental
+  const { cpuCount, ramGb, storageGb } = resources
   return [
-    ['Name', rental.name ?? '—'],
+    ['Name', rental.name],
     ['Rental ID', rental.id],
-    ['GPUs', `${machineOfRental(rental).gpus}, ${rental.gpuFormFactor.toUpperCase()}`],
-    [rental.nodes.length > 1 ? `Each of the ${rental.nodes.length} machines` : 'Size', size],
-    ['Network', rental.connectionType],
+    ['GPUs', gpuFormFactor === null || kind === 'container' ? gpus : `${gpus}, ${gpuFormFactor.toUpperCase()}`],
+    [
+      machines.length > 1 ? 'Size in total' : 'Size',
+      `${number(cpuCount)} CPUs, ${number(ramGb)} GB memory, ${number(storageGb)} GB disk`,
+    ],
+    ['Network', rental.networkType],
+    ['Image', kind === 'container' && imageLabel(rental.image)],
+    [machines.length > 1 ? 'Machines' : 'Machine', machineNames(rental)],
     ['Started', localTime(rental.startedAt)],
     ['Ended', rental.terminatedAt && localTime(rental.terminatedAt)],
-    ['Ordered by', rental.createdBy.email],
+    ['Ordered by', rental.orderedBy.email],
   ]
+}
+
+function machineNames({ machines, clusterName }: Rental): string {
+  return `${machines.map(({ id }) => id).join(', ')} in ${clusterName}`
 }

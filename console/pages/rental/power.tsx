@@ -16,21 +16,13 @@ import { RadioField } from '../../ui/radio-field.tsx'
 /** A machine of any kind, as the lists and the details have it. */
 export interface PoweredMachine {
   readonly kind: RentalKind
-  /** As the API of its kind takes it. */
   readonly id: string
   /** As people see it. */
   readonly shownName: string
   readonly actions: readonly RentalAction[]
 }
 
-const refreshes: readonly CallableId[] = [
-  'getRental',
-  'getInstance',
-  'listVirtualMachineRentals',
-  'listBareMetalRentals',
-  'listAnyRentals',
-  'getCustomerBalance',
-]
+const refreshes: readonly CallableId[] = ['getRental', 'listRentals', 'getCustomerBalance']
 
 type PowerAction = Exclude<RentalAction, 'terminate'>
 
@@ -166,13 +158,11 @@ interface PriceProps {
 
 /** Lists do not have the prices of disks. */
 function Price({ machine, of }: PriceProps) {
-  const isContainer = machine.kind === 'container'
-  const instance = useCall('getInstance', { params: { id: machine.id } }, { enabled: isContainer }).data
-  const rental = useCall('getRental', { params: { id: Number(machine.id) } }, { enabled: !isContainer }).data
+  const rental = useCall('getRental', { params: { id: machine.id } }).data
   const prices = {
-    disk: (instance ?? rental)?.stoppedCostPerHourUsd,
-    machine: instance?.pricePerHourUsd ?? rental?.currentTerm.costPerHour,
-    cpus: (instance ?? rental)?.cpuOnlyCostPerHourUsd,
+    disk: rental?.stoppedCostPerHourUsd,
+    machine: rental?.pricePerHourUsd,
+    cpus: rental?.cpuOnlyCostPerHourUsd,
   }
   const price = prices[of]
   return <strong className="font-medium text-ink">{price ? hourlyPrice(price) : '…'}</strong>

@@ -8,7 +8,6 @@ import { sshCommand, type Ssh } from '../../../src/view/own-machine.ts'
 import { RentalPorts } from './ports.tsx'
 
 interface ReachProps {
-  /** Number of a rental, or the name of an instance. */
   readonly id: string
   readonly name: string
   readonly status: RentalState

@@ -6,7 +6,7 @@ import { localTime } from '../../../src/view/time.ts'
 import { Notice } from '../../ui/notice.tsx'
 
 type Stoppable = Pick<
-  Reply<'getInstance'>,
+  Reply<'getRental'>,
   'state' | 'statusReason' | 'statusMessage' | 'startRequestedAt' | 'stoppedCostPerHourUsd'
 >
 

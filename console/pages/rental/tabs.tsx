@@ -1,4 +1,4 @@
-/** The tabs of a machine's page, shared by rentals and containers. */
+/** The tabs of a rental's page. */
 import type { ReactNode } from 'react'
 import type { EventRecord } from '../../../src/contract/event.ts'
 import type { RentalState } from '../../../src/contract/rental-state.ts'
@@ -20,8 +20,6 @@ const labels: Readonly<Record<RentalTab, string>> = {
 }
 
 interface RentalTabsProps {
-  readonly noun: 'rental' | 'container'
-  /** As the API of its kind takes it. */
   readonly id: string
   readonly status: RentalState
   readonly events: readonly EventRecord[]
@@ -32,7 +30,7 @@ interface RentalTabsProps {
   readonly onChoose: (search: { tab?: RentalTab }) => void
 }
 
-export function RentalTabs({ noun, id, status, events, state, volumes, tab = 'state', onChoose }: RentalTabsProps) {
+export function RentalTabs({ id, status, events, state, volumes, tab = 'state', onChoose }: RentalTabsProps) {
   const isRunning = isReachable(status)
   const panels: Readonly<Record<RentalTab, ReactNode>> = {
     state,
@@ -40,11 +38,11 @@ export function RentalTabs({ noun, id, status, events, state, volumes, tab = 'st
     terminal: <RentalTerminal id={id} isRunning={isRunning} />,
     logs: <RentalLogs id={id} />,
     volumes,
-    events: <EventList label={`Events of this ${noun}`} events={events} empty={null} hideSubject />,
+    events: <EventList label="Events of this rental" events={events} empty={null} hideSubject />,
   }
   return (
     <Tabs
-      label={`About this ${noun}`}
+      label="About this rental"
       tabs={labels}
       chosen={tab}
       onChoose={(next) => onChoose(next === 'state' ? {} : { tab: next })}

@@ -1,8 +1,8 @@
 /** The volumes of a machine: where they are mounted, and attaching and detaching where its engine can. */
 import type { Reply } from '../../../src/client/client.ts'
-import type { RentalState } from '../../../src/contract/rental-state.ts'
-import { isLiving, type RentalKind } from '../../../src/domain/rental.ts'
+import { isLiving } from '../../../src/domain/rental.ts'
 import { number } from '../../../src/view/number.ts'
+import { displayName } from '../../../src/view/own-machine.ts'
 import { whyNotAttach } from '../../../src/view/volume.ts'
 import { missingScope, useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
@@ -14,27 +14,16 @@ import { Empty } from '../../ui/empty.tsx'
 import { Table } from '../../ui/table.tsx'
 import { AttachToRentalDialog, DetachDialog } from '../volume/attach.tsx'
 
-interface RentalVolumesProps {
-  /** As the API of its kind takes it. */
-  readonly id: string
-  readonly rentalId: number
-  readonly name: string
-  readonly kind: RentalKind
-  readonly state: RentalState
-  readonly region: string
-  /** undefined: not known, which only containers have: nothing is attached to them. */
-  readonly providerId: string | undefined
-}
-
+type Rental = Reply<'getRental'>
 type Own = Reply<'listRentalVolumes'>
 type Attached = Own['volumes'][number]
 
-export function RentalVolumes(rental: RentalVolumesProps) {
-  const volumes = useCall('listRentalVolumes', { params: { id: rental.id } })
+export function RentalVolumes({ rental }: { rental: Rental }) {
+  const volumes = useCall('listRentalVolumes', { params: { id: String(rental.id) } })
   return <Answer of={volumes}>{(own) => <VolumeTable rental={rental} own={own} />}</Answer>
 }
 
-function VolumeTable({ rental, own }: { rental: RentalVolumesProps; own: Own }) {
+function VolumeTable({ rental, own }: { rental: Rental; own: Own }) {
   const dialog = useDialog()
   const mayWrite = useMay('compute:write')
   const whyNot = mayWrite
@@ -60,7 +49,7 @@ function VolumeTable({ rental, own }: { rental: RentalVolumesProps; own: Own }) 
         dialog.open((close) => (
           <DetachDialog
             volume={{ id: volume.storageVolumeId, label: volume.label }}
-            rental={{ id: rental.id, name: rental.name }}
+            rental={{ id: String(rental.id), name: displayName(rental) }}
             onClose={close}
           />
         ))
@@ -112,7 +101,7 @@ function columnsOf(hasPath: boolean): Columns<Attached> {
 }
 
 interface AttachDialogProps {
-  readonly rental: RentalVolumesProps
+  readonly rental: Rental
   readonly own: Own
   readonly onClose: () => void
 }
@@ -131,8 +120,8 @@ function AttachDialog({ rental, own, onClose }: AttachDialogProps) {
   )
   return (
     <AttachToRentalDialog
-      rentalId={rental.rentalId}
-      rentalName={rental.name}
+      rentalId={rental.id}
+      rentalName={displayName(rental)}
       hasPath={own.supports.mount}
       volumes={volumes}
       onClose={onClose}

@@ -1,18 +1,21 @@
-/** Ended machines, from their last events: the API has no list of them for every kind. */
-import type { EventRecord } from '../../../src/contract/event.ts'
-import type { RentalKind } from '../../../src/domain/rental.ts'
+/** Ended machines of every kind, page by page. */
+import { useInfiniteQuery, type InfiniteData } from '@tanstack/react-query'
+import type { Reply } from '../../../src/client/client.ts'
+import type { ClientError } from '../../../src/client/error.ts'
+import { money } from '../../../src/view/money.ts'
+import { machineOf, type OwnMachine } from '../../../src/view/own-machine.ts'
 import { rentalKindLabels, rentalReasonSentence } from '../../../src/view/rental.ts'
+import { call } from '../../api/query.ts'
 import { textColumn, timeColumn, type Columns } from '../../list/column.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { VirtualTable } from '../../ui/virtual-table.tsx'
-import { useEventPages } from '../events/pages.ts'
 import { MachineLink } from './machine-table.tsx'
 
 export function EndedRentals() {
-  const ended = useEventPages('rental.terminated')
+  const ended = useEndedPages()
   if (ended.data === undefined) {
     return ended.error === null ? (
       <Skeleton rows={6} />
@@ -25,7 +28,7 @@ export function EndedRentals() {
       <VirtualTable
         label="Ended rentals"
         columns={columns}
-        rows={ended.data.pages.flatMap((page) => page.events)}
+        rows={ended.data.pages.flatMap((page) => page.rentals.map(machineOf))}
         rowKey="id"
         empty={
           <Empty title="No ended rentals" action={<ButtonLink to="/rentals">Current rentals</ButtonLink>}>
@@ -42,25 +45,28 @@ export function EndedRentals() {
   )
 }
 
-const columns: Columns<EventRecord> = [
-  textColumn('Name', (event) => <MachineLink machine={machineOf(event)} />, { width: 'minmax(0, 2fr)' }),
-  textColumn('Kind', (event) => rentalKindLabels[machineOf(event).kind]),
-  timeColumn('Ended', 'at'),
-  textColumn('Reason', ({ data }) => reasonOf(data['reason']), { width: 'minmax(0, 2fr)' }),
+const PAGE_ROWS = 50
+type RentalPage = Reply<'listRentals'>
+
+function useEndedPages() {
+  return useInfiniteQuery<RentalPage, ClientError, InfiniteData<RentalPage, string>, unknown[], string>({
+    queryKey: ['listRentals', { ended: 'only' }],
+    initialPageParam: '',
+    queryFn: ({ pageParam, signal }) =>
+      call('listRentals', {
+        query: { ended: 'only', limit: PAGE_ROWS, ...(pageParam === '' ? {} : { cursor: pageParam }) },
+        signal,
+      }),
+    getNextPageParam: ({ nextCursor }) => nextCursor ?? undefined,
+  })
+}
+
+const columns: Columns<OwnMachine> = [
+  textColumn('Name', (machine) => <MachineLink machine={machine} />, { width: 'minmax(0, 2fr)' }),
+  textColumn('Machine', ({ gpus, kind }) => `${gpus}, ${rentalKindLabels[kind]}`, { width: 'minmax(0, 2fr)' }),
+  timeColumn('Ended', 'terminatedAt', { width: 'minmax(11rem, 1fr)' }),
+  textColumn('Reason', ({ reason }) => (reason === null ? '—' : rentalReasonSentence(reason)), {
+    width: 'minmax(0, 2fr)',
+  }),
+  textColumn('Cost', ({ costSoFar }) => money(costSoFar), { align: 'right' }),
 ]
-
-function reasonOf(reason: unknown): string {
-  return typeof reason === 'string' ? rentalReasonSentence(reason) : '—'
-}
-
-function machineOf({ subject, data }: EventRecord): {
-  readonly kind: RentalKind
-  readonly id: string
-  readonly name: string
-  readonly label: string | null
-} {
-  const kind = data['kind'] === 'container' || data['kind'] === 'bare-metal' ? data['kind'] : 'virtual-machine'
-  const name = typeof data['name'] === 'string' ? data['name'] : subject.id
-  const label = typeof data['label'] === 'string' ? data['label'] : null
-  return { kind, id: kind === 'container' ? name : subject.id, name, label }
-}

@@ -1,10 +1,10 @@
 /** Machines of all kinds in one table. */
 import { lazy, Suspense, type ReactNode } from 'react'
+import { rentalStateTable } from '../../../src/contract/rental-state.ts'
 import { isLiving } from '../../../src/domain/rental.ts'
 import { money } from '../../../src/view/money.ts'
 import { span } from '../../../src/view/time.ts'
-import { costAt, displayName, type CostedMachine, type OwnMachine } from '../../../src/view/own-machine.ts'
-import { rentalStateTable } from '../../../src/contract/rental-state.ts'
+import { displayName, type OwnMachine } from '../../../src/view/own-machine.ts'
 import { rentalKindLabels } from '../../../src/view/rental.ts'
 import { actionsColumn, badgeColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { TextLink } from '../../ui/button.tsx'
@@ -12,19 +12,19 @@ import { useDialog, type OpenDialog } from '../../ui/dialog.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table } from '../../ui/table.tsx'
-import { shortMoney } from '../rental/cost.tsx'
+import { CostSoFar } from '../rental/cost.tsx'
 import { PowerButtons } from '../rental/power.tsx'
 import { Sparkline, useSparklines } from './sparkline.tsx'
 
 /** Longer lists render only visible rows, with code that the overview does not load otherwise. */
 const PLAIN_ROWS = 100
 const LongTable = lazy(async () => ({
-  default: (await import('../../ui/virtual-table.tsx')).VirtualTable<CostedMachine>,
+  default: (await import('../../ui/virtual-table.tsx')).VirtualTable<OwnMachine>,
 }))
 
 interface MachineTableProps {
   readonly label: string
-  readonly machines: readonly CostedMachine[]
+  readonly machines: readonly OwnMachine[]
   /** When the costs were true. */
   readonly readMs: number
   readonly empty: ReactNode
@@ -32,12 +32,12 @@ interface MachineTableProps {
 
 export function MachineTable({ label, machines, readMs, empty }: MachineTableProps) {
   const dialog = useDialog()
-  const Rows = machines.length > PLAIN_ROWS ? LongTable : Table<CostedMachine>
+  const Rows = machines.length > PLAIN_ROWS ? LongTable : Table<OwnMachine>
   const lines = useSparklines(machines)
-  const use = textColumn<CostedMachine>('GPU use, 1 h', ({ id }) => <Sparkline values={lines.get(id)} />, {
+  const use = textColumn<OwnMachine>('GPU use, 1 h', ({ id }) => <Sparkline values={lines.get(id)} />, {
     wideOnly: true,
   })
-  const cost = textColumn<CostedMachine>('Cost so far', (machine) => <Cost machine={machine} readMs={readMs} />, {
+  const cost = textColumn<OwnMachine>('Cost so far', (machine) => <CostSoFar machine={machine} readMs={readMs} />, {
     align: 'right',
   })
   return (
@@ -46,7 +46,7 @@ export function MachineTable({ label, machines, readMs, empty }: MachineTablePro
         label={label}
         columns={[...columns.slice(0, 3), use, ...columns.slice(3), cost, powerColumn(dialog)]}
         rows={machines}
-        rowKey={({ kind, id }) => `${kind} ${id}`}
+        rowKey="id"
         empty={empty}
       />
       {dialog.shown}
@@ -54,7 +54,7 @@ export function MachineTable({ label, machines, readMs, empty }: MachineTablePro
   )
 }
 
-const columns: Columns<CostedMachine> = [
+const columns: Columns<OwnMachine> = [
   textColumn('Name', (machine) => <MachineLink machine={machine} />, { width: 'minmax(0, 2fr)' }),
   badgeColumn('State', ({ status }) => [status, rentalStateTable[status].tone]),
   textColumn('Machine', ({ gpus, kind }) => (
@@ -70,7 +70,7 @@ const columns: Columns<CostedMachine> = [
 
 /** Rebooting is on the machine's own page. */
 function powerColumn(dialog: OpenDialog) {
-  return actionsColumn<CostedMachine>((machine) => (
+  return actionsColumn<OwnMachine>((machine) => (
     <PowerButtons
       machine={{ ...machine, shownName: displayName(machine) }}
       dialog={dialog}
@@ -80,12 +80,11 @@ function powerColumn(dialog: OpenDialog) {
   ))
 }
 
-export function MachineLink({ machine }: { machine: Pick<OwnMachine, 'kind' | 'id' | 'name' | 'label'> }) {
+export function MachineLink({ machine }: { machine: Pick<OwnMachine, 'id' | 'name' | 'label'> }) {
   const name = displayName(machine)
-  const to = machine.kind === 'container' ? '/rentals/containers/$id' : '/rentals/$id'
   return (
     <span className="block leading-tight whitespace-nowrap">
-      <TextLink to={to} params={{ id: machine.id }}>
+      <TextLink to="/rentals/$id" params={{ id: machine.id }}>
         {name}
       </TextLink>
       {name !== machine.name && <span className="block text-xs text-muted">{machine.name}</span>}
@@ -98,7 +97,7 @@ function Age({ since }: { since: string }) {
 }
 
 /** Rows show what is charged now, so they add up to the hourly spend. */
-function HourlyCost({ machine }: { machine: CostedMachine }) {
+function HourlyCost({ machine }: { machine: OwnMachine }) {
   const { currentCostPerHour: now, pricePerHour: price, status } = machine
   return (
     <span className="block leading-tight whitespace-nowrap">
@@ -108,8 +107,4 @@ function HourlyCost({ machine }: { machine: CostedMachine }) {
       )}
     </span>
   )
-}
-
-function Cost({ machine, readMs }: { machine: CostedMachine; readMs: number }) {
-  return <>{shortMoney(costAt(machine, readMs, useNow()))}</>
 }

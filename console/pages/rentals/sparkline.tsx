@@ -10,7 +10,7 @@ const HEIGHT = 20
 
 type Values = Reply<'listRentalMetrics'>['rentals'][number]['gpuUtilizationPercent']
 
-/** Metrics by id and by name. Only the first hundred running machines have some. */
+/** Metrics by id. Only the first hundred running machines have some. */
 export function useSparklines(machines: readonly OwnMachine[]): ReadonlyMap<string, Values> {
   const ids = machines
     .filter(({ status }) => status === 'Running')
@@ -23,12 +23,7 @@ export function useSparklines(machines: readonly OwnMachine[]): ReadonlyMap<stri
     { everyMs: EVERY_MS, enabled: ids.length > 0, keepsLast: true },
   )
   const lines = data?.rentals ?? []
-  return new Map(
-    lines.flatMap(({ rentalId, name, gpuUtilizationPercent: values }) => [
-      [String(rentalId), values] as const,
-      [name, values] as const,
-    ]),
-  )
+  return new Map(lines.map(({ rentalId, gpuUtilizationPercent: values }) => [String(rentalId), values]))
 }
 
 export function Sparkline({ values }: { values: Values | undefined }) {

@@ -11,7 +11,9 @@ import { Empty } from '../../ui/empty.tsx'
 import { CheckList, SelectField } from '../../ui/field.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { toast } from '../../ui/toast.tsx'
-import { nameOf, useCarriers, type Carrier } from './rental.ts'
+import type { RentalSummary } from '../../../src/contract/rental.ts'
+import { displayName, machineOf } from '../../../src/view/own-machine.ts'
+import { useCarriers } from './rental.ts'
 
 const refreshes = ['listVolumes', 'listRentalVolumes', 'getRental'] as const
 
@@ -49,7 +51,7 @@ export function AttachDialog({ volume, onClose }: AttachProps) {
 }
 
 interface FormProps extends AttachProps {
-  readonly carriers: readonly Carrier[]
+  readonly carriers: readonly RentalSummary[]
 }
 
 /** A folder: to any number of machines. */
@@ -75,8 +77,8 @@ function SharedForm({ volume, carriers, onClose }: FormProps) {
         label="Machines"
         choices={carriers.map((carrier) => ({
           value: String(carrier.id),
-          label: nameOf(carrier),
-          hint: `Rental ${carrier.id}, ${carrier.gpuCount} × ${carrier.gpuType.toUpperCase()}, ${carrier.status}`,
+          label: displayName(carrier),
+          hint: `Rental ${carrier.id}, ${machineOf(carrier).gpus}, ${carrier.state}`,
         }))}
         chosen={rentalIds.split(',')}
         onChange={(ids) => form.set({ rentalIds: ids.join() })}
@@ -94,7 +96,7 @@ function DiskForm({ volume, carriers, onClose }: FormProps) {
     <FormFrame form={form} action="Attach" onClose={onClose}>
       <SelectField
         label="Machine"
-        choices={carriers.map((carrier) => ({ value: String(carrier.id), label: nameOf(carrier) }))}
+        choices={carriers.map((carrier) => ({ value: String(carrier.id), label: displayName(carrier) }))}
         value={rentalId}
         onChange={(event) => setRentalId(event.target.value)}
       />

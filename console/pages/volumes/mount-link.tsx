@@ -18,13 +18,8 @@ export function MountLink({ mount }: { mount: Mounted }) {
 }
 
 export function RentalLink({ mount }: { mount: Mounted }) {
-  const { rentalId, kind, name } = mount
-  return kind === 'container' ? (
-    <TextLink to="/rentals/containers/$id" params={{ id: name }}>
-      {rentalNameOf(mount)}
-    </TextLink>
-  ) : (
-    <TextLink to="/rentals/$id" params={{ id: String(rentalId) }}>
+  return (
+    <TextLink to="/rentals/$id" params={{ id: String(mount.rentalId) }}>
       {rentalNameOf(mount)}
     </TextLink>
   )

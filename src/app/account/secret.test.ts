@@ -20,7 +20,7 @@ afterAll(() => journey.close())
 
 async function rentWithWeights(call: Journey['demo']): Promise<number> {
   const { instance_id: name } = await succeed(call, 'POST', '/v1/marketplace/instances/create', NODE)
-  const { rentalId } = await succeed(call, 'GET', `/v2/alpha/on-demand/instances/${name}`)
+  const { id: rentalId } = await succeed(call, 'GET', `/v2/rentals/${name}`)
   // Orders of customers have no weights: those of their deployments do.
   await sql`
     update rental set spec = jsonb_set(spec, '{workload,weights}', ${JSON.stringify(weights)}::jsonb)

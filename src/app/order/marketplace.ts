@@ -6,12 +6,11 @@ import { hasDisk } from '../../domain/machine.ts'
 import type { InstanceOrder, OrderSummary, OrderTerm } from '../../domain/order.ts'
 import { pricePerHour } from '../../domain/term.ts'
 import { hasDownloads } from '../../drivers/driver.ts'
-import type { Db, Tx } from '../../store/platform/database.ts'
+import type { Tx } from '../../store/platform/database.ts'
 import { listCheapest } from '../../store/machine/listed-machine.ts'
 import { readOrderedMachines, type OrderedMachine } from '../../store/machine/machine.ts'
 import { findRentalByName, lockRental, type Rental } from '../../store/rental/rental.ts'
 import type { Actor, App } from '../app.ts'
-import { changeRental, findAnyRental, type RentalChange } from '../rental/own-rental.ts'
 import { expandTemplate } from '../account/template.ts'
 import { terminateRental } from '../rental/rental.ts'
 import { checkOrder, type Site } from './check-order.ts'
@@ -123,36 +122,12 @@ export async function createCheapestInstance(
   return placeAtFirst(app, tx, actor, draft.value, sites, summary)
 }
 
-/** The caller's own instance in any state, by name or rental id. */
-export async function findInstance(db: Db, actor: Actor, idOrName: string): Promise<Result<Rental>> {
-  const rental = await findAnyRental(db, actor, idOrName)
-  return rental.ok && rental.value.kind === 'container' ? rental : noInstance(idOrName)
-}
-
-/** By name or rental id. */
-export async function changeInstance(
-  app: Pick<App, 'drivers'>,
-  tx: Tx,
-  actor: Actor,
-  idOrName: string,
-  change: RentalChange,
-): Promise<Result<Rental>> {
-  const instance = await findInstance(tx.db, actor, idOrName)
-  if (!instance.ok) return instance
-  const rental = await lockRental(tx, instance.value.id)
-  return rental === undefined ? noInstance(idOrName) : changeRental(app, tx, rental, change)
-}
-
 /** By name. Terminating an ended instance succeeds. */
 export async function terminateInstance(tx: Tx, actor: Actor, id: string): Promise<Result<Rental>> {
   const row = await findRentalByName(tx.db, id)
   const rental = row === undefined ? undefined : await lockRental(tx, row.id)
   if (rental === undefined || rental.account_id !== actor.accountId || rental.kind !== 'container') {
-    return noInstance(id)
+    return fail('instance_not_found', { id })
   }
   return ok(await terminateRental(tx, rental, 'customer_request', tx.clock.now()))
-}
-
-function noInstance(id: string): Failure {
-  return fail('instance_not_found', { id })
 }

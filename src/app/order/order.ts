@@ -5,7 +5,8 @@
 import { MAX_INT32 } from '../../base/limits.ts'
 import type { NanoUsd } from '../../base/money.ts'
 import { fail, failField, ok, type Result } from '../../contract/result.ts'
-import type { createBareMetalRentalBody, createVirtualMachineRentalBody, RentalType } from '../../contract/rental.ts'
+import type { createBareMetalRentalBody, createVirtualMachineRentalBody } from '../../contract/on-demand-rental.ts'
+import type { RentalType } from '../../contract/rental.ts'
 import { holdOf } from '../../domain/order.ts'
 import { isPricedBy, type Demand } from '../../domain/placement.ts'
 import {

@@ -3,14 +3,14 @@ import type { IfNoGpu } from '../../contract/rental-power.ts'
 import { rentalStateTable } from '../../contract/rental-state.ts'
 import { fail, ok, type Result } from '../../contract/result.ts'
 import type { Tx } from '../../store/platform/database.ts'
-import { lockRental, updateRental, type Rental } from '../../store/rental/rental.ts'
+import { updateRental, type Rental } from '../../store/rental/rental.ts'
 import type { Actor, App } from '../app.ts'
-import { findAnyRental } from './own-rental.ts'
+import { lockOwnRental } from './own-rental.ts'
 import { beginStart, beginStop, powersOf, readTerm, whyNotStoppable } from './rental-power.ts'
 
 /** Stopping a stopped rental succeeds, and ends its wait for GPUs. */
 export async function stopOwnRental(app: App, tx: Tx, actor: Actor, idOrName: string): Promise<Result<Rental>> {
-  const own = await lockOwn(tx, actor, idOrName)
+  const own = await lockOwnRental(tx, actor, idOrName)
   if (!own.ok) return own
   const rental = own.value
   if (rental.status === 'Stopping') return own
@@ -33,7 +33,7 @@ export async function startOwnRental(
   idOrName: string,
   ifNoGpu: IfNoGpu,
 ): Promise<Result<Rental>> {
-  const own = await lockOwn(tx, actor, idOrName)
+  const own = await lockOwnRental(tx, actor, idOrName)
   if (!own.ok) return own
   const { id: rentalId, status, cpu_nano_per_hour: cpuPrice } = own.value
   if (status === 'Running' || status === 'Starting') {
@@ -45,18 +45,11 @@ export async function startOwnRental(
 }
 
 export async function rebootOwnRental(app: App, tx: Tx, actor: Actor, idOrName: string): Promise<Result<Rental>> {
-  const own = await lockOwn(tx, actor, idOrName)
+  const own = await lockOwnRental(tx, actor, idOrName)
   if (!own.ok) return own
   const { id: rentalId, status, reboots } = own.value
   if (!powersOf(app, own.value, await readTerm(tx, rentalId)).reboot) return fail('cannot_reboot', { rentalId })
   if (status !== 'Running') return fail('not_running', { rentalId, status })
   tx.wake.add('power')
   return ok(await updateRental(tx, rentalId, { reboots: reboots + 1 }))
-}
-
-async function lockOwn(tx: Tx, actor: Actor, idOrName: string): Promise<Result<Rental>> {
-  const own = await findAnyRental(tx.db, actor, idOrName)
-  if (!own.ok) return own
-  const rental = await lockRental(tx, own.value.id)
-  return rental === undefined ? fail('rental_not_found') : ok(rental)
 }

@@ -34,24 +34,25 @@ export interface RentalChange extends GuardChange {
   readonly convertOnExpiry?: boolean | undefined
 }
 
+/** By id or name. */
+export async function lockOwnRental(tx: Tx, actor: Actor, idOrName: string): Promise<Result<Rental>> {
+  const own = await findAnyRental(tx.db, actor, idOrName)
+  if (!own.ok) return own
+  const rental = await lockRental(tx, own.value.id)
+  return rental === undefined ? fail('rental_not_found') : ok(rental)
+}
+
+/** Changes a live rental, by id or name. */
 export async function changeOwnRental(
   app: Pick<App, 'drivers'>,
   tx: Tx,
   actor: Actor,
-  id: number,
+  idOrName: string,
   change: RentalChange,
 ): Promise<Result<Rental>> {
-  const rental = ownRental(await lockRental(tx, id), actor)
-  return rental.ok ? changeRental(app, tx, rental.value, change) : rental
-}
-
-/** Changes a live, locked rental. */
-export async function changeRental(
-  app: Pick<App, 'drivers'>,
-  tx: Tx,
-  rental: Rental,
-  change: RentalChange,
-): Promise<Result<Rental>> {
+  const locked = await lockOwnRental(tx, actor, idOrName)
+  if (!locked.ok) return locked
+  const rental = locked.value
   if (!isLiving(rental.status)) {
     return fail('already_terminated', { rentalId: rental.id, status: rental.status })
   }
@@ -62,6 +63,10 @@ export async function changeRental(
   if (rental.kind === 'bare-metal' && (change.stopAt || change.idle?.action === 'stop')) {
     const option = change.stopAt ? 'stopAt' : 'idle.action stop'
     return failField([change.stopAt ? 'stopAt' : 'idle'], 'option_not_supported', { option, kind: rental.kind })
+  }
+  if (rental.kind === 'container' && change.convertOnExpiry !== undefined) {
+    const option = 'convertToOnDemandOnExpiry'
+    return failField([option], 'option_not_supported', { option, kind: rental.kind })
   }
   const { machineId } = rental.spec.nodes[0] ?? { machineId: '' }
   const simulation = (await readOrderedMachines(tx.db, [machineId])).get(machineId)?.simulation ?? null
@@ -85,6 +90,7 @@ export async function changeRental(
   return ok(changed)
 }
 
+/** Of one kind, as the interface has it. Terminating it again fails. */
 export async function terminateOwnRental(
   tx: Tx,
   actor: Actor,

@@ -8,15 +8,29 @@ import { isInference } from '../../contract/endpoint.ts'
 import { describeOperation } from '../../contract/field.ts'
 import { operations } from '../../contract/operation-table.ts'
 
+/** The interface has operations for each kind of rental; commands use those of every kind, such as `createRental`. */
+const byKind = [
+  'createBareMetalRental',
+  'listBareMetalRentals',
+  'terminateBareMetalRental',
+  'createVirtualMachineRental',
+  'listVirtualMachineRentals',
+  'terminateVirtualMachineRental',
+  'getOnDemandRental',
+  'createInstance',
+  'createCheapestInstance',
+  'listInstances',
+  'listInstancesByPost',
+  'listInstanceHistory',
+  'terminateInstance',
+] as const satisfies readonly OperationId[]
+
 /** Reached in another way than by a row or by `client.call`, or not at all. */
 const otherwise: Readonly<Partial<Record<OperationId, string>>> = {
+  ...Object.fromEntries(byKind.map((id) => [id, 'commands use the operations of every kind'])),
   followEvents: 'berth events -f, with the client’s own reconnecting stream',
   followAllEvents: 'berth events -f --all-accounts',
   getRentalLogs: 'berth logs reads the stream itself',
-  listInstances: 'berth ls lists rentals of every kind, from listAnyRentals',
-  listInstancesByPost: 'the second name of listInstances',
-  listInstanceHistory: 'berth ls --ended lists ended machines of all kinds',
-  createCheapestInstance: 'berth rent --yes takes the cheapest, after showing its price',
   listRentalMetrics: 'sparklines of the console; berth metrics shows one machine',
   exportMetrics: 'for Prometheus, which scrapes it',
   listSupply: 'berth supply machines ls and berth supply hosts ls list the two in full',

@@ -72,21 +72,15 @@ async function end(smoke: Smoke): Promise<boolean> {
   // The answer to the order may have been lost.
   smoke.rentalId ??= await findByLabel(smoke)
   if (smoke.rentalId === undefined) return true
-  const { state, terminateRequestedAt } = await client.call('getRental', { params: { id: smoke.rentalId } })
+  const params = { id: String(smoke.rentalId) }
+  const { state } = await client.call('getRental', { params })
   if (state === 'Terminated') return true
-  if (terminateRequestedAt !== null || state === 'Terminating') return false
-  const body = { rentalId: smoke.rentalId, reason: 'smoke test' }
-  await (smoke.choice.offer.machineType === 'bare-metal'
-    ? client.call('terminateBareMetalRental', { body })
-    : client.call('terminateVirtualMachineRental', { body }))
+  if (state !== 'Terminating') await client.call('terminateRental', { params, query: { reason: 'smoke test' } })
   return false
 }
 
-async function findByLabel({ call: { client }, label, choice }: Smoke): Promise<number | undefined> {
-  const rentals: ReadonlyArray<{ id: number; label: string | null }> =
-    choice.offer.machineType === 'bare-metal'
-      ? await client.call('listBareMetalRentals')
-      : await client.call('listVirtualMachineRentals')
+async function findByLabel({ call: { client }, label }: Smoke): Promise<number | undefined> {
+  const { rentals } = await client.call('listRentals', { query: { q: label } })
   return rentals.find((one) => one.label === label)?.id
 }
 
@@ -101,8 +95,8 @@ async function takeCreditBack(smoke: Smoke): Promise<void> {
   const { client } = smoke.call
   if (smoke.credited === 0n) return
   const { rentalId } = smoke
-  const used =
-    rentalId === undefined ? zeroUsd : usd((await client.call('getRental', { params: { id: rentalId } })).costSoFarUsd)
+  const params = { id: String(rentalId) }
+  const used = rentalId === undefined ? zeroUsd : usd((await client.call('getRental', { params })).costSoFarUsd)
   const unused = nanoUsdOf(smoke.credited - used)
   smoke.credited = zeroUsd
   if (unused <= 0n) return

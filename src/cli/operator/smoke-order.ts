@@ -6,7 +6,7 @@ import { formatUsd, maxUsd, nanoUsdOf, usd, zeroUsd, type NanoUsd } from '../../
 import type { CallInput } from '../../client/client.ts'
 import { pause } from '../../client/pause.ts'
 import { count } from '../../view/number.ts'
-import { machineOfRental, type OwnMachine } from '../../view/own-machine.ts'
+import { machineOf, type OwnMachine } from '../../view/own-machine.ts'
 import { span } from '../../view/time.ts'
 import type { Call } from '../kit/row-type.ts'
 import { CliError, exitCodes } from '../kit/shell.ts'
@@ -77,6 +77,7 @@ async function creditWhatIsMissing(smoke: Smoke): Promise<void> {
 async function order({ call, choice, label, name }: Smoke, autoTerminateAt: string): Promise<number> {
   const { offer, price } = choice
   const body = {
+    kind: offer.machineType,
     gpuCount: offer.gpuCount,
     gpuType: offer.gpuType,
     region: offer.region,
@@ -85,26 +86,15 @@ async function order({ call, choice, label, name }: Smoke, autoTerminateAt: stri
     autoTerminateAt,
     providerAccount: name,
     maxCostPerHourUsd: formatUsd(price),
-  }
-  const idempotencyKey = randomUUID()
-  const made =
-    offer.machineType === 'bare-metal'
-      ? await call.client.call('createBareMetalRental', {
-          body: body as CallInput<'createBareMetalRental'>['body'],
-          idempotencyKey,
-        })
-      : await call.client.call('createVirtualMachineRental', {
-          body: body as CallInput<'createVirtualMachineRental'>['body'],
-          idempotencyKey,
-        })
-  return made.id
+  } as CallInput<'createRental'>['body']
+  return (await call.client.call('createRental', { body, idempotencyKey: randomUUID() })).id
 }
 
 async function waitUntilRunning(smoke: Smoke, deadline: number, interrupted: AbortSignal): Promise<OwnMachine> {
   const { client, screen } = smoke.call
   for (let said = ''; ; await pause(POLL_MS, interrupted)) {
     checkInterrupt(interrupted)
-    const machine = machineOfRental(await client.call('getRental', { params: { id: smoke.rentalId ?? 0 } }))
+    const machine = machineOf(await client.call('getRental', { params: { id: String(smoke.rentalId) } }))
     const words = machine.message ?? machine.status
     if (words !== said) screen.remark(words)
     said = words

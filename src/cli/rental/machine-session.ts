@@ -142,7 +142,7 @@ export async function openLogs(
   for (const [name, value] of Object.entries({ since, until, search, timestamps })) {
     if (value !== undefined) query.set(name, String(value))
   }
-  const address = `${client.url}/v2/alpha/on-demand/rentals/${machine.id}/logs?${query.toString()}`
+  const address = `${client.url}/v2/rentals/${machine.id}/logs?${query.toString()}`
   const { request } = address.startsWith('https:') ? https : http
   const asked = request(address, { headers: { Authorization: `Bearer ${key}` } })
   asked.end()

@@ -2,63 +2,66 @@
 import type { Client, Reply } from '../../client/client.ts'
 import type { Simulation } from '../../contract/shared.ts'
 import { portAddress, portLabel } from '../../view/port.ts'
-import { displayName, machineOfAny, type CostedMachine, type OwnMachine } from '../../view/own-machine.ts'
+import { displayName, machineOf, type OwnMachine } from '../../view/own-machine.ts'
 import { bold, type Fact } from '../kit/screen.ts'
 import { CliError, exitCodes } from '../kit/shell.ts'
 import type { Target } from '../kit/row-type.ts'
 
 export const NAME_HELP = 'id, name or label, as shown by berth ls'
+/** The longest text that the server searches for. */
+const MAX_SEARCH_CHARS = 200
 
-export async function listOwn(client: Client): Promise<CostedMachine[]> {
-  return (await client.call('listAnyRentals')).rentals.map(machineOfAny)
-}
+type Ended = 'exclude' | 'include'
 
 /** The machine that the first argument names. */
 export const ownMachine: Target<OwnMachine> = {
   arg: 'name',
   help: NAME_HELP,
-  find: async (client, wanted) => pickOwn(await listOwn(client), wanted),
+  find: (client, name) => findMachine(client, name, 'exclude'),
   idOf: ({ id }) => id,
 }
 
-export function pickOwn(machines: readonly OwnMachine[], wanted: string): OwnMachine {
-  const found = matchOwn(machines, wanted)
-  if (found === undefined) throw noMachine(wanted)
-  return found
+/** The machine that the first argument names, also an ended one. */
+export const anyMachine: Target<OwnMachine> = {
+  arg: 'name',
+  help: `${NAME_HELP}; also of an ended one`,
+  find: (client, name) => findMachine(client, name, 'include'),
+  idOf: ({ id }) => id,
 }
 
-/** undefined: none of them. Throws if several have the label. */
-export function matchOwn(machines: readonly OwnMachine[], wanted: string): OwnMachine | undefined {
-  const exact = machines.find(({ name, id }) => name === wanted || id === wanted)
-  if (exact !== undefined) return exact
-  const all = machines.filter(({ label }) => label === wanted)
-  // The label of a machine on its way out may have been given to another.
-  const current = all.filter(({ status }) => status !== 'Terminating')
-  const labelled = current.length > 0 ? current : all
-  if (labelled.length > 1) {
-    const names = labelled.map(({ name }) => name).join(', ')
-    throw new CliError(exitCodes.usage, `Several machines have the label ${wanted}.`, [`Name one of: ${names}`])
-  }
-  return labelled[0]
-}
-
-export function noMachine(name: string): CliError {
-  return new CliError(exitCodes.failed, `There is no machine ${name}.`, [
+async function findMachine(client: Client, name: string, ended: Ended): Promise<OwnMachine> {
+  const machine = matchOne(await searchMachines(client, name, ended), name)
+  if (machine !== undefined) return machine
+  throw new CliError(exitCodes.failed, `There is no machine ${name}.`, [
     'To list them: berth ls',
     'To list ended ones: berth ls --ended',
   ])
 }
 
-/** Details of one machine that the lists of both APIs leave out. */
-export type MachineDetail = Reply<'getRental'> | Reply<'getInstance'>
+/** The machines whose id, name or label has the text, newest first. */
+async function searchMachines(client: Client, text: string, ended: Ended): Promise<OwnMachine[]> {
+  const q = text.trim().slice(0, MAX_SEARCH_CHARS)
+  if (q === '') return []
+  return (await client.call('listRentals', { query: { q, ended } })).rentals.map(machineOf)
+}
 
-export async function readDetail(
-  client: Client,
-  { kind, id }: Pick<OwnMachine, 'kind' | 'id'>,
-): Promise<MachineDetail> {
-  return kind === 'container'
-    ? client.call('getInstance', { params: { id } })
-    : client.call('getRental', { params: { id: Number.parseInt(id, 10) } })
+/** By id or name, else by label. The label of a machine that ends or has ended may have been given to another. */
+function matchOne(machines: readonly OwnMachine[], name: string): OwnMachine | undefined {
+  const exact = machines.find((machine) => machine.name === name || machine.id === name)
+  if (exact !== undefined) return exact
+  const labelled = machines.filter(({ label }) => label === name)
+  const current = labelled.filter(({ status }) => status !== 'Terminating' && status !== 'Terminated')
+  if (current.length > 1) {
+    const names = current.map((machine) => machine.name).join(', ')
+    throw new CliError(exitCodes.usage, `Several machines have the label ${name}.`, [`Name one of: ${names}`])
+  }
+  return current[0] ?? labelled[0]
+}
+
+export type MachineDetail = Reply<'getRental'>
+
+export function readDetail(client: Client, { id }: Pick<OwnMachine, 'id'>): Promise<MachineDetail> {
+  return client.call('getRental', { params: { id } })
 }
 
 /** A note on simulation before ordering or logging in. undefined: the machine is real. */
@@ -77,12 +80,9 @@ export function portFacts({ ports }: MachineDetail): Fact[] {
 }
 
 /** How to log in, where anybody can. */
-export async function loginFacts(
-  client: Client,
-  machine: OwnMachine | undefined,
-  { simulated }: MachineDetail,
-): Promise<Fact[]> {
-  if (machine === undefined || machine.status !== 'Running' || simulated === 'machine') return []
+export async function loginFacts(client: Client, detail: MachineDetail): Promise<Fact[]> {
+  if (detail.state !== 'Running' || detail.simulated === 'machine') return []
+  const machine = machineOf(detail)
   // Containers of a cluster have no SSH.
   if (machine.ssh === undefined) {
     return machine.kind === 'container' ? [['Log in', bold(`berth terminal ${await typedName(client, machine)}`)]] : []
@@ -98,7 +98,7 @@ export async function typedName(client: Client, machine: OwnMachine): Promise<st
   const { name, id } = machine
   const label = displayName(machine)
   if (label === name || !/^[\w.-]+$/.test(label)) return name
-  const others = (await listOwn(client)).filter((one) => one.id !== id)
+  const others = (await searchMachines(client, label, 'exclude')).filter((one) => one.id !== id)
   return others.some((one) => [one.id, one.name, one.label].includes(label)) ? name : label
 }
 

@@ -3,7 +3,7 @@ import { MINUTE_MS } from '../../base/instant.ts'
 import { pause } from '../../client/pause.ts'
 import { hourlyPrice } from '../../view/money.ts'
 import { displayName, type OwnMachine } from '../../view/own-machine.ts'
-import { ownMachine, readDetail, type MachineDetail } from './own-machine.ts'
+import { ownMachine, readDetail } from './own-machine.ts'
 import { act } from '../kit/row.ts'
 import type { Row } from '../kit/row-type.ts'
 
@@ -15,10 +15,6 @@ interface StopOptions {
   readonly wait: boolean
 }
 
-function pickState({ status, state, actions, stoppedCostPerHourUsd }: MachineDetail) {
-  return { status, state, actions, stoppedCostPerHourUsd }
-}
-
 export const rows: readonly Row[] = [
   act<'stopRental', StopOptions, OwnMachine>('stop', 'stopRental', 'stop a machine and keep its disk', {
     target: ownMachine,
@@ -28,7 +24,7 @@ export const rows: readonly Row[] = [
       screen.remark(`${displayName(found)} is shutting down. Its full price is charged until it is off.`)
       const limit = AbortSignal.timeout(MAX_STOP_MS)
       for (let reply = answer; ; await pause(POLL_MS, limit)) {
-        reply = { ...reply, ...pickState(await readDetail(client, found)) }
+        reply = await readDetail(client, found)
         if (reply.state !== 'Stopping' || limit.aborted) return reply
       }
     },
@@ -55,13 +51,13 @@ export const rows: readonly Row[] = [
         shortNames: { cpuOnly: 'cpu-only' },
       },
     },
-    done: ({ state, startRequestedAt, costPerHourUsd, cpuOnly, cpuOnlyCostPerHourUsd, movesTo }, { found }) => {
+    done: ({ state, startRequestedAt, pricePerHourUsd, cpuOnly, cpuOnlyCostPerHourUsd, movesTo }, { found }) => {
       if (startRequestedAt !== null)
         return `${displayName(found)} starts when its host has enough free GPUs. To stop waiting: berth stop ${found.id}`
       if (movesTo !== null)
-        return `${displayName(found)} moves to ${movesTo}: its disk is copied there first. It costs ${hourlyPrice(costPerHourUsd)} once it runs.`
+        return `${displayName(found)} moves to ${movesTo}: its disk is copied there first. It costs ${hourlyPrice(pricePerHourUsd)} once it runs.`
       const without = cpuOnly ? ' without its GPUs' : ''
-      const price = cpuOnly ? cpuOnlyCostPerHourUsd : costPerHourUsd
+      const price = cpuOnly ? cpuOnlyCostPerHourUsd : pricePerHourUsd
       return state === 'Running' || price === null
         ? `${displayName(found)} is running${without}.`
         : `${displayName(found)} is starting${without}. It costs ${hourlyPrice(price)} once it runs.`

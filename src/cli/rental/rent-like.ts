@@ -3,7 +3,7 @@ import type { Client } from '../../client/client.ts'
 import type { NetworkType } from '../../contract/shared.ts'
 import { orderedOf, type WorkloadFields } from '../../view/ordered.ts'
 import { shortRentalKinds } from '../../view/rental.ts'
-import { findAny } from './any-machine.ts'
+import { anyMachine } from './own-machine.ts'
 import type { OfferKind } from './offer.ts'
 
 interface Like {
@@ -19,8 +19,8 @@ interface Like {
 }
 
 export async function readLike(client: Client, name: string): Promise<Like> {
-  const { id } = await findAny(client, name)
-  const order = await client.call('getRentalOrder', { params: { id } })
+  const { id } = await anyMachine.find(client, name)
+  const { order } = await client.call('getRentalOrder', { params: { id } })
   const { kind, gpuCount, gpuType, networkType, cudaVersion: _, ...ordered } = orderedOf(order)
   return {
     ...ordered,

@@ -36,7 +36,7 @@ test('orders from a template with variables and secrets, and another like it; ex
   const again = await json('rent', '--like', 'lab', '--label', 'lab-2', '--yes')
   expect((await json('show', again.name)).workload).toEqual({ ...workload, templateId: null })
   expect(await json('export', 'lab-2', '--template')).toMatchObject({ args: ['start', '--port 1'] })
-  expect((await berth('export', 'lab-2', '--curl')).out).toContain('/v1/marketplace/instances/create')
+  expect((await berth('export', 'lab-2', '--curl')).out).toContain('/v2/rentals')
   await json('terminate', 'lab', 'lab-2', '--yes')
 })
 
@@ -57,21 +57,20 @@ test('a template of another account is shown with the secrets that it asks for, 
 })
 
 test.each([
-  ['container', '4090', 'createInstance'],
-  ['vm', 'h100', 'createVirtualMachineRental'],
-])('an ended machine of kind %s is found by id, name and label', async (kind, gpu, operation) => {
+  ['container', '4090', 'container'],
+  ['vm', 'h100', 'virtual-machine'],
+])('an ended machine of kind %s is found by id, name and label', async (kind, gpu, kindOnWire) => {
   const label = `late ${kind}`
   const order = ['rent', '--kind', kind, '--gpu', gpu, '--count', '1', '--label', label, '--yes']
-  const { name } = await json(...order)
-  const { rentalId } = await json('show', name)
-  expect((await berth('show', String(rentalId))).out).toMatch(/^Price +\$/m)
+  const { id, name } = await json(...order)
+  expect((await berth('show', String(id))).out).toMatch(/^Price +\$/m)
   await json('terminate', label, '--yes')
-  for (const handle of [String(rentalId), name, label]) {
+  for (const handle of [String(id), name, label]) {
     await waitFor('it to have ended', async () => (await json('show', handle)).state === 'Terminated')
-    expect(await json('show', handle)).toMatchObject({ rentalId, name, label })
-    expect(await json('export', handle)).toMatchObject({ operation })
+    expect(await json('show', handle)).toMatchObject({ id, name, label })
+    expect(await json('export', handle)).toMatchObject({ order: { kind: kindOnWire } })
     const again = await json('rent', '--like', handle, '--label', 'again', '--yes')
-    expect(again).toMatchObject({ kind, status: 'Running' })
+    expect(again).toMatchObject({ kind: kindOnWire, state: 'Running' })
     await json('terminate', again.name, '--yes')
   }
   // The living one comes first, then the one that ended last.

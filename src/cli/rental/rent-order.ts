@@ -1,12 +1,12 @@
-/** An order for each kind of machine, and the wait until it runs. */
-import { isLiving } from '../../domain/rental.ts'
+/** The order of a machine of any kind, and the wait until it runs. */
 import { randomUUID } from 'node:crypto'
 import { MINUTE_MS } from '../../base/instant.ts'
 import { formatUsd, type NanoUsd } from '../../base/money.ts'
 import type { CallInput, Client } from '../../client/client.ts'
 import { pause } from '../../client/pause.ts'
+import { isLiving } from '../../domain/rental.ts'
 import type { TermQuote } from '../../domain/term.ts'
-import { displayName, machineOfAny, type OwnMachine } from '../../view/own-machine.ts'
+import { displayName, machineOf, type OwnMachine } from '../../view/own-machine.ts'
 import type { Offer } from './offer.ts'
 import { readDetail, type MachineDetail } from './own-machine.ts'
 import type { WorkloadFields } from '../../view/ordered.ts'
@@ -37,53 +37,37 @@ export interface Order extends OrderOptions {
   readonly endsAt: string | undefined
 }
 
-/** Returns the id of a rental, or the name of an instance. A lost connection never orders twice. */
+/** Returns the id of the rental. A lost connection never orders twice. */
 export async function placeOrder(client: Client, order: Order): Promise<string> {
-  const { offer, gpuCount, label, endsAt, spendingLimit } = order
-  const maxCost = formatUsd(order.pricePerHour)
-  const idempotencyKey = randomUUID()
-  if (offer.machine !== undefined) {
-    const body = {
-      cluster_name: offer.machine.cluster,
-      node_name: offer.machine.node,
-      gpu_count: gpuCount,
-      max_cost_per_hour_usd: maxCost,
-      ...order.workload,
-      ...(order.image === undefined ? {} : { image: { name: order.image } }),
-      ...(label === undefined ? {} : { label }),
-      ...(endsAt === undefined ? {} : { auto_terminate_at: endsAt }),
-      ...(spendingLimit === undefined ? {} : { spending_limit_usd: spendingLimit }),
-    }
-    return (await client.call('createInstance', { body, idempotencyKey })).instance_id
-  }
-  const common = {
-    gpuCount,
-    gpuType: offer.gpu.split(' ')[0]?.toLowerCase(),
-    region: offer.region,
-    networkType: offer.network,
-    maxCostPerHourUsd: maxCost,
-    ...order.workload,
-    ...termOptions(order),
+  const body = { ...fieldsOf(order), ...optionalFields(order) } as CallInput<'createRental'>['body']
+  return String((await client.call('createRental', { body, idempotencyKey: randomUUID() })).id)
+}
+
+const kinds = { container: 'container', vm: 'virtual-machine', metal: 'bare-metal' } as const
+
+/** The server checks that the options fit the kind. */
+function fieldsOf({ offer, gpuCount, pricePerHour, workload }: Order) {
+  const place =
+    offer.machine === undefined
+      ? { gpuType: offer.gpu.split(' ')[0]?.toLowerCase(), region: offer.region, networkType: offer.network }
+      : { machineId: offer.machine.node }
+  return { kind: kinds[offer.kind], ...place, gpuCount, maxCostPerHourUsd: formatUsd(pricePerHour), ...workload }
+}
+
+function optionalFields({ label, endsAt, spendingLimit, image, volume, term, terminateAfterTerm }: Order) {
+  return {
     ...(label === undefined ? {} : { label }),
     ...(endsAt === undefined ? {} : { autoTerminateAt: endsAt }),
     ...(spendingLimit === undefined ? {} : { spendingLimitUsd: spendingLimit }),
-  }
-  if (offer.kind === 'vm') {
-    const body = common as CallInput<'createVirtualMachineRental'>['body']
-    return String((await client.call('createVirtualMachineRental', { body, idempotencyKey })).id)
-  }
-  const storage = order.volume === undefined ? {} : { storageVolume: { isNew: false, id: order.volume } }
-  const body = { ...common, ...storage } as CallInput<'createBareMetalRental'>['body']
-  return String((await client.call('createBareMetalRental', { body, idempotencyKey })).id)
-}
-
-function termOptions({ term, terminateAfterTerm }: Order) {
-  if (term === undefined) return {}
-  return {
-    termType: 'reserved' as const,
-    termPeriodDays: term.days,
-    discountPercentage: term.percentage,
-    convertToOnDemandOnExpiry: terminateAfterTerm !== true,
+    ...(image === undefined ? {} : { image: { name: image } }),
+    ...(volume === undefined ? {} : { volumes: [{ volumeId: volume }] }),
+    ...(term === undefined
+      ? {}
+      : {
+          termPeriodDays: term.days,
+          discountPercentage: term.percentage,
+          convertToOnDemandOnExpiry: terminateAfterTerm !== true,
+        }),
   }
 }
 
@@ -93,23 +77,17 @@ interface Waiting {
   readonly say: (machine: OwnMachine) => void
 }
 
-interface Seen {
-  readonly machine: OwnMachine
-  /** As the server sends it. */
-  readonly raw: unknown
-}
-
-export async function waitUntilRunning(client: Client, id: string, { wait, say }: Waiting): Promise<Seen> {
+export async function waitUntilRunning(client: Client, id: string, { wait, say }: Waiting): Promise<MachineDetail> {
   const limit = AbortSignal.timeout(MAX_START_MS)
   for (let said = ''; ; await pause(POLL_MS, limit)) {
-    const seen = await see(client, id)
-    const { machine } = seen
+    const detail = await readDetail(client, { id })
+    const machine = machineOf(detail)
     const words = `${machine.status} ${machine.message ?? ''}`
     if (wait && words !== said) say(machine)
     said = words
-    if (machine.status === 'Failed') throw startFailed(machine, await readDetail(client, machine))
+    if (machine.status === 'Failed') throw startFailed(detail)
     // A machine that runs has its addresses; not every engine has SSH.
-    if (!wait || machine.status === 'Running') return seen
+    if (!wait || machine.status === 'Running') return detail
     if (limit.aborted || !isLiving(machine.status)) {
       throw new CliError(exitCodes.failed, `${displayName(machine)} is not running: it is ${machine.status}.`, [
         'To check on it: berth ls',
@@ -118,20 +96,13 @@ export async function waitUntilRunning(client: Client, id: string, { wait, say }
   }
 }
 
-async function see(client: Client, id: string): Promise<Seen> {
-  const raw = await client.call('getAnyRental', { params: { id } })
-  return { machine: machineOfAny(raw), raw }
-}
-
-function startFailed(machine: OwnMachine, { statusMessage, statusReason: reason }: MachineDetail): CliError {
+function startFailed(detail: MachineDetail): CliError {
+  const { name, statusMessage, statusReason: reason } = detail
   const cause = statusMessage ?? reason ?? 'the server gave no reason'
   return new CliError(
     exitCodes.failed,
-    `${displayName(machine)} has failed: ${cause.replace(/\.$/, '')}.`,
-    [
-      'It costs nothing. To see what happened: berth events',
-      `To remove it from the list: berth terminate ${machine.name}`,
-    ],
-    { reason, name: machine.name },
+    `${displayName(detail)} has failed: ${cause.replace(/\.$/, '')}.`,
+    ['It costs nothing. To see what happened: berth events', `To remove it from the list: berth terminate ${name}`],
+    { reason, name },
   )
 }

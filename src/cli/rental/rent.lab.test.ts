@@ -52,34 +52,30 @@ describe('rent', () => {
 
   test('a container has ports without an image', async () => {
     const rented = await json('rent', '--kind', 'container', '--port', '8080', '--label', 'ports', '--yes')
-    expect(rented.rental.portMappings).toEqual([expect.objectContaining({ port: 8_080 })])
+    expect(rented.portMappings).toEqual([expect.objectContaining({ port: 8_080 })])
     await json('terminate', 'ports', '--yes')
   })
 
   test('rents a virtual machine and bare metal with --json; exec passes exit codes; one command ends both', async () => {
     const vm = await json('rent', '--kind', 'vm', '--gpu', 'h200', '--count', '1', '--label', 'box', '--yes')
-    expect(vm).toMatchObject({ kind: 'vm', status: 'Running', sshCommand: expect.stringMatching(/^ssh ubuntu@/) })
-    expect(vm.rental).toMatchObject({ gpuType: 'h200', gpuCount: 1, label: 'box' })
+    expect(vm).toMatchObject({ kind: 'virtual-machine', state: 'Running', ssh: { user: 'ubuntu' } })
+    expect(vm).toMatchObject({ gpuType: 'h200', gpuCount: 1, label: 'box' })
     const metal = await json('rent', '--kind', 'metal', '--network', 'infiniband', '--label', 'node', '--yes')
-    expect(metal.rental).toMatchObject({ kind: 'bare-metal', gpuCount: 8, networkType: 'infiniband' })
+    expect(metal).toMatchObject({ kind: 'bare-metal', gpuCount: 8, networkType: 'infiniband' })
     const { db } = cli.server.app.database
-    const { spec } = await db
-      .selectFrom('rental')
-      .select('spec')
-      .where('id', '=', Number(vm.id))
-      .executeTakeFirstOrThrow()
+    const { spec } = await db.selectFrom('rental').select('spec').where('id', '=', vm.id).executeTakeFirstOrThrow()
     const machine = db.updateTable('machine').where('id', '=', spec.nodes[0]?.machineId ?? '')
     // The database has it as a real machine during the login.
     await machine.set({ simulation: null }).execute()
-    await tryExec('box', vm.rental.ssh)
+    await tryExec('box', vm.ssh)
     await machine.set({ simulation: 'machine' }).execute()
-    const bills = await json('terminate', 'box', 'node', '--reason', 'a test', '--yes')
-    expect(bills).toEqual([
-      { id: vm.id, name: 'box', costUsd: expect.stringMatching(/^\d+\.\d{9}$/) },
-      { id: metal.id, name: 'node', costUsd: expect.stringMatching(/^\d+\.\d{9}$/) },
+    const ended = await json('terminate', 'box', 'node', '--reason', 'a test', '--yes')
+    expect(ended).toMatchObject([
+      { id: vm.id, label: 'box', costSoFarUsd: expect.stringMatching(/^\d+\.\d{9}$/) },
+      { id: metal.id, label: 'node', costSoFarUsd: expect.stringMatching(/^\d+\.\d{9}$/) },
     ])
     const { body } = await cli.server.as(key)('GET', `/v2/alpha/on-demand/rentals/${vm.id}`)
-    expect(body).toMatchObject({ costSoFarUsd: bills[0].costUsd, meta: { termination_reason: 'a test' } })
+    expect(body).toMatchObject({ costSoFarUsd: ended[0].costSoFarUsd, meta: { termination_reason: 'a test' } })
   })
 
   /** Words arrive as they stand, and the exit code comes back. */
@@ -117,7 +113,9 @@ describe('rent', () => {
     const changed = await json('set', 'bound', '--after-term', 'continue')
     expect(changed).toMatchObject({
       convertToOnDemandOnExpiry: true,
-      currentTerm: { termType: 'reserved', termPeriodDays: 30, discountPercentage: 10, costPerHour: 2.241 },
+      termPeriodDays: 30,
+      discountPercentage: 10,
+      pricePerHourUsd: '2.241000000',
     })
     await json('terminate', 'bound', '--yes')
   })
@@ -139,7 +137,7 @@ describe('rent', () => {
     )
     expect(kept.error).toMatch(/^It has already cost <?\$0\.0\d+: .* \[y\/N\]/)
     const { code, error } = await berth('set', name, '--after-term', 'terminate')
-    expect({ code, error }).toEqual({ code: 2, error: expect.stringContaining('Containers are always on demand.') })
+    expect({ code, error }).toEqual({ code: 1, error: expect.stringContaining('convertToOnDemandOnExpiry') })
     expect((await berth('set', name)).error).toContain('No changes were given.')
     expect((await berth('set', name, '--hours', 'soon')).error).toContain('a whole number')
     await json('terminate', name, '--yes')
@@ -157,8 +155,8 @@ describe('rent', () => {
 
   test('--no-wait returns at once', async () => {
     const made = await json('rent', '--kind', 'vm', '--gpu', 'h100', '--count', '1', '--no-wait', '--yes')
-    expect(made.rental).toMatchObject({ gpuCount: 1 })
-    await json('terminate', made.id, '--yes')
+    expect(made).toMatchObject({ gpuCount: 1 })
+    await json('terminate', String(made.id), '--yes')
   })
 
   test('a failed start: exit code 1, the cause and what to do', async () => {
@@ -166,7 +164,7 @@ describe('rent', () => {
     expect(code).toBe(1)
     expect(error).toMatch(/^error: fault-boot-fails has failed: .+\.$/m)
     const [, name = ''] = /berth terminate (\S+)/.exec(error) ?? []
-    expect((await json('terminate', name, '--yes'))[0]).toMatchObject({ costUsd: '0.000000000' })
+    expect((await json('terminate', name, '--yes'))[0]).toMatchObject({ costSoFarUsd: '0.000000000' })
   })
 
   test.each([

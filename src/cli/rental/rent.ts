@@ -3,20 +3,20 @@
  * sent with the order, which is rejected at a higher price. Then the machine is followed until it runs.
  */
 import { span, utcTime } from '../../view/time.ts'
-import { formatUsd, formatUsdForPeople, maxUsd, nanoUsdOf, usd, zeroUsd, type NanoUsd } from '../../base/money.ts'
+import { formatUsdForPeople, maxUsd, nanoUsdOf, usd, zeroUsd, type NanoUsd } from '../../base/money.ts'
 import type { Client, Reply } from '../../client/client.ts'
 import { ApiError } from '../../client/error.ts'
 import { earlyEndRule } from '../../domain/commitment.ts'
 import { lastsWith } from '../../domain/runway.ts'
 import { quoteDisk, quoteTerms, type DiskOffer, type TermQuote } from '../../domain/term.ts'
 import { secretsIn } from '../../domain/workload.ts'
-import { displayName, type OwnMachine } from '../../view/own-machine.ts'
+import { displayName, machineOf, type OwnMachine } from '../../view/own-machine.ts'
 import { withCheckHint } from '../kit/failure.ts'
 import { parseWhole } from '../kit/flag.ts'
 import { offerColumns } from './gpu.ts'
 import { isFree, offerFilters, placeOf, priceOf, readDiskOffer, readOffers, type Offer } from './offer.ts'
 import { isMatch, noneFree, type OfferFilter } from './offer-filter.ts'
-import { loginFacts, portFacts, readDetail, simulationNote, sshText, typedName } from './own-machine.ts'
+import { loginFacts, portFacts, simulationNote, typedName } from './own-machine.ts'
 import { askFor, confirm } from '../kit/question.ts'
 import { parseHours, timeAfter } from './rental-change.ts'
 import { readLike } from './rent-like.ts'
@@ -45,7 +45,7 @@ interface RentOptions extends OfferFilter, OrderOptions, WorkloadFlags {
 
 export const rows: readonly Row[] = [
   custom<RentOptions>('rent', 'rent a machine; shows the price and asks first', {
-    operation: 'createVirtualMachineRental',
+    operation: 'createRental',
     only: ['spendingLimitUsd'],
     flags: { spendingLimitUsd: 'terminate it when its cost reaches this amount' },
     options: {
@@ -77,7 +77,7 @@ export const rows: readonly Row[] = [
         session,
         'To see whether it was ordered: berth ls',
       )
-      return follow(session, order, id, options.wait)
+      return follow(session, id, options.wait)
     },
     examples: [
       'berth rent',
@@ -303,36 +303,24 @@ async function readBalance(client: Client): Promise<Reply<'getCustomerBalance'> 
   }
 }
 
-async function follow(session: Session, order: Order, id: string, wait: boolean): Promise<ExitCode> {
+async function follow(session: Session, id: string, wait: boolean): Promise<ExitCode> {
   const { client, screen } = session
-  const { kind } = order.offer
   const say = (machine: OwnMachine): void =>
     screen.remark(`${displayName(machine)}: ${machine.message ?? machine.status}`)
-  const { machine, raw } = await waitUntilRunning(client, id, { wait, say })
-  const detail = await readDetail(client, machine)
+  const rental = await waitUntilRunning(client, id, { wait, say })
+  const machine = machineOf(rental)
   const name = displayName(machine)
-  const note = simulationNote(detail.simulated)
-  const told = {
-    id: machine.id,
-    name: machine.name,
-    kind,
-    status: machine.status,
-    pricePerHourUsd: formatUsd(machine.pricePerHour),
-    sshCommand: sshText(machine),
-    simulated: detail.simulated,
-    portMappings: detail.portMappings,
-    rental: raw,
-  }
-  const login = await loginFacts(client, machine, detail)
+  const note = simulationNote(rental.simulated)
+  const login = await loginFacts(client, rental)
   const typed = await typedName(client, machine)
-  screen.show(told, () =>
+  screen.show(rental, () =>
     wait
       ? [
           '',
           ['Name', name === machine.name ? name : `${name} (${machine.name})`],
           ...login,
           ['Note', note],
-          ...portFacts(detail),
+          ...portFacts(rental),
           ['Terminate', `berth terminate ${typed}`],
         ]
       : [`Ordered ${name}. To see when it runs: berth ls`, note === undefined ? undefined : `Note: ${note}.`],

@@ -2,13 +2,12 @@
 import { money } from '../../view/money.ts'
 import { utcTime } from '../../view/time.ts'
 import { addMs, formatInstant, HOUR_MS, systemClock } from '../../base/instant.ts'
-import { formatUsd, formatUsdForPeople, usd, type NanoUsd } from '../../base/money.ts'
+import { formatUsdForPeople, usd } from '../../base/money.ts'
 import type { Client, Reply } from '../../client/client.ts'
-import { ApiError } from '../../client/error.ts'
 import { endNowText } from '../../domain/commitment.ts'
 import { displayName, type OwnMachine } from '../../view/own-machine.ts'
 import { NONE, parseWhole } from '../kit/flag.ts'
-import { listOwn, NAME_HELP, ownMachine, pickOwn, readDetail, sshText } from './own-machine.ts'
+import { NAME_HELP, ownMachine, readDetail, sshText } from './own-machine.ts'
 import { confirm } from '../kit/question.ts'
 import { custom } from '../kit/row.ts'
 import { tableOf } from '../kit/record.ts'
@@ -45,9 +44,9 @@ export const rows: readonly Row[] = [
     examples: ['berth set web --label front --hours 8', 'berth set front --spending-limit 25 --hours none'],
   }),
   custom<{ reason?: string; yes?: true }>('terminate', 'terminate machines; asks first, and shows what they cost', {
-    operation: 'terminateVirtualMachineRental',
+    operation: 'terminateRental',
     only: ['reason'],
-    flags: { reason: 'reason, recorded in the events; not for containers' },
+    flags: { reason: 'reason, recorded in the events' },
     args: { '<name...>': NAME_HELP },
     confirms: true,
     run: runTerminate,
@@ -79,103 +78,46 @@ async function runChange(call: Call<ChangeOptions, OwnMachine>): Promise<void> {
     ...(label === undefined ? {} : { label: label.trim() === '' ? null : label }),
     ...(hours === undefined ? {} : { autoTerminateAt: hours === NONE ? null : timeAfter(hours) }),
     ...(spendingLimit === undefined ? {} : { spendingLimitUsd: spendingLimit === NONE ? null : spendingLimit }),
+    ...(afterTerm === undefined ? {} : { convertToOnDemandOnExpiry: afterTerm === 'continue' }),
   }
-  const changed = await changeMachine(client, machine, body, afterTerm)
+  const changed = await client.call('changeRental', { params: { id: machine.id }, body })
   screen.show(changed, () => describeChange(changed))
 }
 
-type Changed = Reply<'changeRental'> | Reply<'changeInstance'>
-
-async function changeMachine(
-  client: Client,
-  { kind, id }: OwnMachine,
-  body: object,
-  afterTerm: ChangeOptions['afterTerm'],
-): Promise<Changed> {
-  if (kind !== 'container') {
-    const term = afterTerm === undefined ? {} : { convertToOnDemandOnExpiry: afterTerm === 'continue' }
-    return client.call('changeRental', { params: { id: Number.parseInt(id, 10) }, body: { ...body, ...term } })
-  }
-  if (afterTerm === undefined) return client.call('changeInstance', { params: { id }, body })
-  throw new CliError(exitCodes.usage, '--after-term is for virtual machines and bare metal.', [
-    'Containers are always on demand.',
-  ])
-}
-
-function describeChange(changed: Changed): Content[] {
-  const { label, name, autoTerminateAt, spendingLimitUsd } = changed
-  const term = 'currentTerm' in changed ? changed.currentTerm : undefined
-  const continues = 'convertToOnDemandOnExpiry' in changed && changed.convertToOnDemandOnExpiry === true
-  const then = continues ? 'continues on demand' : 'terminates'
+function describeChange(changed: Reply<'changeRental'>): Content[] {
+  const { autoTerminateAt, spendingLimitUsd, termEndsAt } = changed
+  const then = changed.convertToOnDemandOnExpiry === true ? 'continues on demand' : 'terminates'
   return [
-    ['Name', bold(label ?? name ?? '')],
+    ['Name', bold(displayName(changed))],
     ['Terminates', autoTerminateAt === null ? 'when you terminate it' : `at ${utcTime(autoTerminateAt)}`],
     ['Spending limit', spendingLimitUsd === null ? 'none' : money(spendingLimitUsd)],
-    ['Term', term?.termType === 'reserved' ? `until ${utcTime(term.reservationEndsAt)}, then ${then}` : undefined],
+    ['Term', termEndsAt === null ? undefined : `until ${utcTime(termEndsAt)}, then ${then}`],
   ]
 }
 
 async function runTerminate(call: Call<{ reason?: string; yes?: true }>): Promise<void> {
   const { client, screen, options, args } = call
-  const machines = await listOwn(client)
-  const ended = [...new Set((args[0] as string[]).map((wanted) => pickOwn(machines, wanted)))]
-  await confirm(call, `Terminate ${ended.length === 1 ? 'it' : `these ${ended.length}`}?`, [
-    tableOf(ended, [{ NAME: displayName }, 'kind', 'status', 'gpus', { SSH: sshText }]),
-    ...(options.yes === true ? [] : await readEarlyEnds(client, ended)),
+  const named = await Promise.all((args[0] as string[]).map((name) => ownMachine.find(client, name)))
+  const machines = [...new Map(named.map((machine) => [machine.id, machine])).values()]
+  await confirm(call, `Terminate ${machines.length === 1 ? 'it' : `these ${machines.length}`}?`, [
+    tableOf(machines, [{ NAME: displayName }, 'kind', 'status', 'gpus', { SSH: sshText }]),
+    ...(options.yes === true ? [] : await readEarlyEnds(client, machines)),
     'Local disks are deleted. Storage volumes stay.',
   ])
-  const bills: Array<{ id: string; name: string; costUsd: string | null }> = []
-  for (const machine of ended) {
-    const cost = await terminate(client, machine, options.reason)
-    bills.push({ id: machine.id, name: displayName(machine), costUsd: cost === undefined ? null : formatUsd(cost) })
-  }
-  screen.show(bills, () =>
-    bills.map(({ name, costUsd }) => {
-      const cost = costUsd === null ? '' : ` It cost ${money(costUsd)}.`
-      return `Terminated ${name}. Billing has stopped.${cost}`
-    }),
+  const query = options.reason === undefined ? {} : { reason: options.reason }
+  const ended: Array<Reply<'terminateRental'>> = []
+  for (const { id } of machines) ended.push(await client.call('terminateRental', { params: { id }, query }))
+  screen.show(ended, () =>
+    ended.map((one) => `Terminated ${displayName(one)}. Billing has stopped. It cost ${money(one.costSoFarUsd)}.`),
   )
 }
 
 /** Cost of ending reserved machines now. */
 async function readEarlyEnds(client: Client, machines: readonly OwnMachine[]): Promise<string[]> {
-  const lines: string[] = []
-  for (const machine of machines) {
-    if (machine.kind === 'container') continue
-    const { commitment } = await client.call('getRental', { params: { id: Number.parseInt(machine.id, 10) } })
-    if (!commitment?.endNow) continue
-    lines.push(
-      `${displayName(machine)} is reserved until ${utcTime(commitment.endsAt)}. ${endNowText(commitment.endNow)}`,
-    )
-  }
-  return lines
-}
-
-/** Returns its cost. undefined: the key may not see money. */
-async function terminate(
-  client: Client,
-  { kind, id }: OwnMachine,
-  reason: string | undefined,
-): Promise<NanoUsd | undefined> {
-  if (kind === 'container') {
-    // Instances are terminated by name, charges are listed by number.
-    const { rentalId } = await client.call('getRentalMetrics', { params: { id } })
-    await client.call('terminateInstance', { body: { id } })
-    return readCharged(client, rentalId)
-  }
-  const rentalId = Number.parseInt(id, 10)
-  const body = { rentalId, ...(reason === undefined ? {} : { reason }) }
-  await client.call(kind === 'bare-metal' ? 'terminateBareMetalRental' : 'terminateVirtualMachineRental', { body })
-  return usd((await client.call('getRental', { params: { id: rentalId } })).costSoFarUsd)
-}
-
-/** The last charge of a rental is made by the request that ends it, so the sum by rental has all of it. */
-async function readCharged(client: Client, rentalId: number): Promise<NanoUsd | undefined> {
-  try {
-    const { rows: usage } = await client.call('getUsageSummary', { query: { by: 'rental' } })
-    return usd(usage.find(({ group }) => group === String(rentalId))?.costUsd ?? '0')
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 403) return undefined
-    throw error
-  }
+  const details = await Promise.all(machines.map((machine) => readDetail(client, machine)))
+  return details.flatMap((detail) => {
+    const { commitment } = detail
+    if (!commitment?.endNow) return []
+    return [`${displayName(detail)} is reserved until ${utcTime(commitment.endsAt)}. ${endNowText(commitment.endNow)}`]
+  })
 }

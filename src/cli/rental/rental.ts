@@ -1,19 +1,23 @@
-/** `berth ls` and `show`: rentals of all three kinds. Ended ones come from the events. */
+/** `berth ls` and `show`: rentals of every kind, also ended ones. */
 import { parseInstant, systemClock } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
 import { formatUsdForPeople, sumUsd } from '../../base/money.ts'
 import type { Client } from '../../client/client.ts'
-import type { EventRecord } from '../../contract/event.ts'
-import { gpuLabel, gpusLabel } from '../../view/gpu.ts'
-import { hourlyPrice, money } from '../../view/money.ts'
+import { hourlyPrice } from '../../view/money.ts'
 import { count } from '../../view/number.ts'
-import { displayName, machineOfAny, type OwnMachine } from '../../view/own-machine.ts'
+import { displayName, machineOf, type OwnMachine } from '../../view/own-machine.ts'
 import { idleText, imageLabel, rentalReasonSentence, withoutGpusText } from '../../view/rental.ts'
 import { age, span, utcTime } from '../../view/time.ts'
-import type { RentalKind } from '../../domain/rental.ts'
-import { anyMachine, findAny, namedIn } from './any-machine.ts'
 import { parseWhole } from '../kit/flag.ts'
-import { loginFacts, portFacts, readDetail, simulationNote, sshText, type MachineDetail } from './own-machine.ts'
+import {
+  anyMachine,
+  loginFacts,
+  portFacts,
+  readDetail,
+  simulationNote,
+  sshText,
+  type MachineDetail,
+} from './own-machine.ts'
 import { sameCommand } from '../kit/page.ts'
 import { factsOf, tableOf, type Columns } from '../kit/record.ts'
 import { custom } from '../kit/row.ts'
@@ -23,9 +27,6 @@ import { watch } from '../kit/watch.ts'
 import type { Call, Row } from '../kit/row-type.ts'
 
 const ENDED_SHOWN = 20
-/** Each one takes a request of its own. */
-const MAX_WIDE = 100
-const CONCURRENT_CALLS = 8
 const REFRESH_S = 5
 
 interface ListOptions {
@@ -67,16 +68,15 @@ export const rows: readonly Row[] = [
     examples: ['berth show web', 'berth show web --json'],
     run: (call) =>
       watch(call, async () => {
-        const found = await findAny(call.client, String(call.args[0]))
-        const detail = await readDetail(call.client, found)
-        return { onWire: detail, content: await describeMachine(call.client, found.living, detail) }
+        const detail = await readDetail(call.client, await anyMachine.find(call.client, String(call.args[0])))
+        return { onWire: detail, content: await describeMachine(call.client, detail) }
       }),
   }),
 ]
 
 async function lookAtCurrent({ client, options: { wide } }: Call<ListOptions>) {
-  const list = await client.call('listAnyRentals')
-  const machines = list.rentals.map(machineOfAny)
+  const list = await client.call('listRentals')
+  const machines = list.rentals.map(machineOf)
   if (machines.length === 0) {
     return {
       onWire: list,
@@ -116,106 +116,64 @@ const currentWide: Columns<OwnMachine, undefined> = [
   },
 ]
 
-interface Ended {
-  readonly id: string
-  readonly kind: RentalKind
-  readonly name: string
-  readonly endedAt: string
-  readonly reason: string
-  /** With --wide. */
-  readonly detail?: MachineDetail | undefined
-}
-
 async function lookAtEnded({ client, options, command }: Call<ListOptions>) {
   const { limit = ENDED_SHOWN, cursor, wide } = options
-  if (wide === true && limit > MAX_WIDE) {
-    throw new CliError(exitCodes.usage, `With --wide, --limit is at most ${MAX_WIDE}.`)
-  }
-  const query = { type: 'rental.terminated' as const, limit, ...(cursor === undefined ? {} : { cursor }) }
-  const page = await client.call('listEvents', { query })
-  const machines = page.events.map(endedOf)
+  const query = { ended: 'only' as const, limit, ...(cursor === undefined ? {} : { cursor }) }
+  const page = await client.call('listRentals', { query })
+  const machines = page.rentals.map(machineOf)
   if (machines.length === 0) {
     return { onWire: page, content: ['No machine has ended yet.', 'To list your machines: berth ls'] }
   }
-  const details = wide === true ? await readDetails(client, machines) : undefined
   const total = count(machines.length, 'ended machine')
   return {
-    onWire: details === undefined ? page : { ...page, rentals: details },
+    onWire: page,
     content: [
-      tableOf(
-        machines.map((one, at) => ({ ...one, detail: details?.[at] })),
-        details === undefined ? ended : [...ended, ...endedWide],
-      ),
+      tableOf(machines, wide === true ? [...ended, ...endedWide] : ended),
       '',
       page.nextCursor === null
-        ? `${total}${details === undefined ? '. With costs: berth ls --ended --wide' : ''}`
+        ? `${total}${wide === true ? '' : '. With costs: berth ls --ended --wide'}`
         : `There are more: ${sameCommand(command)} --cursor ${page.nextCursor}`,
     ],
   }
 }
 
-const ended: Columns<Ended, undefined> = ['id', 'name', 'kind', 'endedAt', 'reason']
-
-const endedWide: Columns<Ended, undefined> = [
-  {
-    GPUS: ({ detail }) => detail && gpusLabel(detail.gpuCount, gpuOf(detail)),
-    'RAN FOR': ({ detail }) => detail && billedSpan(detail),
-    COST: ({ detail }) => detail && money(detail.costSoFarUsd),
-  },
+const ended: Columns<OwnMachine, undefined> = [
+  'id',
+  { NAME: displayName },
+  'kind',
+  'terminatedAt:ENDED',
+  { REASON: ({ reason }) => (reason === null ? '' : rentalReasonSentence(reason).replace(/\.$/, '')) },
 ]
 
-function gpuOf(detail: MachineDetail): string {
-  return 'machine' in detail ? gpuLabel(detail.machine.gpuModel) : detail.gpuType.toUpperCase()
-}
-
-function endedOf(event: EventRecord): Ended {
-  const { id, kind, name, label } = namedIn(event)
-  const { reason } = event.data
-  return {
-    id,
-    kind,
-    name: label ?? name,
-    endedAt: event.at,
-    reason: typeof reason === 'string' ? rentalReasonSentence(reason).replace(/\.$/, '') : '',
-  }
-}
-
-async function readDetails(client: Client, machines: readonly Ended[]): Promise<MachineDetail[]> {
-  const details: MachineDetail[] = []
-  while (details.length < machines.length) {
-    const some = machines.slice(details.length, details.length + CONCURRENT_CALLS)
-    details.push(...(await Promise.all(some.map((one) => readDetail(client, one)))))
-  }
-  return details
-}
+const endedWide: Columns<OwnMachine, undefined> = [
+  'gpus',
+  { 'RAN FOR': billedSpan, COST: ({ costSoFar }) => formatUsdForPeople(costSoFar) },
+]
 
 /** From its start to the request that ended it. */
-function billedSpan({ startedAt, terminateRequestedAt }: MachineDetail): string {
+function billedSpan({ startedAt, terminateRequestedAt }: OwnMachine): string {
   const start = startedAt === null ? undefined : parseInstant(startedAt)
   const end = terminateRequestedAt === null ? undefined : parseInstant(terminateRequestedAt)
   return start === undefined || end === undefined ? 'never ran' : span(Math.max(0, end - start))
 }
 
-async function describeMachine(
-  client: Client,
-  machine: OwnMachine | undefined,
-  detail: MachineDetail,
-): Promise<Content[]> {
+async function describeMachine(client: Client, detail: MachineDetail): Promise<Content[]> {
+  const machine = machineOf(detail)
   return [
     ...factsOf(detail, [
       {
-        Name: ({ name, label }) => (label === null || label === '' ? (name ?? '') : `${label} (${name})`),
-        Id: ({ rentalId }) => String(rentalId),
+        Name: ({ name, label }) => (label === null || label === '' ? name : `${label} (${name})`),
+        Id: ({ id }) => String(id),
         Status: ({ state, statusMessage, statusReason }) => {
           const reason = statusMessage ?? statusReason
           return reason === null ? state : `${state}: ${reason}`
         },
         Note: ({ simulated }) => simulationNote(simulated),
-        GPUs: ({ gpuCount }) => machine?.gpus ?? String(gpuCount),
-        Region: (one) => ('region' in one ? one.region : one.machine.region),
-        Machine: (one) => ('machine' in one ? one.machine.nodeName : undefined),
-        Image: (one) => ('image' in one ? imageLabel(one.image) : undefined),
-        Price: () => (machine === undefined ? undefined : `${formatUsdForPeople(machine.pricePerHour)}/hr`),
+        GPUs: () => machine.gpus,
+        Region: ({ region }) => region,
+        Machine: ({ machines }) => machines.map(({ id }) => id).join(', '),
+        Image: ({ kind, image }) => (kind === 'container' ? imageLabel(image) : undefined),
+        Price: () => `${formatUsdForPeople(machine.pricePerHour)}/hr`,
       },
       'costSoFarUsd:Cost',
       'createdAt',
@@ -231,7 +189,7 @@ async function describeMachine(
       },
       'spendingLimitUsd',
     ]),
-    ...(await loginFacts(client, machine, detail)),
+    ...(await loginFacts(client, detail)),
     ...portFacts(detail),
   ]
 }

@@ -33,7 +33,7 @@ export function runSession(
 ): Promise<number> {
   const words = new URLSearchParams(query)
   for (const word of command) words.append('command', word)
-  const address = `${url.replace(/^http/, 'ws')}/v2/alpha/on-demand/rentals/${rentalId}/terminal?${words.toString()}`
+  const address = `${url.replace(/^http/, 'ws')}/v2/rentals/${rentalId}/terminal?${words.toString()}`
   const socket = new WebSocket(address, PROTOCOL, {
     headers: { Authorization: `Bearer ${key}` },
     handshakeTimeout: HANDSHAKE_MS,

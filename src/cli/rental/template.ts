@@ -1,7 +1,8 @@
 /** `berth templates`, and `berth export`: a rental as an order, a request or a template. */
 import type { Reply } from '../../client/client.ts'
 import { orderAsCommand, orderAsCurl, portText } from '../../view/ordered.ts'
-import { anyMachine, type AnyMachine } from './any-machine.ts'
+import type { OwnMachine } from '../../view/own-machine.ts'
+import { anyMachine } from './own-machine.ts'
 import { readJsonFile } from '../kit/json-file.ts'
 import { act, list, show, withBody } from '../kit/row.ts'
 import { targetOf } from '../kit/target.ts'
@@ -80,7 +81,7 @@ export const rows: readonly Row[] = [
     confirm: ({ found }) => `Delete the template ${found.name}?`,
     done: (_, { found }) => `Deleted ${found.name}. Rentals made with it continue.`,
   }),
-  show<'getRentalOrder', { template?: true; curl?: true; command?: true }, AnyMachine>(
+  show<'getRentalOrder', { template?: true; curl?: true; command?: true }, OwnMachine>(
     'export',
     'getRentalOrder',
     'print the order that makes a machine like this one, as JSON',
@@ -95,9 +96,9 @@ export const rows: readonly Row[] = [
       examples: ['berth export web', 'berth export web --command', 'berth export web --template > web.json'],
       onWire: async (reply, { options }) => (options.template === true ? reply.template : reply),
       content: (reply, { client, options, found }) => {
-        if (options.command === true) return orderAsCommand(found.name, reply).split('\n')
-        if (options.curl === true) return orderAsCurl(client.url, reply).split('\n')
-        return JSON.stringify(options.template === true ? reply.template : reply.body, null, 2).split('\n')
+        if (options.command === true) return orderAsCommand(found.name, reply.order).split('\n')
+        if (options.curl === true) return orderAsCurl(client.url, reply.order).split('\n')
+        return JSON.stringify(options.template === true ? reply.template : reply.order, null, 2).split('\n')
       },
     },
   ),

@@ -8,7 +8,7 @@ import type { OwnMachine } from '../../view/own-machine.ts'
 import { rentalNameOf, volumeLabels, volumeState, type Mounted } from '../../view/volume.ts'
 import { parserOf } from '../kit/flag.ts'
 import { fieldOf } from '../kit/operation-field.ts'
-import { listOwn, NAME_HELP, ownMachine, pickOwn } from './own-machine.ts'
+import { NAME_HELP, ownMachine } from './own-machine.ts'
 import { act, list, withBody } from '../kit/row.ts'
 import { toned, type Cell } from '../kit/screen.ts'
 import { CliError, exitCodes } from '../kit/shell.ts'
@@ -211,7 +211,7 @@ async function withRentalIds({ client, input, args }: Call<unknown, Volume>): Pr
 
 /** By id, name or label; the API takes the id. */
 async function withMachine({ client, input, args }: Call<unknown, Volume>): Promise<Call['input']> {
-  const { id } = pickOwn(await listOwn(client), String(args[1]))
+  const { id } = await ownMachine.find(client, String(args[1]))
   return { parts: { ...input.parts, params: { ...input.parts.params, id } } }
 }
 
@@ -221,14 +221,16 @@ function mountText({ path, readOnly }: Mounted): string {
 
 /** Volumes know rentals by their ids. */
 async function rentalIdsOf(client: Client, names: readonly string[]): Promise<number[]> {
-  const machines = await listOwn(client)
-  return names.map((wanted) => {
-    const { kind, id, name } = pickOwn(machines, wanted)
-    if (kind !== 'container') return Number.parseInt(id, 10)
-    throw new CliError(exitCodes.failed, `${name} is a container, which gets its volumes when it is ordered.`, [
-      'To order one with a volume: berth rent --mount VOLUME:PATH',
-    ])
-  })
+  const machines = await Promise.all(names.map((name) => ownMachine.find(client, name)))
+  const container = machines.find(({ kind }) => kind === 'container')
+  if (container !== undefined) {
+    throw new CliError(
+      exitCodes.failed,
+      `${container.name} is a container, which gets its volumes when it is ordered.`,
+      ['To order one with a volume: berth rent --mount VOLUME:PATH'],
+    )
+  }
+  return machines.map(({ id }) => Number.parseInt(id, 10))
 }
 
 function rentals(ids: readonly number[]): string {

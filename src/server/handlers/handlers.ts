@@ -3,7 +3,6 @@ import { ok } from '../../contract/result.ts'
 import { describeApi } from '../../contract/openapi/openapi.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Handlers } from '../http/handler.ts'
-import { anyRentalHandlers } from './any-rental.ts'
 import { accountHandlers } from './account.ts'
 import { apiKeyHandlers } from './api-key.ts'
 import { auditHandlers } from './audit.ts'
@@ -29,6 +28,7 @@ import { notificationHandlers } from './notification.ts'
 import { operatorAccountHandlers } from './operator-account.ts'
 import { operatorFleetHandlers } from './operator-fleet.ts'
 import { operatorMoneyHandlers } from './operator-money.ts'
+import { onDemandRentalHandlers } from './on-demand-rental.ts'
 import { operatorRentalHandlers } from './operator-rental.ts'
 import { operatorSummaryHandlers } from './operator-summary.ts'
 import { operatorVolumeHandlers } from './operator-volume.ts'
@@ -62,7 +62,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog' | 'whenKnown'>): H
     getOpenApi: async () => ok((v2 ??= describeApi('v2'))),
     ...rentalHandlers,
     ...rentalOptionHandlers,
-    ...anyRentalHandlers,
+    ...onDemandRentalHandlers,
     ...portHandlers,
     ...rentalMetricsHandlers,
     ...rentalPowerHandlers,

@@ -9,7 +9,6 @@ import { remember } from '../../base/remember.ts'
 import type { ListedHardware } from '../../contract/marketplace.ts'
 import type { ListedMachine, ListedRow, Occupant } from '../../store/machine/listed-machine.ts'
 import type { Page } from '../http/cursor.ts'
-import { shownSupplier } from './instance-view.ts'
 
 /** Hardware whose bytes are kept. One has at most some 10 kB, for 64 GPUs. */
 const MAX_KEPT = 1_000
@@ -103,4 +102,9 @@ export function machineHardware(
     storage: [{ hardware_type: 'storage', capacity: size.storageGb }],
     ram: [{ hardware_type: 'ram', capacity: size.ramGb }],
   }
+}
+
+/** The supplier as customers see it. */
+export function shownSupplier(machine: Pick<ListedMachine, 'supplier_id'>): string {
+  return machine.supplier_id ?? 'house'
 }

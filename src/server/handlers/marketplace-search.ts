@@ -6,7 +6,7 @@ import { offerOfUnit } from '../../domain/unit.ts'
 import { canStop } from '../../drivers/driver.ts'
 import { countMarketplace, searchMarketplace } from '../../store/machine/marketplace.ts'
 import type { Handlers } from '../http/handler.ts'
-import { shownSupplier } from './instance-view.ts'
+import { shownSupplier } from './listed-machine.ts'
 
 export const marketplaceSearchHandlers = {
   searchMachines: async (app, { query: { sort, down, offset, limit, grouped, ...search } }) => {

@@ -6,7 +6,7 @@ import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import type { ListedHardware } from '../../contract/marketplace.ts'
 import type { App } from '../../app/app.ts'
-import { changeInstance, findInstance, terminateInstance } from '../../app/order/marketplace.ts'
+import { terminateInstance } from '../../app/order/marketplace.ts'
 import { rentalTag } from '../../app/rental/rental.ts'
 import { instanceStatus, isComingUp } from '../../domain/rental.ts'
 import { transact } from '../../store/platform/database.ts'
@@ -16,12 +16,11 @@ import { listRentals, readTerms, type Rental } from '../../store/rental/rental.t
 import { readWorkloadMessages } from '../../store/host/workload.ts'
 import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../http/cursor.ts'
 import type { Handlers } from '../http/handler.ts'
-import { instanceDetail, sshCommand } from './instance-view.ts'
 import { writtenJson } from '../http/json-answer.ts'
 import { listedMachine, listingJson, machineHardware, priceOf } from './listed-machine.ts'
-import { readDetailFacts, readRelayedPorts } from './rental-facts.ts'
+import { readRelayedPorts } from './rental-facts.ts'
 import { stateFields } from './rental-state.ts'
-import { portMappings } from './rental-view.ts'
+import { portMappings, sshOf } from './rental-view.ts'
 
 export const marketplaceHandlers = {
   listMachines: async (app, { body, query }) => {
@@ -64,31 +63,7 @@ export const marketplaceHandlers = {
     const ended = await transact(app.database, (tx) => terminateInstance(tx, actor, body.id))
     return ended.ok ? ok({ status: 'success' as const }) : ended
   },
-
-  getInstance: async (app, { actor, params }) => {
-    const rental = await findInstance(app.database.db, actor, params.id)
-    return rental.ok ? ok(await readDetail(app, rental.value)) : rental
-  },
-
-  changeInstance: async (app, { actor, params, body }) => {
-    const { spendingLimitUsd: spendingLimit, ...others } = body
-    const change = { ...others, spendingLimit }
-    const changed = await transact(app.database, (tx) => changeInstance(app, tx, actor, params.id, change))
-    return changed.ok ? ok(await readDetail(app, changed.value)) : changed
-  },
 } satisfies Partial<Handlers>
-
-async function readDetail(app: App, rental: Rental) {
-  const { db } = app.database
-  const [machines, terms, facts] = await Promise.all([
-    readMachines(db, machineIds([rental])),
-    readTerms(db, [rental.id]),
-    readDetailFacts(app, rental),
-  ])
-  const term = terms.get(rental.id)
-  if (term === undefined) throw new Error(`rental ${rental.id} has no term`)
-  return instanceDetail(app, rental, machineOf(rental, machines), term, facts)
-}
 
 interface PageQuery {
   readonly limit?: number | undefined
@@ -165,6 +140,12 @@ function instanceRecord(rental: Rental, machine: Machine, price: NanoUsd) {
       owner: rental.account_id,
     },
   }
+}
+
+/** Empty until login is possible. */
+function sshCommand(rental: Rental): string {
+  const ssh = sshOf(rental)
+  return ssh === null ? '' : `ssh ${ssh.user}@${ssh.host} -p ${ssh.port}`
 }
 
 function statusMessage(rental: Rental, doing: string | undefined): { status_message?: string } {

@@ -247,6 +247,12 @@ export function detailFields(app: App, rental: Rental, term: Term, facts: Detail
   }
 }
 
+/** null: login is not possible. */
+export function sshOf({ status, provider_data: data }: Rental) {
+  const ssh = data?.sshNetworking?.[0]
+  return isReachable(status) && ssh !== undefined ? { user: ssh.user, host: ssh.host, port: ssh.port } : null
+}
+
 /** Public ports of the machine, in the order of the rental's spec. Without `publicPorts` they are the same ports. */
 export function portMappings(rental: Rental, publicPorts: ReadonlyMap<number, number> | undefined) {
   const { sshNetworking, nodeNetworking } = rental.provider_data ?? {}

@@ -1,122 +1,212 @@
-/** v2 rentals over HTTP. */
-import { limits } from '../../base/limits.ts'
+/** Rentals of every kind over HTTP. Every operation on one rental answers with the rental as it is then. */
+import { MAX_INT32 } from '../../base/limits.ts'
+import { nanoUsdOf, zeroUsd, type NanoUsd } from '../../base/money.ts'
+import type { Api } from '../../contract/api.ts'
+import type { ResponseOf } from '../../contract/endpoint.ts'
 import { ok, type Result } from '../../contract/result.ts'
-import type { OperationId } from '../../contract/api.ts'
-import type { Actor, App } from '../../app/app.ts'
+import type { App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { orderBareMetal, orderVirtualMachine } from '../../app/order/order.ts'
-import { changeOwnRental, ownRental, terminateOwnRental } from '../../app/rental/own-rental.ts'
-import { requestReservation } from '../../app/order/reservation.ts'
-import { noRoomAsked, readVolumeRoom } from '../../app/order/storage-option.ts'
+import { changeOwnRental, findAnyRental, lockOwnRental } from '../../app/rental/own-rental.ts'
+import { shareOf } from '../../app/rental/rental-power.ts'
+import { rentalTag, terminateRental } from '../../app/rental/rental.ts'
+import { usageOf } from '../../domain/commitment.ts'
+import { isUnseen, wholeOf } from '../../domain/rental.ts'
+import type { Term } from '../../domain/term.ts'
 import { listPeople } from '../../store/account/account.ts'
-import { transact, type Db } from '../../store/platform/database.ts'
-import { readMachines } from '../../store/machine/machine.ts'
+import { readRerated } from '../../store/ledger/commitment.ts'
+import { listSegmentsOf } from '../../store/ledger/segment.ts'
+import { readMachines, type Machine } from '../../store/machine/machine.ts'
+import { readWorkloadMessages } from '../../store/host/workload.ts'
+import { transact } from '../../store/platform/database.ts'
 import { findRental, listRentals, readTerms, type Rental } from '../../store/rental/rental.ts'
-import { listAttachments, readVolumes } from '../../store/volume/volume.ts'
+import { badCursor, decodeIdCursor, pageOf, rowsToAsk } from '../http/cursor.ts'
 import type { Handlers } from '../http/handler.ts'
-import { readDetailFacts } from './rental-facts.ts'
-import { activeRental, rentalDetail, rentalRecord, type RentalContext } from './rental-view.ts'
+import { shownSupplier } from './listed-machine.ts'
+import { readDetailFacts, readRelayedPorts } from './rental-facts.ts'
+import { placeRental, readRoomFor } from './rental-order.ts'
+import { cpuOnlyFields, stateFields } from './rental-state.ts'
+import { commitmentOnWire, detailFields, portMappings, sshOf, statusMessage } from './rental-view.ts'
+
+const listed = { exclude: 'not-ended', only: 'ended', include: 'all' } as const
 
 export const rentalHandlers = {
-  createBareMetalRental: async (app, request) => {
-    const { actor, body } = request
-    const room = body.storageVolume?.isNew === true ? await readVolumeRoom(app, body.region) : noRoomAsked
-    return createOnce(app, actor, once(request), async (tx) => {
-      const rental = await orderBareMetal(app, tx, actor, body, room)
-      return rental.ok ? ok(rentalRecord(app, rental.value)) : rental
+  listRentals: async (app, { actor, query: { q, kind, ended, limit, cursor } }) => {
+    const before = cursor === undefined ? undefined : decodeIdCursor(cursor)
+    if (cursor !== undefined && (before === undefined || before > BigInt(MAX_INT32))) return badCursor()
+    const rentals = await listRentals(app.database.db, {
+      accountId: actor.accountId,
+      q,
+      kind,
+      which: listed[ended],
+      ...(before === undefined ? {} : { before: Number.parseInt(before.toString(), 10) }),
+      limit: rowsToAsk(limit),
     })
+    const { rows, nextCursor } = pageOf(rentals, limit, ({ id }) => id)
+    const summaries = await readSummaries(app, rows)
+    return ok({ rentals: summaries.map(({ onWire }) => onWire), nextCursor })
   },
 
-  createVirtualMachineRental: (app, request) =>
-    createOnce(app, request.actor, once(request), async (tx) => {
-      const rental = await orderVirtualMachine(app, tx, request.actor, request.body)
-      return rental.ok ? ok(rentalRecord(app, rental.value)) : rental
-    }),
+  getRental: async (app, { actor, params }) =>
+    answerRental(app, await findAnyRental(app.database.db, actor, params.id)),
 
-  listBareMetalRentals: async (app, { actor, query }) => {
-    const { rentals, around } = await readActive(app, actor, 'bare-metal', query)
-    return ok(rentals.map((rental) => activeRental<'bare-metal'>(app, rental, around)))
-  },
-
-  listVirtualMachineRentals: async (app, { actor, query }) => {
-    const { rentals, around } = await readActive(app, actor, 'virtual-machine', query)
-    return ok(rentals.map((rental) => activeRental<'virtual-machine'>(app, rental, around)))
-  },
-
-  terminateBareMetalRental: (app, { actor, body }) => terminate(app, actor, body, 'bare-metal'),
-  terminateVirtualMachineRental: (app, { actor, body }) => terminate(app, actor, body, 'virtual-machine'),
-
-  getRental: async (app, { actor, params }) => {
-    const rental = ownRental(await findRental(app.database.db, params.id), actor)
-    return rental.ok ? ok(await readDetail(app, rental.value)) : rental
+  createRental: async (app, { actor, body, operation, idempotencyKey }) => {
+    const room = await readRoomFor(app, body)
+    const created = await createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
+      const rental = await placeRental(app, tx, actor, body, room)
+      return rental.ok ? ok({ id: rental.value.id }) : rental
+    })
+    return answerRental(app, created)
   },
 
   changeRental: async (app, { actor, params, body }) => {
     const { convertToOnDemandOnExpiry: convertOnExpiry, spendingLimitUsd: spendingLimit, ...others } = body
     const change = { ...others, convertOnExpiry, spendingLimit }
-    const changed = await transact(app.database, (tx) => changeOwnRental(app, tx, actor, params.id, change))
-    return changed.ok ? ok(await readDetail(app, changed.value)) : changed
+    return answerRental(app, await transact(app.database, (tx) => changeOwnRental(app, tx, actor, params.id, change)))
   },
 
-  requestReservation: async (app, { actor, body }) => {
-    // The interface accepts fractions; GPUs are whole.
-    const gpuCount = Math.ceil(body.gpuCount)
-    await transact(app.database, (tx) => requestReservation(tx, actor, { ...body, gpuCount }))
-    return ok({ message: `Your request for ${gpuCount} GPUs was sent to the operator` })
+  terminateRental: async (app, { actor, params, query }) => {
+    const ended = await transact(app.database, async (tx): Promise<Result<Rental>> => {
+      const rental = await lockOwnRental(tx, actor, params.id)
+      if (!rental.ok) return rental
+      return ok(await terminateRental(tx, rental.value, 'customer_request', tx.clock.now(), query.reason))
+    })
+    return answerRental(app, ended)
   },
 } satisfies Partial<Handlers>
 
-function once(request: { operation: OperationId; body: unknown; idempotencyKey: string | undefined }) {
-  return { key: request.idempotencyKey, operation: request.operation, request: request.body }
-}
-
-async function readActive(
+/** Reads the rental that an operation was about. */
+export async function answerRental(
   app: App,
-  actor: Actor,
-  kind: 'bare-metal' | 'virtual-machine',
-  query: { limit?: number | undefined; before?: number | undefined },
-) {
-  const rentals = await listRentals(app.database.db, {
-    accountId: actor.accountId,
-    kind,
-    which: 'not-ended',
-    ...(query.before === undefined ? {} : { before: query.before }),
-    limit: query.limit ?? limits.plainListRows,
-  })
-  return { rentals, around: await readRentalContext(app.database.db, rentals) }
-}
-
-async function readRentalContext(db: Db, rentals: readonly Rental[]): Promise<RentalContext> {
-  const ids = rentals.map((rental) => rental.id)
-  const own = await listAttachments(db, { rentalIds: ids })
-  const volumeIds = [...new Set(own.map((one) => one.volumeId))]
-  const machineIds = rentals.flatMap((rental) => rental.spec.nodes.slice(0, 1).map((node) => node.machineId))
-  const [terms, people, attachments, volumes, machines] = await Promise.all([
-    readTerms(db, ids),
-    listPeople(db, [...new Set(rentals.map((rental) => rental.person_id))]),
-    // All attachments of these volumes: the record names every rental that a volume is attached to.
-    listAttachments(db, { volumeIds }),
-    readVolumes(db, volumeIds),
-    readMachines(db, [...new Set(machineIds)]),
-  ])
-  return { terms, people, attachments, volumes, machines }
-}
-
-async function readDetail(app: App, rental: Rental) {
-  const [around, facts] = await Promise.all([
-    readRentalContext(app.database.db, [rental]),
+  result: Result<Pick<Rental, 'id'>>,
+): Promise<Result<ResponseOf<Api['getRental']>>> {
+  if (!result.ok) return result
+  const { db } = app.database
+  const rental = await findRental(db, result.value.id)
+  if (rental === undefined) throw new Error(`rental ${result.value.id} does not exist`)
+  const [facts, [summary], people] = await Promise.all([
     readDetailFacts(app, rental),
+    readSummaries(app, [rental]),
+    listPeople(db, [rental.person_id]),
   ])
-  return rentalDetail(app, rental, around, facts)
+  if (summary === undefined) throw new Error(`rental ${rental.id} has no summary`)
+  const { onWire, term } = summary
+  const person = people.get(rental.person_id)
+  return ok({
+    ...onWire,
+    ...detailFields(app, rental, term, facts),
+    movesTo: rental.spec.movesFrom === undefined ? null : (rental.spec.nodes[0]?.machineId ?? null),
+    metadata: rental.user_metadata,
+    orderedBy: { id: rental.person_id, name: person?.name ?? null, email: person?.email ?? '' },
+    ...termFields(rental, term),
+    commitment: facts.commitment === null ? null : commitmentOnWire(facts.commitment),
+  })
 }
 
-async function terminate(
-  app: App,
-  actor: Actor,
-  body: { rentalId: number; reason?: string | undefined },
-  kind: 'bare-metal' | 'virtual-machine',
-): Promise<Result<{ message: string; rentalId: number }>> {
-  const { rentalId, reason: note } = body
-  const ended = await transact(app.database, (tx) => terminateOwnRental(tx, actor, { rentalId, kind, note }))
-  return ended.ok ? ok({ message: 'Rental successfully terminated', rentalId }) : ended
+function termFields(rental: Rental, { reservation }: Term) {
+  return {
+    termPeriodDays: reservation?.periodDays ?? null,
+    termEndsAt: reservation?.endsAt ?? null,
+    discountPercentage: reservation?.discountPercentage ?? null,
+    originalPricePerHourUsd: reservation?.originalCostPerHour ?? null,
+    convertToOnDemandOnExpiry: rental.convert_on_expiry,
+  }
+}
+
+interface Summary {
+  readonly onWire: ResponseOf<Api['listRentals']>['rentals'][number]
+  readonly term: Term
+}
+
+/** In the order of `rentals`. */
+async function readSummaries(app: App, rentals: readonly Rental[]): Promise<Summary[]> {
+  const { db } = app.database
+  const ids = rentals.map(({ id }) => id)
+  const machineIds = rentals.flatMap(({ spec }) => spec.nodes[0]?.machineId ?? [])
+  const [terms, costs, machines, publicPorts, messages] = await Promise.all([
+    readTerms(db, ids),
+    readCosts(app, rentals),
+    readMachines(db, [...new Set(machineIds)]),
+    readRelayedPorts(app, rentals),
+    readWorkloadMessages(
+      db,
+      rentals.map((rental) => rentalTag(app, rental)),
+    ),
+  ])
+  return rentals.map((rental) => {
+    const term = terms.get(rental.id)
+    if (term === undefined) throw new Error(`rental ${rental.id} has no term`)
+    const machine = machines.get(rental.spec.nodes[0]?.machineId ?? '')
+    const onWire = {
+      ...placeFields(rental, machine),
+      ...stateFields(app, rental, term),
+      ...cpuOnlyFields(app, rental, term),
+      statusReason: rental.status_reason,
+      statusMessage: statusMessage(rental, messages.get(rentalTag(app, rental)), []),
+      pricePerHourUsd: term.costPerHour,
+      currentCostPerHourUsd: costs.get(rental.id)?.perHour ?? zeroUsd,
+      costSoFarUsd: costs.get(rental.id)?.soFar ?? zeroUsd,
+      portMappings: portMappings(rental, publicPorts.get(rental.id)),
+    }
+    return { onWire, term }
+  })
+}
+
+function placeFields(rental: Rental, machine: Machine | undefined) {
+  const { spec } = rental
+  return {
+    id: rental.id,
+    name: rental.name,
+    label: rental.label,
+    kind: rental.kind,
+    region: rental.region,
+    clusterName: spec.clusterName,
+    providerId: rental.driver,
+    supplierId: shownSupplier({ supplier_id: machine?.supplier_id ?? null }),
+    machines: spec.nodes.map(({ machineId, gpuIndexes }) => ({ id: machineId, gpuCount: gpuIndexes.length })),
+    gpuModel: spec.gpuModel,
+    gpuType: rental.gpu_type,
+    gpuFormFactor: spec.gpuFormFactor,
+    gpuCount: rental.gpu_count,
+    networkType: rental.network_type,
+    resources: wholeOf(shareOf(rental)),
+    image: spec.image,
+    ssh: sshOf(rental),
+    simulated: machine?.simulation ?? null,
+    createdAt: rental.created_at,
+    startedAt: rental.started_at,
+    terminateRequestedAt: rental.terminate_requested_at,
+    terminatedAt: rental.terminated_at,
+  }
+}
+
+interface Cost {
+  readonly soFar: NanoUsd
+  /** Charged per hour now. */
+  readonly perHour: NanoUsd
+}
+
+/** Counts costs in the way of the balance (`readStanding`), so that the sums agree. */
+async function readCosts(app: App, rentals: readonly Rental[]): Promise<Map<number, Cost>> {
+  const { db } = app.database
+  const ids = rentals.map(({ id }) => id)
+  const [segments, rerated] = await Promise.all([listSegmentsOf(db, ids), readRerated(db, ids)])
+  const now = app.clock.now()
+  return new Map(
+    rentals.map((rental) => {
+      const own = segments.get(rental.id) ?? []
+      const until = isUnseen(rental) ? (rental.seen_at ?? now) : now
+      const used = usageOf(
+        own.map((row) => ({ startedAt: row.started_at, endedAt: row.ended_at, pricePerHour: row.price_nano_per_hour })),
+        until,
+      )
+      const open = isUnseen(rental) ? undefined : own.find(({ ended_at: end }) => end === null)
+      return [
+        rental.id,
+        {
+          soFar: nanoUsdOf(used.charged + (rerated.get(rental.id) ?? 0n)),
+          perHour: open?.price_nano_per_hour ?? zeroUsd,
+        },
+      ] as const
+    }),
+  )
 }

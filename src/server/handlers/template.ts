@@ -2,6 +2,7 @@
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { ok } from '../../contract/result.ts'
+import { idleRule } from '../../contract/workload.ts'
 import type { Actor } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import { findAnyRental } from '../../app/rental/own-rental.ts'
@@ -9,6 +10,7 @@ import { changeTemplate, createTemplate, deleteTemplate, findTemplate } from '..
 import { orderOf } from '../../domain/template.ts'
 import { secretNamesOf, workloadOf } from '../../domain/workload.ts'
 import { transact } from '../../store/platform/database.ts'
+import { withDefaults } from '../../store/platform/stored-json.ts'
 import { listTemplates, type Template } from '../../store/account/template.ts'
 import type { Handlers } from '../http/handler.ts'
 
@@ -44,7 +46,9 @@ export const templateHandlers = {
 
   getRentalOrder: async (app, { actor, params }) => {
     const rental = await findAnyRental(app.database.db, actor, params.id)
-    return rental.ok ? ok(orderOf(rental.value)) : rental
+    if (!rental.ok) return rental
+    const { idle } = rental.value
+    return ok(orderOf({ ...rental.value, idle: idle === null ? null : withDefaults(idleRule, idle) }))
   },
 } satisfies Partial<Handlers>
 

@@ -63,7 +63,7 @@ function dial(id: number | string, session: Asked): WebSocket {
   const options: ClientOptions = {
     headers: { ...(session.key === undefined ? {} : { Authorization: `Bearer ${session.key}` }), ...session.headers },
   }
-  const url = `${lab.httpUrl.replace('http', 'ws')}/v2/alpha/on-demand/rentals/${id}/terminal${session.query ?? ''}`
+  const url = `${lab.httpUrl.replace('http', 'ws')}/v2/rentals/${id}/terminal${session.query ?? ''}`
   return new WebSocket(url, session.protocols ?? [], options)
 }
 

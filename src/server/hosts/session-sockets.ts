@@ -33,7 +33,7 @@ import { addressOf, hostOf, type TrustedProxy } from '../http/trusted-proxy.ts'
 import { pathOf, refuseUpgrade, type UpgradeHandler } from '../http/upgrade.ts'
 import { validate } from '../http/validation.ts'
 
-const TERMINAL_PATH = /^\/v2\/alpha\/on-demand\/rentals\/(\d{1,10})\/terminal$/
+const TERMINAL_PATH = /^\/v2\/rentals\/(\d{1,10})\/terminal$/
 const PROTOCOL = 'berth.terminal'
 const KEY_PROTOCOL = 'berth.key.'
 const SCOPE = 'compute:write'

@@ -90,7 +90,7 @@ function statusOfUpgrade(url: string, headers: Record<string, string>): Promise<
     'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==',
   }
   return new Promise((resolve, reject) => {
-    const path = '/v2/alpha/on-demand/rentals/1/terminal'
+    const path = '/v2/rentals/1/terminal'
     const request = http.get(`${url}${path}`, { headers: { ...upgrade, ...headers } }, (response) => {
       response.resume()
       resolve(response.statusCode)

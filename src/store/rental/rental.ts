@@ -96,23 +96,28 @@ export async function findRentalByName(db: Db, name: string): Promise<Rental | u
   return db.selectFrom('rental').selectAll().where('name', '=', name).executeTakeFirst()
 }
 
+/** Whether its id, name or label has the text. */
+function hasText(q: string) {
+  return sql<boolean>`position(lower(${q}) in lower(concat_ws(' ', id, name, label))) > 0`
+}
+
 export async function listRentals(
   db: Db,
   query: {
     accountId: string
     /** undefined: every kind. */
-    kind?: RentalKind
+    kind?: RentalKind | undefined
+    /** Part of the id, name or label. */
+    q?: string | undefined
     /** `wanted`: neither ended nor ending. */
-    which: 'ended' | 'not-ended' | 'wanted'
+    which: 'all' | 'ended' | 'not-ended' | 'wanted'
     before?: number
     limit: number
   },
 ): Promise<Rental[]> {
-  let select = db
-    .selectFrom('rental')
-    .selectAll()
-    .where('account_id', '=', query.accountId)
-    .where('status', query.which === 'ended' ? '=' : '!=', 'Terminated')
+  let select = db.selectFrom('rental').selectAll().where('account_id', '=', query.accountId)
+  if (query.which !== 'all') select = select.where('status', query.which === 'ended' ? '=' : '!=', 'Terminated')
+  if (query.q !== undefined) select = select.where(hasText(query.q))
   if (query.kind !== undefined) select = select.where('kind', '=', query.kind)
   if (query.which === 'wanted') select = select.where('status', '!=', 'Terminating')
   if (query.before !== undefined) select = select.where('id', '<', query.before)
@@ -159,10 +164,7 @@ export async function listAllRentals(
   },
 ): Promise<Rental[]> {
   let select = db.selectFrom('rental').selectAll()
-  if (query.q !== undefined) {
-    const shown = sql`concat_ws(' ', id, name, label)`
-    select = select.where(sql<boolean>`position(lower(${query.q}) in lower(${shown})) > 0`)
-  }
+  if (query.q !== undefined) select = select.where(hasText(query.q))
   if (query.accountId !== undefined) select = select.where('account_id', '=', query.accountId)
   if (query.status !== undefined) select = select.where('status', '=', query.status)
   if (query.stuck !== undefined) select = select.where('stuck_at', query.stuck ? 'is not' : 'is', null)

@@ -1,64 +1,28 @@
 /** Renting GPUs of one marketplace machine. */
-import { useNavigate } from '@tanstack/react-router'
 import { systemClock } from '../../../src/base/instant.ts'
-import { formatUsd } from '../../../src/base/money.ts'
+import type { NanoUsd } from '../../../src/base/money.ts'
 import { api } from '../../../src/contract/api.ts'
 import { shareOfMachine } from '../../../src/domain/machine.ts'
 import { pricePerHour } from '../../../src/domain/term.ts'
 import { count, number } from '../../../src/view/number.ts'
-import { refresh, useAction } from '../../api/query.ts'
-import { optionalText } from '../../form/read.ts'
 import { useForm } from '../../form/use-form.ts'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
 import { SelectField, TextField } from '../../ui/field.tsx'
-import { toast } from '../../ui/toast.tsx'
-import { AdvancedFields } from '../rent/advanced-fields.tsx'
-import { advancedOf, advancedPaths, checkAdvanced, noAdvanced } from '../rent/advanced.ts'
-import { diskChoice, stoppedFact } from '../rent/disk.ts'
-import { checkEnd, endOf, GuardFields, noGuards } from '../rent/guards.tsx'
-import { keptOf, type Like } from '../rent/like.ts'
-import { MountFields, mountPaths, noMounts, volumesOf } from '../rent/mounts.tsx'
-import { PriceFacts, TooLittle, useAffordable } from '../rent/money.tsx'
-import { portsHint, portsOf } from '../rent/ports.ts'
-import { isPriceChange, OrderProblems } from '../rent/refusal.tsx'
-import { NoSshKey } from '../rent/ssh.tsx'
-import { ParamFields, SecretFields, templateIdOf, type Template } from '../rent/template.tsx'
+import { AdvancedFields } from './advanced-fields.tsx'
+import { checkAdvanced } from './advanced.ts'
+import { diskChoice, stoppedFact } from './disk.ts'
+import { checkEnd, GuardFields } from './guards.tsx'
+import type { Like } from './like.ts'
+import { MountFields } from './mounts.tsx'
+import { bodyOf, noOrder, orderPaths, useRent, type Order } from './order.ts'
+import { PriceFacts, TooLittle, useAffordable } from './money.tsx'
+import { portsHint } from './ports.ts'
+import { isPriceChange, OrderProblems } from './refusal.tsx'
+import { NoSshKey } from './ssh.tsx'
+import { ParamFields, SecretFields, templateIdOf, type Template } from './template.tsx'
 import { SimulatedNotice } from '../rental/simulated-notice.tsx'
 import { imageText } from '../templates/text.ts'
-import type { MachineRow } from './machine.ts'
-
-const noOrder = { ...noGuards, ...noAdvanced, ...noMounts, gpus: '1', image: '', ports: '' }
-type Order = typeof noOrder
-
-const paths = {
-  ...advancedPaths,
-  ...mountPaths,
-  gpus: 'gpu_count',
-  image: 'image.name',
-  endsAt: 'auto_terminate_at',
-  limitUsd: 'spending_limit_usd',
-} as const
-
-function bodyOf(order: Order, machine: MachineRow, templateId: string | undefined, like: Like | undefined) {
-  const advanced = advancedOf(order)
-  const image = optionalText(order.image)
-  return {
-    cluster_name: machine.clusterName,
-    node_name: machine.id,
-    gpu_count: Number(order.gpus),
-    // The price in the dialog: the supplier may have raised it since.
-    max_cost_per_hour_usd: formatUsd(pricePerHour(machine.pricePerGpu, Number(order.gpus))),
-    image: image === undefined ? undefined : { name: image },
-    ports: portsOf(order.ports),
-    label: optionalText(order.label),
-    auto_terminate_at: endOf(order),
-    spending_limit_usd: optionalText(order.limitUsd),
-    templateId,
-    volumes: volumesOf(order),
-    ...advanced,
-    ...keptOf(like, order, advanced.env),
-  }
-}
+import type { MachineRow } from '../marketplace/machine.ts'
 
 function initialOf({ gpusFree }: MachineRow, like: Like | undefined): Order {
   if (like === undefined) return noOrder
@@ -74,35 +38,30 @@ interface RentDialogProps {
 }
 
 export function RentDialog({ machine, template, like, onClose }: RentDialogProps) {
-  const navigate = useNavigate()
-  const rent = useAction('createInstance', ['searchMachines', 'listAnyRentals', 'getCustomerBalance'])
+  const renting = useRent()
+  const priceOf = (gpus: string): NanoUsd => pricePerHour(machine.pricePerGpu, Number(gpus))
   const form = useForm({
     // The image of the template, unless another one is typed.
     initial: () => initialOf(machine, like),
-    schema: api.createInstance.body,
-    body: (order) => bodyOf(order, machine, templateIdOf(template), like),
+    schema: api.createRental.body,
+    body: (order) =>
+      bodyOf(order, {
+        kind: 'container',
+        place: { machineId: machine.id, gpuCount: Number(order.gpus) },
+        perHour: priceOf(order.gpus),
+        templateId: templateIdOf(template),
+        like,
+      }),
     check: (order) => ({
       ...checkEnd(order),
       ...checkAdvanced(order, systemClock.now()),
     }),
-    paths,
-    action: rent,
-    send: (body) =>
-      rent.mutate(
-        { body },
-        {
-          onSuccess: ({ instance_id: id }) => {
-            toast(`${body.label ?? id} is starting`)
-            void navigate({ to: '/rentals/containers/$id', params: { id } })
-          },
-          onError: (error) => {
-            if (isPriceChange(error)) void refresh(['searchMachines'])
-          },
-        },
-      ),
+    paths: orderPaths,
+    action: renting,
+    send: renting.order,
   })
   const gpus = Number(form.values.gpus)
-  const perHour = pricePerHour(machine.pricePerGpu, gpus)
+  const perHour = priceOf(form.values.gpus)
   const affordable = useAffordable(perHour)
   const disk = diskChoice(machine, shareOfMachine(machine, gpus, machine.gpusTotal).storageGb, {
     typed: form.values.diskGb,
@@ -138,7 +97,7 @@ export function RentDialog({ machine, template, like, onClose }: RentDialogProps
             {...countField}
             onChange={(event) => {
               // A changed price belongs to the number of GPUs that was ordered.
-              if (isPriceChange(rent.error)) rent.reset()
+              if (isPriceChange(renting.error)) renting.reset()
               countField.onChange(event)
             }}
           />
@@ -157,7 +116,7 @@ export function RentDialog({ machine, template, like, onClose }: RentDialogProps
           <PriceFacts perHour={perHour} more={stoppedFact(disk)} isWide />
         </div>
         <TooLittle of={affordable} />
-        <OrderProblems form={form} asked={rent.variables?.body.max_cost_per_hour_usd} now={perHour} />
+        <OrderProblems form={form} asked={renting.asked} now={perHour} />
         <DialogButtons>
           <CancelButton onClick={onClose} />
           <SubmitButton
