@@ -185,7 +185,7 @@ class DockerRuntime implements Runtime {
         progress('creating the container')
         await this.#maker.make(workload, name, info, signal)
       })
-      await this.#files.keepMade(workload.id)
+      await this.#files.keepCreated(workload.id)
     } else if (file.disk?.isMoving === true) await this.#files.keepDisk(workload.id, { ...file.disk, isMoving: false })
     const isNew = container === undefined || container.State.Status === 'created'
     if (isNew && file.disk === undefined) await this.#maker.putFiles(workload, signal)

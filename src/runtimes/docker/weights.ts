@@ -1,4 +1,4 @@
-/** Weights in containers: downloaded once per host and account by its cache, and bound into containers, read-only. */
+/** The weights of containers. The host's cache downloads them once per account; containers mount them read-only. */
 import type { HostFiles } from '../../artifacts/model/host-files.ts'
 import type { OwnedWeights, WeightsCache } from '../../artifacts/model/weights-cache.ts'
 import type { Workload } from '../../contract/agent.ts'
@@ -8,19 +8,19 @@ import { byteProgress } from '../byte-progress.ts'
 import { CustomerError, NeverStarts } from '../runtime.ts'
 import type { DockerClient } from './client.ts'
 
-/** Downloads of a host from its server. */
+/** The files that a host downloads from its server. */
 export interface HostDownloads {
   readonly weights: Pick<WeightsCache, 'hold' | 'folderOf' | 'idOf'>
   readonly images: Pick<HostFiles, 'engineImage' | 'fetchEngineImage'>
-  /** The disk of a workload that moves here, as `disk-archive.ts` reads it. */
+  /** Opens the disk of a workload that moves to this host, in the format of `disk-archive.ts`. */
   readonly openDisk: HostFiles['openDisk']
-  /** For the archives of images. */
+  /** The folder that holds the archives of images. */
   readonly imageFolder: string
 }
 
 const WEIGHTS_LABEL = 'berth.weights'
 
-/** Starts a container with its weights on the host. They stay as long as the container exists. */
+/** Downloads the weights of a container and then starts it. They stay on the host as long as the container exists. */
 export async function withWeights(
   { downloads, client }: { readonly downloads?: HostDownloads | undefined; readonly client: DockerClient },
   workload: Workload,
@@ -31,14 +31,14 @@ export async function withWeights(
   const weights = weightsOf(workload)
   if (weights === undefined) return start()
   if (downloads === undefined) throw new NeverStarts('weights_unavailable', 'This host cannot download weights.')
-  const inUse = async (): Promise<string[]> =>
+  const listUsed = async (): Promise<string[]> =>
     (await client.containers(WEIGHTS_LABEL, signal)).flatMap(({ Labels }) => Labels[WEIGHTS_LABEL] ?? [])
-  const options = { inUse, progress: byteProgress('downloading the weights', progress), signal }
+  const options = { inUse: listUsed, progress: byteProgress('downloading the weights', progress), signal }
   const result = await downloads.weights.hold(workload.id, weights, options, start)
   if (!result.ok) throw errorOf(result, 'weights_unavailable')
 }
 
-/** For the request to the container engine. */
+/** The labels and mounts in the request to Docker that creates the container. */
 export function weightsOrder(
   workload: Workload,
   downloads: HostDownloads | undefined,
@@ -52,13 +52,13 @@ export function weightsOrder(
   }
 }
 
-/** Without an owner, as from an older server, they are for this machine alone. */
+/** An older server names no owner: such weights are shared with no other workload. */
 function weightsOf({ id, spec }: Workload): OwnedWeights | undefined {
   const weights = spec?.program?.weights
   return weights === undefined ? undefined : { ...weights, owner: weights.owner ?? id }
 }
 
-/** Only what may be over soon is tried again. */
+/** A failure that may be temporary is tried again; any other is final. */
 export function errorOf(failure: Failure, reason: RentalOutcome): CustomerError {
   return failure.kind === 'unavailable' ? new CustomerError(failure.message) : new NeverStarts(reason, failure.message)
 }

@@ -1,7 +1,7 @@
 /**
- * State of a container that the daemon does not keep: authorized SSH keys, its SSH host key, its restarts, and its exit
- * if that was observed. One private file per container, replaced atomically, so that neither a full disk nor a power cut leaves
- * half of one.
+ * The state of a container that the Docker daemon does not store: authorized SSH keys, the SSH host key, restarts, and an
+ * exit that we observed. Each container has one private file. It is replaced atomically, so that neither a full disk nor a
+ * power failure leaves half of one.
  */
 import { mkdir, readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
@@ -16,20 +16,20 @@ const workloadFile = z.object({
   sshKeys: z.array(z.string()),
   /** The private key in OpenSSH format. */
   hostKey: z.string(),
-  /** The container was created: if it is missing now, someone else removed it. */
+  /** Whether the container was created. If it is missing then, someone else has removed it. */
   made: z.boolean(),
-  /** Present once it exited while we were watching: it is not started again. */
+  /** Set when the container exited while we watched it. It is not started again. */
   end: z.object({ failure: z.string(), message: z.string() }).optional(),
   restart: z.object({ policy: z.enum(['never', 'on-failure', 'always']), maxRetries: z.number() }).optional(),
-  /** Restarts in a row because its program exited, and the time of the exit before the last one. */
+  /** The number of consecutive restarts after an exit of the program, and the time of the exit before the last restart. */
   restarts: z.object({ count: z.number(), finishedAt: z.string() }).optional(),
-  /** The start script has to run before it counts as running. */
+  /** Whether the start script must still run before the container counts as running. */
   scriptDue: z.boolean().optional(),
-  /** The run that was ended on request, by its start time: it has not failed. */
+  /** The start time of the run that was stopped on request. The end of that run is not a failure. */
   halted: z.string().optional(),
-  /** Reboots that it has had. */
+  /** The number of reboots so far. */
   reboots: z.number().optional(),
-  /** Its files as an image, and its volumes, since it got other GPUs. `isMoving`: the new container is not there yet. */
+  /** The files of a container that got other GPUs, as an image, and its volumes. `isMoving`: its new container is not created yet. */
   disk: z
     .object({
       image: z.string(),
@@ -42,13 +42,13 @@ export type WorkloadFile = z.output<typeof workloadFile>
 export type WorkloadEnd = NonNullable<WorkloadFile['end']>
 
 const OWNER_ONLY_FOLDER = 0o700
-/** Valid as a Docker name, and cannot escape the folder. */
+/** Such an id is valid as a Docker name and cannot escape the folder. */
 const idForm = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,150}$/
 
 export class WorkloadFiles {
   readonly #folder: string
-  /** Serialized: a change that began before a removal must not bring the file back. */
-  #last: Promise<unknown> = Promise.resolve()
+  /** Changes run one after the other: a change that began before a removal must not bring the file back. */
+  #lastChange: Promise<unknown> = Promise.resolve()
 
   constructor(folder: string) {
     this.#folder = folder
@@ -65,31 +65,31 @@ export class WorkloadFiles {
     }
   }
 
-  /** Writes the file. The host key of an earlier start is kept, an observed exit is cleared. */
+  /** Writes the file. It keeps the host key of an earlier start and clears an observed exit. */
   keep(workload: Workload): Promise<WorkloadFile> {
     const { id, tag, spec } = workload
     return this.#inTurn(async () => {
       const before = await this.read(id)
-      const same = before?.tag === tag ? before : undefined
-      const hostKey = same?.hostKey ?? makeSshKeyPair(id).privateKey
+      const previous = before?.tag === tag ? before : undefined
+      const hostKey = previous?.hostKey ?? makeSshKeyPair(id).privateKey
       const file: WorkloadFile = {
         tag,
         sshKeys: spec?.sshKeys ?? [],
         hostKey,
-        made: same?.made ?? false,
+        made: previous?.made ?? false,
         ...(spec?.program === undefined ? {} : { restart: spec.program.restart }),
-        ...(same?.restarts === undefined ? {} : { restarts: same.restarts }),
-        ...(same?.scriptDue === undefined ? {} : { scriptDue: same.scriptDue }),
-        ...(same?.halted === undefined ? {} : { halted: same.halted }),
-        ...(same?.disk === undefined ? {} : { disk: same.disk }),
-        reboots: same?.reboots ?? workload.reboots ?? 0,
+        ...(previous?.restarts === undefined ? {} : { restarts: previous.restarts }),
+        ...(previous?.scriptDue === undefined ? {} : { scriptDue: previous.scriptDue }),
+        ...(previous?.halted === undefined ? {} : { halted: previous.halted }),
+        ...(previous?.disk === undefined ? {} : { disk: previous.disk }),
+        reboots: previous?.reboots ?? workload.reboots ?? 0,
       }
       await this.#write(id, file)
       return file
     })
   }
 
-  keepMade(id: string): Promise<void> {
+  keepCreated(id: string): Promise<void> {
     return this.#change(id, { made: true })
   }
 
@@ -117,7 +117,7 @@ export class WorkloadFiles {
     return this.#change(id, { disk })
   }
 
-  /** The disk has come from another host, with the host key that clients know. */
+  /** Records that the disk was copied from another host, with the host key that clients know. */
   async keepCopy(id: string, copy: Required<Pick<WorkloadFile, 'hostKey' | 'disk'>>): Promise<WorkloadFile> {
     await this.#change(id, { ...copy, made: true })
     const file = await this.read(id)
@@ -138,9 +138,9 @@ export class WorkloadFiles {
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#last.then(work)
-    this.#last = done.catch(() => {})
-    return done
+    const result = this.#lastChange.then(work)
+    this.#lastChange = result.catch(() => {})
+    return result
   }
 
   async #text(id: string): Promise<string | undefined> {
@@ -149,7 +149,7 @@ export class WorkloadFiles {
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? error.code : undefined
       if (code === 'ENOENT') return undefined
-      // The disk has lost it. Other errors, such as too many open files, are temporary.
+      // The file is lost. Other errors, such as too many open files, are temporary.
       if (code === 'EIO' || code === 'EISDIR' || code === 'EBADMSG') throw unreadable()
       throw error
     }

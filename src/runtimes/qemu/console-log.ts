@@ -1,6 +1,6 @@
 /**
- * The console log of a machine. QEMU appends to a file as long as the machine runs, and the guest decides how much: a
- * long file is truncated and its last part kept next to it. Times of lines are in console-times.ts.
+ * The console log of a machine. QEMU appends to a file as long as the machine runs, and the guest decides how much. A
+ * file that grows too long is truncated, and its last part is saved in a second file. console-times.ts has the times.
  */
 import fs from 'node:fs/promises'
 import { Duplex } from 'node:stream'
@@ -10,8 +10,8 @@ import { LastLines, LineSplitter, matches, showLine, type LineFilter } from '../
 import { noteSize, readTimes, timeAt, writeTimes, type ConsoleTime } from './console-times.ts'
 import { isThere, unlessGone, type MachineFiles } from './machine-files.ts'
 
-const FILE_BYTES = 8 * 1_048_576
-const KEPT_BYTES = 1_048_576
+const MAX_FILE_BYTES = 8 * 1_048_576
+const OLD_FILE_BYTES = 1_048_576
 const CHUNK_BYTES = 65_536
 const POLL_MS = 200
 
@@ -22,8 +22,8 @@ export interface ConsoleRequest extends LineFilter {
 
 /** The last lines and, with follow, new ones until the machine is gone. Input is discarded. */
 export function consoleStream(files: MachineFiles, request: ConsoleRequest, signal: AbortSignal): Duplex {
-  const ended = new AbortController()
-  const chunks = readConsole(files, request, AbortSignal.any([signal, ended.signal]))
+  const controller = new AbortController()
+  const chunks = readConsole(files, request, AbortSignal.any([signal, controller.signal]))
   const next = async (): Promise<void> => {
     const { value, done } = await chunks.next()
     stream.push(done === true ? null : value)
@@ -33,7 +33,7 @@ export function consoleStream(files: MachineFiles, request: ConsoleRequest, sign
     read: () => void next().catch((error: Error) => stream.destroy(error)),
     write: (_chunk, _encoding, done) => done(),
     destroy: (error, done) => {
-      ended.abort()
+      controller.abort()
       done(error)
     },
   })
@@ -41,12 +41,12 @@ export function consoleStream(files: MachineFiles, request: ConsoleRequest, sign
 }
 
 async function* readConsole(files: MachineFiles, request: ConsoleRequest, signal: AbortSignal): AsyncGenerator<Buffer> {
-  const current = await readEnd(files.console, FILE_BYTES)
-  const old = await readEnd(files.oldConsole, KEPT_BYTES)
-  const last = new LastLines(request.tail, FILE_BYTES + KEPT_BYTES)
+  const current = await readEnd(files.console, MAX_FILE_BYTES)
+  const old = await readEnd(files.oldConsole, OLD_FILE_BYTES)
+  const last = new LastLines(request.tail, MAX_FILE_BYTES + OLD_FILE_BYTES)
   const splitter = new LineSplitter()
   const times = [await readTimes(files.oldConsoleTimes), await readTimes(files.consoleTimes)] as const
-  // A line that was cut in two has the time of its end.
+  // A line that begins in the old file and ends in the current one gets the time of its end.
   const oldLines = splitter.push(old.bytes)
   addLines(last, oldLines, times[0], old.size - old.bytes.length, request)
   addLines(
@@ -70,7 +70,7 @@ function addLines(
 ): void {
   let offset = start
   for (const text of lines) {
-    // Written since the last look: now, nearly.
+    // The line was written after the last noted size, so the current time is close enough.
     const at = timeAt(times, offset) ?? systemClock.now()
     offset += text.length
     const line = { stamp: formatInstant(instantOf(at)), text }
@@ -84,13 +84,13 @@ async function* followConsole(
   from: number,
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
-  // Without a filter bytes are passed on as they come: a prompt has no line end.
+  // Without a filter, bytes are passed on as they arrive, since a prompt does not end its line.
   const isPlain = filter.search === undefined && filter.timestamps !== true
   const splitter = new LineSplitter()
   let position = from
   while (!signal.aborted && (filter.until === undefined || systemClock.now() < filter.until)) {
     const chunk = await readFrom(files.console, position)
-    if (chunk === 'cut') position = 0
+    if (chunk === 'truncated') position = 0
     else if (chunk.length > 0) {
       position += chunk.length
       const stamp = formatInstant(systemClock.now())
@@ -116,25 +116,25 @@ export async function consoleTail(files: MachineFiles, bytes: number): Promise<s
 export async function maintainConsole(files: MachineFiles): Promise<void> {
   const size = (await fs.stat(files.console).catch(unlessGone(undefined)))?.size ?? 0
   await noteSize(files.consoleTimes, size, systemClock.now())
-  if (size <= FILE_BYTES) return
-  const { bytes } = await readEnd(files.console, KEPT_BYTES)
-  const cut = size - bytes.length
+  if (size <= MAX_FILE_BYTES) return
+  const { bytes } = await readEnd(files.console, OLD_FILE_BYTES)
+  const droppedBytes = size - bytes.length
   const times = await readTimes(files.consoleTimes)
   await fs.writeFile(files.oldConsole, bytes, { mode: 0o600 })
   await writeTimes(
     files.oldConsoleTimes,
-    times.flatMap(([end, at]): ConsoleTime[] => (end > cut ? [[end - cut, at]] : [])),
+    times.flatMap(([end, at]): ConsoleTime[] => (end > droppedBytes ? [[end - droppedBytes, at]] : [])),
   )
   await fs.truncate(files.console, 0)
   await writeTimes(files.consoleTimes, [])
 }
 
-async function readEnd(file: string, most: number): Promise<{ bytes: Buffer; size: number }> {
+async function readEnd(file: string, maxBytes: number): Promise<{ bytes: Buffer; size: number }> {
   const handle = await fs.open(file).catch(unlessGone(undefined))
   if (handle === undefined) return { bytes: Buffer.alloc(0), size: 0 }
   try {
     const { size } = await handle.stat()
-    const length = Math.min(size, most)
+    const length = Math.min(size, maxBytes)
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(length), 0, length, size - length)
     return { bytes: buffer.subarray(0, bytesRead), size }
   } finally {
@@ -142,11 +142,11 @@ async function readEnd(file: string, most: number): Promise<{ bytes: Buffer; siz
   }
 }
 
-async function readFrom(file: string, position: number): Promise<Buffer | 'cut'> {
+async function readFrom(file: string, position: number): Promise<Buffer | 'truncated'> {
   const handle = await fs.open(file).catch(unlessGone(undefined))
   if (handle === undefined) return Buffer.alloc(0)
   try {
-    if ((await handle.stat()).size < position) return 'cut'
+    if ((await handle.stat()).size < position) return 'truncated'
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(CHUNK_BYTES), 0, CHUNK_BYTES, position)
     return buffer.subarray(0, bytesRead)
   } finally {

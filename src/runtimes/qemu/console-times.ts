@@ -1,7 +1,7 @@
 /**
- * When the console of a machine wrote what. QEMU appends bytes without times, so the size of the file is noted whenever
- * it has grown: a byte was written before the first note whose size includes it. Precise to the interval of the looks,
- * and unknown for output from before the first.
+ * The times of the lines in a console log. QEMU appends bytes without times, so we check the size of the file at intervals
+ * and note each growth: a byte was written before the first note whose size includes it. The times are as precise as the
+ * interval.
  */
 import fs from 'node:fs/promises'
 import { unlessGone } from './machine-files.ts'
@@ -9,7 +9,7 @@ import { unlessGone } from './machine-files.ts'
 /** A size of the console file, and when it was first seen: `[bytes, milliseconds]`. */
 export type ConsoleTime = readonly [size: number, atMs: number]
 
-/** Notes of a console that grows slowly for months are thinned out. */
+/** A console that grows slowly for months collects many notes; above this number every other one is dropped. */
 const MAX_TIMES = 20_000
 const LAST_BYTES = 64
 
@@ -22,8 +22,8 @@ export async function readTimes(file: string): Promise<ConsoleTime[]> {
 }
 
 export async function writeTimes(file: string, times: readonly ConsoleTime[]): Promise<void> {
-  const thinned = times.length <= MAX_TIMES ? times : times.filter((_, n) => n % 2 === 0)
-  await fs.writeFile(`${file}.new`, thinned.map(([size, at]) => `${size} ${at}\n`).join(''), { mode: 0o600 })
+  const notes = times.length <= MAX_TIMES ? times : times.filter((_, n) => n % 2 === 0)
+  await fs.writeFile(`${file}.new`, notes.map(([size, at]) => `${size} ${at}\n`).join(''), { mode: 0o600 })
   await fs.rename(`${file}.new`, file)
 }
 

@@ -1,14 +1,14 @@
 /**
- * One folder per machine, `vms/<id>/`, and their processes. There is no other state: machines are listed from folders, and
- * running ones from the process list, whose arguments name the folder. So a stale pid file cannot mislead us.
+ * The folder of each machine, `vms/<id>/`, and its process. There is no other state: the machines are those with a folder,
+ * and the running ones those with a process whose arguments name the folder. So a stale pid file cannot mislead us.
  *
  *   spec.json     its tag and size; written first
  *   overlay.qcow2 its disk
  *   seed.iso      its name and keys
  *   booted        SSH has answered since QEMU started
  *   end.json      why it ended by itself; it is not restarted
- *   halted        it was turned off on request, however it ended
- *   reboots       how many reboots it has had
+ *   halted        it was turned off on request, so its end is not a failure
+ *   reboots       the number of its reboots
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
@@ -37,7 +37,7 @@ export interface MachineFiles {
   readonly console: string
   /** Console output from before the truncation. */
   readonly oldConsole: string
-  /** When `console` had which size, and the same for `oldConsole` (console-times.ts). */
+  /** The sizes of `console` over time; `oldConsoleTimes` has those of `oldConsole` (console-times.ts). */
   readonly consoleTimes: string
   readonly oldConsoleTimes: string
   /** QEMU's stderr. */
@@ -46,13 +46,13 @@ export interface MachineFiles {
 }
 
 const PLAIN_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/
-const REMOVING = '.removing-'
-const LOOK_EVERY_MS = 20
-const removing = { recursive: true, force: true, maxRetries: 5 } as const
+const TRASH_PREFIX = '.removing-'
+const POLL_MS = 20
+const removeOptions = { recursive: true, force: true, maxRetries: 5 } as const
 /** The monitor socket, in the machine's folder. */
 export const MONITOR_SOCKET = 'monitor'
 
-/** Ids become file names. */
+/** Ids become file names, so they must not contain path separators or begin with a dot. */
 export function isPlainName(id: string): boolean {
   return PLAIN_NAME.test(id)
 }
@@ -80,8 +80,8 @@ export function machineFiles(root: string, id: string): MachineFiles {
 }
 
 /**
- * A folder of ours. Other users may traverse but not list it. The folder above is closed to them, so only processes
- * started inside get that far.
+ * Makes a folder that other users can traverse but not list. Its parent is closed to them, so only processes that were
+ * started inside it get that far.
  */
 export async function makeFolder(folder: string): Promise<void> {
   await fs.mkdir(folder, { recursive: true, mode: 0o711 })
@@ -97,18 +97,21 @@ export async function allowUser(files: MachineFiles, user: number): Promise<void
 /** Ids of all machines with a folder. Removes leftovers of earlier removals. */
 export async function listMachineIds(root: string): Promise<string[]> {
   const names = await fs.readdir(path.join(root, 'vms')).catch(unlessGone<string[]>([]))
-  for (const name of names.filter((one) => one.startsWith(REMOVING))) {
-    await fs.rm(path.join(root, 'vms', name), removing)
+  for (const name of names.filter((entry) => entry.startsWith(TRASH_PREFIX))) {
+    await fs.rm(path.join(root, 'vms', name), removeOptions)
   }
   return names.filter(isPlainName)
 }
 
-/** Atomic to observers. A dying process may have created a last file meanwhile. */
+/**
+ * Renames the folder first, so that a machine is never listed with half of its files. The removal retries, because a
+ * dying process may still add a file.
+ */
 export async function removeMachine(root: string, id: string): Promise<void> {
-  const trash = path.join(root, 'vms', `${REMOVING}${id}`)
-  await fs.rm(trash, removing)
+  const trash = path.join(root, 'vms', `${TRASH_PREFIX}${id}`)
+  await fs.rm(trash, removeOptions)
   await fs.rename(machineFiles(root, id).folder, trash).catch(unlessGone(undefined))
-  await fs.rm(trash, removing)
+  await fs.rm(trash, removeOptions)
 }
 
 export async function readSpec(files: MachineFiles): Promise<MachineSpec | undefined> {
@@ -121,17 +124,18 @@ export async function readEnd(files: MachineFiles): Promise<MachineEnd | undefin
   return text === undefined ? undefined : end.parse(JSON.parse(text))
 }
 
-/** The first reason counts. */
+/** Keeps the reason that was recorded first. */
 export async function writeEnd(files: MachineFiles, value: MachineEnd): Promise<void> {
   if ((await readEnd(files)) === undefined)
-    await writeWhole(files.end, JSON.stringify(value)).catch(unlessGone(undefined))
+    await replaceFile(files.end, JSON.stringify(value)).catch(unlessGone(undefined))
 }
 
 export async function readReboots(files: MachineFiles): Promise<number> {
   return Number.parseInt(await fs.readFile(files.reboots, 'utf8').catch(unlessGone('0')), 10)
 }
 
-export async function writeWhole(file: string, text: string): Promise<void> {
+/** Replaces the file at once: a reader never sees half of it. */
+export async function replaceFile(file: string, text: string): Promise<void> {
   await fs.writeFile(`${file}.new`, text, { mode: 0o600 })
   await fs.rename(`${file}.new`, file)
 }
@@ -140,11 +144,11 @@ export async function isThere(file: string): Promise<boolean> {
   return (await fs.stat(file).catch(unlessGone(undefined))) !== undefined
 }
 
-/** The processes of each machine. Zombies have no arguments. */
+/** The processes of each machine, without zombies: those have no arguments. */
 export async function findProcesses(root: string): Promise<Map<string, number[]>> {
   const machines = path.join(root, 'vms') + path.sep
   const pidsById = new Map<string, number[]>()
-  for (const name of (await fs.readdir('/proc')).filter((one) => /^\d+$/.test(one))) {
+  for (const name of (await fs.readdir('/proc')).filter((entry) => /^\d+$/.test(entry))) {
     const args = (await fs.readFile(`/proc/${name}/cmdline`, 'utf8').catch(unlessGone(''))).split('\0')
     if (!path.basename(args[0] ?? '').startsWith('qemu-system-')) continue
     const pidFile = args[args.indexOf('-pidfile') + 1]
@@ -166,8 +170,8 @@ export async function processAgeMs(pid: number): Promise<number | undefined> {
 }
 
 /**
- * Whether more than a zombie is left. A dying process loses its arguments long before it frees memory and files, and its
- * first thread may end before the others.
+ * Whether the process still has a live thread. A dying process loses its arguments long before it frees memory and files,
+ * and its first thread may end before the others.
  */
 export async function isRunning(pid: number): Promise<boolean> {
   const stat = await fs.readFile(`/proc/${pid}/stat`, 'utf8').catch(unlessGone(''))
@@ -177,20 +181,20 @@ export async function isRunning(pid: number): Promise<boolean> {
   return (await fs.readdir(`/proc/${pid}/task`).catch(unlessGone<string[]>([]))).length > 1
 }
 
-/** Waits for processes to end. False: one is still there. */
-export async function areGone(pids: readonly number[], withinMs: number, signal: AbortSignal): Promise<boolean> {
-  const until = performance.now() + withinMs
+/** Waits until all processes have ended. false: one still runs after the time limit. */
+export async function waitForExit(pids: readonly number[], timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+  const deadline = performance.now() + timeoutMs
   for (const pid of pids) {
     while (await isRunning(pid)) {
       signal.throwIfAborted()
-      if (performance.now() > until) return false
-      await pause(LOOK_EVERY_MS)
+      if (performance.now() > deadline) return false
+      await pause(POLL_MS)
     }
   }
   return true
 }
 
-/** Ignores a process that has already ended. */
+/** Kills a process; one that has already ended is ignored. */
 export function killNow(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
@@ -199,7 +203,7 @@ export function killNow(pid: number): void {
   }
 }
 
-/** For `catch`: a missing file or ended process reads as `value`. */
+/** A handler for `catch` that returns `value` if the file is missing or the process has ended. */
 export function unlessGone<T>(value: T): (error: unknown) => T {
   return (error) => {
     const code = error instanceof Error && 'code' in error ? error.code : undefined
@@ -208,7 +212,7 @@ export function unlessGone<T>(value: T): (error: unknown) => T {
   }
 }
 
-/** The boot of the host; pids alone are reused. */
+/** Identifies the current boot of the host. A pid is unique only within one boot. */
 export async function bootId(): Promise<string> {
   return (await fs.readFile('/proc/sys/kernel/random/boot_id', 'utf8')).slice(0, 8)
 }

@@ -96,7 +96,7 @@ class Qemu implements QemuRuntime {
     })
     this.#watch = new MachineWatch({
       filesOf: (id) => this.#filesOf(id),
-      changed: () => this.#changed(),
+      onChange: () => this.#changed(),
       onError: options.onError,
     })
     this.#fence = new Fence({
@@ -139,9 +139,9 @@ class Qemu implements QemuRuntime {
 
   async halt(id: string, signal: AbortSignal): Promise<void> {
     const files = this.#filesOf(id)
-    await machine.writeWhole(files.halted, '')
+    await machine.replaceFile(files.halted, '')
     if ((await this.#pidsOf(id)).length > 0) {
-      await this.#watch.expecting(id, async (monitor) => {
+      await this.#watch.whileEndExpected(id, async (monitor) => {
         await shutDownGuest(monitor, this.#shutdownMs, signal)
         await this.#endProcess(id, signal)
       })
@@ -152,8 +152,8 @@ class Qemu implements QemuRuntime {
   }
 
   async reboot({ id, reboots = 0 }: Workload, signal: AbortSignal): Promise<void> {
-    await machine.writeWhole(this.#filesOf(id).reboots, String(reboots))
-    await this.#watch.expecting(id, (monitor) => rebootGuest(monitor, this.#shutdownMs, signal))
+    await machine.replaceFile(this.#filesOf(id).reboots, String(reboots))
+    await this.#watch.whileEndExpected(id, (monitor) => rebootGuest(monitor, this.#shutdownMs, signal))
     this.#changed()
   }
 
@@ -163,9 +163,9 @@ class Qemu implements QemuRuntime {
     const user = await userOf(pids[0] ?? '')
     if (pids.length > 0) {
       await this.#quit(id)
-      if (!(await machine.areGone(pids, QUIT_MS, signal))) {
+      if (!(await machine.waitForExit(pids, QUIT_MS, signal))) {
         for (const pid of await this.#pidsOf(id)) machine.killNow(pid)
-        if (!(await machine.areGone(pids, KILL_MS, signal)))
+        if (!(await machine.waitForExit(pids, KILL_MS, signal)))
           throw new Error(`QEMU (${pids.join()}) could not be stopped`)
       }
     }
@@ -285,11 +285,11 @@ class Qemu implements QemuRuntime {
     const seed = seedOf(workload, sshUser, simulatedGpus)
     for (const folder of [this.#root, path.dirname(files.folder)]) await machine.makeFolder(folder)
     await fs.mkdir(files.folder, { recursive: true, mode: 0o700 })
-    await machine.writeWhole(files.spec, JSON.stringify({ tag: workload.tag, sshUser } satisfies machine.MachineSpec))
+    await machine.replaceFile(files.spec, JSON.stringify({ tag: workload.tag, sshUser } satisfies machine.MachineSpec))
     const base = baseImage === null ? null : await this.#baseImages.fetch(baseImage, progress, signal)
     const smallImage = base === null ? await options.smallImage(progress, signal) : null
     progress('starting the machine')
-    await machine.writeWhole(files.reboots, String(workload.reboots ?? 0))
+    await machine.replaceFile(files.reboots, String(workload.reboots ?? 0))
     await makeDisk(files, base, { storageGb: spec.resources.storageGb, hasRun: workload.started }, signal)
     await writeSeed(files.seed, seed, signal)
     this.#isSandboxed ??= await hasSandbox(this.#arch, signal)
@@ -334,7 +334,7 @@ class Qemu implements QemuRuntime {
       }
       const outside = (await queryForwards(await this.#watch.monitor(id))).get(SSH_PORT)
       if (outside !== undefined && (await hasBanner(outside, ageMs))) {
-        await machine.writeWhole(files.booted, '')
+        await machine.replaceFile(files.booted, '')
       } else if (ageMs > limitMs) {
         const tail = await consoleTail(files, TAIL_BYTES)
         const message = `SSH did not answer within ${Math.round(limitMs / 1_000)} s. Last console output: ${tail === '' ? 'none' : tail}`

@@ -1,7 +1,7 @@
 /**
  * Builds the small base image on the host that will run it: a kernel and an initramfs of about ten megabytes from Debian
  * packages. The kernel package is only unpacked, never installed; busybox, dropbear and mke2fs are the host's own, with
- * their libraries. Used when no base image is registered: SSH, a shell, ext4 and NFS, nothing else.
+ * their libraries. Machines boot it when no base image is registered: SSH, a shell, ext4 and NFS, nothing else.
  *
  * An image is stored under the digest of its inputs, so it is rebuilt when a package changes. It is renamed into place
  * when complete; concurrent builders are harmless.
@@ -16,11 +16,11 @@ import { findProgram, runProgram, type RunOptions } from '../run-program.ts'
 import { bootModules, rootFiles, rootFolders, spareModules } from './small-image-root.ts'
 
 const BUILD_MS = 300_000
-/** Raised when an image has other files, so that older ones are built again. */
-const FORMAT = 2
+/** Part of the digest: a change to the layout of the image raises it, so that older images are built again. */
+const FORMAT_VERSION = 2
 const STEP_MS = 60_000
 
-/** Target path of each program. */
+/** The path of each program in the image. */
 const programs = {
   busybox: 'bin/busybox',
   dropbear: 'usr/sbin/dropbear',
@@ -47,11 +47,11 @@ export interface BuildSmallImageOptions {
 export async function buildSmallImage(options: BuildSmallImageOptions): Promise<SmallImage> {
   const signal = signalWithin(options.signal, BUILD_MS)
   const step = { signal, timeoutMs: STEP_MS }
-  const own = process.arch === 'arm64' ? 'arm64' : 'amd64'
-  if (options.arch !== own)
-    throw new Error(`An image for ${options.arch} must be built on an ${options.arch} host; this host is ${own}`)
+  const hostArch = process.arch === 'arm64' ? 'arm64' : 'amd64'
+  if (options.arch !== hostArch)
+    throw new Error(`An image for ${options.arch} must be built on an ${options.arch} host; this host is ${hostArch}`)
   const files = await hostFiles(step)
-  for (const needed of ['cpio', 'depmod', 'modprobe', 'dpkg-deb']) findProgram(needed)
+  for (const tool of ['cpio', 'depmod', 'modprobe', 'dpkg-deb']) findProgram(tool)
   await fs.mkdir(options.folder, { recursive: true })
   const kernel = await cloudKernel(options.folder, options.arch, options.progress, signal)
   const digest = await digestOf(kernel.name, files)
@@ -62,11 +62,11 @@ export async function buildSmallImage(options: BuildSmallImageOptions): Promise<
   const work = path.join(options.folder, `.building-${randomBytes(6).toString('hex')}`)
   try {
     options.progress('unpacking the kernel')
-    const unpacked = await unpackKernel(kernel.package, path.join(work, 'kernel'), step)
+    const kernelFiles = await unpackKernel(kernel.package, path.join(work, 'kernel'), step)
     options.progress('building the small image')
-    await makeRoot(path.join(work, 'root'), files, unpacked, step)
+    await makeRoot(path.join(work, 'root'), files, kernelFiles, step)
     await fs.mkdir(path.join(work, 'image'))
-    await fs.copyFile(unpacked.kernel, path.join(work, 'image/vmlinuz'))
+    await fs.copyFile(kernelFiles.kernel, path.join(work, 'image/vmlinuz'))
     await packRoot(path.join(work, 'root'), path.join(work, 'image/initrd'), step)
     await fs.rename(path.join(work, 'image'), folder).catch((error: unknown) => {
       // Another builder was faster, with the same result.
@@ -83,21 +83,21 @@ interface HostFile {
   readonly to: string
 }
 
-/** The host's programs and their libraries at the paths of the loader. */
+/** The host's programs, and their libraries at the paths where the loader looks for them. */
 async function hostFiles(step: RunOptions): Promise<HostFile[]> {
   const hostPrograms = Object.entries(programs).map(([name, to]) => ({ from: findProgram(name), to }))
   const libraries = new Set<string>()
   for (const { from } of hostPrograms) {
     // ldd fails for static programs.
-    const listed = await runProgram('ldd', [from], step).catch(() => '')
-    for (const [, library] of listed.matchAll(/(?:=> |^\s*)(\/\S+) \(0x/gm)) if (library) libraries.add(library)
+    const output = await runProgram('ldd', [from], step).catch(() => '')
+    for (const [, library] of output.matchAll(/(?:=> |^\s*)(\/\S+) \(0x/gm)) if (library) libraries.add(library)
   }
   return [...hostPrograms, ...[...libraries].sort().map((library) => ({ from: library, to: library.slice(1) }))]
 }
 
 async function digestOf(kernel: string, files: readonly HostFile[]): Promise<string> {
   const digest = createHash('sha256')
-  digest.update(JSON.stringify([FORMAT, kernel, rootFiles, rootFolders, bootModules, spareModules]))
+  digest.update(JSON.stringify([FORMAT_VERSION, kernel, rootFiles, rootFolders, bootModules, spareModules]))
   for (const { from, to } of files) digest.update(`\0${to}\0`).update(await fs.readFile(from))
   return digest.digest('hex').slice(0, 16)
 }
@@ -156,5 +156,5 @@ async function addModules(root: string, kernel: UnpackedKernel, step: RunOptions
 async function packRoot(root: string, to: string, step: RunOptions): Promise<void> {
   const entries = (await fs.readdir(root, { recursive: true })).sort()
   const args = ['-o', '-H', 'newc', '-R', '0:0', '--quiet', '-F', to]
-  await runProgram('cpio', args, { ...step, cwd: root, input: ['.', ...entries].map((one) => `${one}\n`).join('') })
+  await runProgram('cpio', args, { ...step, cwd: root, input: ['.', ...entries].map((entry) => `${entry}\n`).join('') })
 }

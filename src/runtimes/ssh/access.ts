@@ -1,6 +1,6 @@
 /**
- * Access to a bare-metal host and its declared hardware. `metalAccess` holds secrets: it is stored encrypted and never
- * shown. Names that end up in files of the host (the tenant's user, scratch folders) are validated here once, so that
+ * The access to a bare-metal host, and its declared hardware. `metalAccess` holds secrets: it is stored encrypted and
+ * never shown. Names that end up in files of the host (the tenant's user, scratch folders) are validated here once, so that
  * the scripts need no quoting.
  */
 import { posix } from 'node:path'
@@ -11,7 +11,7 @@ const MAX_KEY_CHARS = 16_384
 const MAX_SCRATCH_FOLDERS = 16
 const MAX_COMMAND_WORDS = 50
 
-/** Never wiped, nor anything below them. */
+/** These folders and everything below them are never wiped. */
 const SYSTEM_TREES = [
   'bin',
   'boot',
@@ -28,7 +28,7 @@ const SYSTEM_TREES = [
   'sys',
   'usr',
 ]
-/** Only folders below these can be scratch. */
+/** These folders are never wiped themselves, but folders below them can be scratch. */
 const SYSTEM_FOLDERS = [
   '',
   'home',
@@ -116,7 +116,7 @@ export const metalAccessFields = z.object({
     .optional(),
   /** The user is not root and has passwordless sudo. */
   sudo: z.boolean().default(false),
-  /** Created for each tenant and removed afterwards. No such user may exist otherwise. */
+  /** This user is created for each tenant and removed afterwards. The host must have no other user of this name. */
   tenantUser: z
     .string()
     .regex(/^[a-z][a-z0-9-]{0,30}$/, 'lower-case letters, digits and hyphens')
@@ -141,7 +141,7 @@ export const metalDeclared = z.object({
   /** Processors in /proc/cpuinfo. */
   cpuCores: z.int().positive(),
   ramGb: z.number().positive(),
-  /** Absent: none, or simulated. */
+  /** Absent: the host has no GPUs, or simulated ones. */
   gpus: z.object({ count: z.int().min(1).max(64), model: z.string().min(1).max(200) }).optional(),
   /** Tolerance for memory, as a share: the kernel reserves some. */
   tolerance: z.number().min(0).max(0.5).default(0.1),

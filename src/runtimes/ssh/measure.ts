@@ -1,6 +1,6 @@
 /**
- * The use of a rented host, read by one short script every ten seconds: totals of the kernel, from which rates are
- * derived, and what the driver reports of the GPUs.
+ * Measures the use of a rented host with one short script every ten seconds. The script reads totals of the kernel, from
+ * which rates are derived, and what the NVIDIA driver reports about the GPUs.
  */
 import type { HostMetrics } from '../../contract/agent.ts'
 import type { MetalAccess } from './access.ts'
@@ -9,13 +9,13 @@ import { constantScript } from './script.ts'
 import type { SshHost } from './ssh.ts'
 
 const MEASURE_MS = 15_000
-/** A little less than the interval of samples, since hosts are looked at every three seconds. */
+/** This is a little less than the interval of samples, since hosts are checked every three seconds. */
 const SAMPLE_EVERY_MS = 8_000
 const KIB_PER_MIB = 1_024
 const KIB_PER_GB = 1_048_576
 const MAX_GPUS = 64
 
-/** Bridges, bonds and their ends count the same traffic again. */
+/** The script skips bridges, bonds and virtual interfaces, which count the same traffic again. */
 const measureScript = constantScript(
   'measure',
   ['user', 'gpus'],
@@ -50,7 +50,7 @@ export class HostMeter {
   readonly #access: MetalAccess
   readonly #hasGpus: boolean
   #last: Totals | undefined
-  /** When the tenant last had a process. Nothing is known from before the first look, so it counts as in use then. */
+  /** The time at which the tenant last had a process. Until the first measurement the host counts as in use. */
   #usedAtMs = performance.now()
 
   constructor(host: SshHost, access: MetalAccess, hasGpus: boolean) {
@@ -62,19 +62,19 @@ export class HostMeter {
   async read(workloadId: string, signal: AbortSignal): Promise<HostMetrics> {
     const input = { user: this.#access.tenantUser, gpus: this.#hasGpus ? 'yes' : 'no' }
     const lines = await runOn(this.#host, measureScript, input, signal, MEASURE_MS)
-    const all = (word: string): string[] => lines.filter(([name]) => name === word).map(([, rest]) => rest)
-    const one = (word: string): number | null => numberOf(all(word)[0])
-    const [total, free] = [one('memory-total'), one('memory-free')]
+    const textsOf = (word: string): string[] => lines.filter(([name]) => name === word).map(([, rest]) => rest)
+    const valueOf = (word: string): number | null => numberOf(textsOf(word)[0])
+    const [total, free] = [valueOf('memory-total'), valueOf('memory-free')]
     const usedKib = total === null || free === null ? null : Math.max(0, total - free)
-    const now = totalsOf(all('cpu')[0] ?? '', all('network'))
+    const now = totalsOf(textsOf('cpu')[0] ?? '', textsOf('network'))
     const rates = ratesBetween(this.#last, now)
     this.#last = now
-    const hasProgram = all('program').length > 0
+    const hasProgram = textsOf('program').length > 0
     if (hasProgram) this.#usedAtMs = now.atMs
-    const [diskUsed, diskFree] = [one('disk-used'), one('disk-free')]
+    const [diskUsed, diskFree] = [valueOf('disk-used'), valueOf('disk-free')]
     return {
       type: 'metrics',
-      gpus: all('gpu').slice(0, MAX_GPUS).flatMap(gpuOf),
+      gpus: textsOf('gpu').slice(0, MAX_GPUS).flatMap(gpuOf),
       cpuPercent: rates.cpuPercent,
       memoryUsedGb: usedKib === null ? null : usedKib / KIB_PER_GB,
       diskFreeGb: diskFree === null ? null : diskFree / KIB_PER_GB,
@@ -103,7 +103,7 @@ export class Sampler {
   #readAtMs = Number.NEGATIVE_INFINITY
   #failure: string | undefined
 
-  /** `warn` is called once for each cause in a row. */
+  /** `warn` is not called again while reads keep failing for the same cause. */
   constructor(take: (metrics: HostMetrics) => void, warn: (error: unknown) => void) {
     this.#take = take
     this.#warn = warn
@@ -143,7 +143,7 @@ function totalsOf(cpu: string, network: readonly string[]): Totals {
   }
 }
 
-/** null: the first look, or counted anew since the last one, as after a reboot. */
+/** A rate is null after the first measurement, and when the kernel has restarted its counters, as after a reboot. */
 function ratesBetween(
   from: Totals | undefined,
   to: Totals,
@@ -161,7 +161,7 @@ function ratesBetween(
   }
 }
 
-/** `0, 87, 61234, 81559, 512.30, 61`; what the driver does not know is `[N/A]`. */
+/** `0, 87, 61234, 81559, 512.30, 61`; a value that the NVIDIA driver does not know is `[N/A]`. */
 function gpuOf(line: string): HostMetrics['gpus'] {
   const [index, utilization, used, total, power, temperature] = line.split(',').map((part) => numberOf(part))
   if (index === undefined || index === null || !Number.isInteger(index)) return []
