@@ -1,7 +1,7 @@
 /**
- * Downloads a URL into a file, across any number of broken connections. The file appears under its name when it is
- * complete, verified and on the disk. Until then `<target>.part` has what has arrived, and the next call resumes there, also
- * in another process. Every connection passes the guard for outbound calls, and every byte counts against a disk budget.
+ * Downloads a URL into a file, across any number of broken connections. The file gets its name when it is complete,
+ * verified and on the disk. Until then `<target>.part` holds the bytes so far, and the next call resumes there, even in
+ * another process. Every connection passes the guard for outbound calls, and every byte counts against a disk budget.
  * There is an idle timeout but no overall timeout, since models may be of any size.
  */
 import { once } from 'node:events'
@@ -27,7 +27,7 @@ export interface DownloaderOptions {
 
 export interface Download {
   readonly bytes: number
-  /** Whether it was resumed. */
+  /** Whether some of the bytes came from an earlier attempt. */
   readonly isContinued: boolean
 }
 
@@ -43,7 +43,7 @@ export interface Downloader {
 
 const defaultLimits: DownloadLimits = { stallMs: 30_000, retryMs: 1_000, maxRetryMs: 30_000, maxIdleAttempts: 5 }
 const MAX_ATTEMPTS = 100
-/** A resumed download may be corrupt on our side: then it is repeated once. */
+/** The part of an earlier attempt may be corrupt, so a resumed download with a wrong digest is repeated once. */
 const MAX_DIGEST_TRIES = 2
 
 export function makeDownloader(options: DownloaderOptions): Downloader {
@@ -59,9 +59,9 @@ export function makeDownloader(options: DownloaderOptions): Downloader {
       const { target, signal } = request
       for (let other = downloads.get(target); other !== undefined; other = downloads.get(target)) {
         await untilAborted(other, signal)
-        if (signal.aborted) return cancelled()
+        if (signal.aborted) return failCancelled()
       }
-      // No await before the download is noted, or two callers at once would both write the part.
+      // There must be no await before `downloads.set`, or two callers could write the same part.
       const download = downloadFile(tools, request)
       downloads.set(
         target,
@@ -90,7 +90,7 @@ export function makeDownloader(options: DownloaderOptions): Downloader {
   }
 }
 
-export function cancelled(): Failure {
+export function failCancelled(): Failure {
   return fail('cancelled')
 }
 
@@ -126,7 +126,7 @@ async function downloadFile(tools: AttemptTools, request: FileRequest): Promise<
     if (!download.ok) return download
     const mismatch = await findMismatch(request, partPath)
     if (mismatch === undefined) {
-      await giveName(partPath, request)
+      await publish(partPath, request)
       return download
     }
     await dropPart(partPath)
@@ -144,16 +144,16 @@ async function fillPart(tools: AttemptTools, request: FileRequest, partPath: str
     }
     const outcome = await withRetries(tools.limits, request.signal, attempt, () => part.bytes)
     if (outcome.ok) return ok({ bytes: part.bytes, isContinued })
-    // The bytes are of no use, or take space that somebody else needs. After any other failure they are resumed from.
-    const isUseless = ['wrong_size', 'bad_answer'].includes(outcome.reason) || outcome.kind === 'no_capacity'
-    if (isUseless || part.bytes === 0) await dropPart(partPath)
+    // The bytes are useless, or take space that others need. After any other failure the next call resumes from them.
+    const mustDrop = ['wrong_size', 'bad_answer'].includes(outcome.reason) || outcome.kind === 'no_capacity'
+    if (mustDrop || part.bytes === 0) await dropPart(partPath)
     return outcome
   } finally {
     await part.close()
   }
 }
 
-/** undefined: the part has the digest that was asked for. */
+/** undefined: the part has the expected digest, or is not checked here. */
 async function findMismatch(
   { digest, name, url, signal }: FileRequest,
   partPath: string,
@@ -165,37 +165,42 @@ async function findMismatch(
   return fail('wrong_digest', { name: name ?? path.basename(whereOf(url)), ...facts })
 }
 
-/** The bytes are already synced. */
-async function giveName(partPath: string, { target, mode }: FileRequest): Promise<void> {
+/** Renames the part to its target. Its bytes are already synced. */
+async function publish(partPath: string, { target, mode }: FileRequest): Promise<void> {
   if (mode !== undefined) await fs.chmod(partPath, mode)
   await fs.rename(partPath, target)
   await dropPart(partPath)
   await syncFolder(path.dirname(target))
 }
 
-/** Repeats what may be over soon, until there is no progress for several attempts. */
+/** Repeats an attempt that failed for a temporary reason, until several attempts in a row make no progress. */
 async function withRetries<T>(
   limits: DownloadLimits,
   signal: AbortSignal,
   attempt: () => Promise<Result<T>>,
-  doneBytes: () => number = () => 0,
+  countBytes: () => number = () => 0,
 ): Promise<Result<T>> {
-  let furthest = doneBytes()
-  for (let attempts = 1, idle = 0; ; attempts += 1) {
+  let mostBytes = countBytes()
+  for (let attempts = 1, idleAttempts = 0; ; attempts += 1) {
     const outcome = await attempt()
     if (outcome.ok || outcome.kind !== 'unavailable') return outcome
-    if (signal.aborted) return cancelled()
-    idle = doneBytes() > furthest ? 0 : idle + 1
-    furthest = Math.max(furthest, doneBytes())
-    if (idle >= limits.maxIdleAttempts || attempts >= MAX_ATTEMPTS) return outcome
-    if (!(await pause(limits, idle, outcome, signal))) return cancelled()
+    if (signal.aborted) return failCancelled()
+    idleAttempts = countBytes() > mostBytes ? 0 : idleAttempts + 1
+    mostBytes = Math.max(mostBytes, countBytes())
+    if (idleAttempts >= limits.maxIdleAttempts || attempts >= MAX_ATTEMPTS) return outcome
+    if (!(await pause(limits, idleAttempts, outcome, signal))) return failCancelled()
   }
 }
 
-/** Backs off after each attempt without progress, at least as long as the server asks. false: cancelled. */
-async function pause(limits: DownloadLimits, idle: number, failure: Failure, signal: AbortSignal): Promise<boolean> {
-  const ownMs = Math.min(limits.retryMs * 2 ** Math.max(idle - 1, 0), limits.maxRetryMs)
-  return delay(Math.max(ownMs, failure.retryAfterMs ?? 0), true, { signal }).catch(() => false)
+/** Waits longer after each attempt without progress, and at least as long as the server asks. false: cancelled. */
+async function pause(
+  limits: DownloadLimits,
+  idleAttempts: number,
+  failure: Failure,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const backoffMs = Math.min(limits.retryMs * 2 ** Math.max(idleAttempts - 1, 0), limits.maxRetryMs)
+  return delay(Math.max(backoffMs, failure.retryAfterMs ?? 0), true, { signal }).catch(() => false)
 }
 
 function parseJson(text: string, where: string): Result<unknown> {

@@ -11,7 +11,7 @@ import { fail, type Result } from '../../contract/result.ts'
 import type { ModelFile } from '../../contract/model.ts'
 import type { WantedFile } from './assemble.ts'
 import { makeDiskBudget, measure, unlessGone } from '../download/disk-budget.ts'
-import { cancelled, makeDownloader, type Downloader } from '../download/downloader.ts'
+import { failCancelled, makeDownloader, type Downloader } from '../download/downloader.ts'
 import type { DownloadLimits } from '../download/request.ts'
 import type { ModelLog } from '../log.ts'
 import { folderAt, folderOf, readManifest } from './manifest.ts'
@@ -94,7 +94,7 @@ export function makeModelStore(options: ModelStoreOptions): ModelStore {
         await fs.mkdir(dir, { recursive: true, mode: 0o700 })
         return await pullModel({ ...options, model, files, budget, fetchPiece, signal, onProgress })
       } catch (error) {
-        if (signal.aborted) return cancelled()
+        if (signal.aborted) return failCancelled()
         throw error
       }
     })
@@ -105,7 +105,7 @@ export function makeModelStore(options: ModelStoreOptions): ModelStore {
       if (!wantedFiles.ok) return wantedFiles
       const key = JSON.stringify(files)
       for (;;) {
-        if (isClosed || signal?.aborted === true) return cancelled()
+        if (isClosed || signal?.aborted === true) return failCancelled()
         const busy = works.get(model)
         if (busy === undefined) return follow(pull(model, wantedFiles.value, key), signal, onProgress)
         if (busy.key === key && !busy.controller.signal.aborted) return follow(busy, signal, onProgress)
@@ -122,7 +122,7 @@ export function makeModelStore(options: ModelStoreOptions): ModelStore {
       }
       const removal = begin(model, undefined, async () => {
         await fs.rm(folderOf(dir, model).path, { recursive: true, force: true, maxRetries: 3 })
-        return cancelled()
+        return failCancelled()
       })
       await removal.outcome
       options.log.info({ model }, 'removed the files of a model')
@@ -189,7 +189,7 @@ async function follow(
     work.callers -= 1
     if (work.callers === 0) work.controller.abort()
   })
-  return outcome ?? cancelled()
+  return outcome ?? failCancelled()
 }
 
 /** undefined: the signal fired first. */

@@ -35,7 +35,7 @@ export function baseFiles(packages: ImageFiles, node = fs.realpathSync(process.e
     ['/etc/group', { kind: 'text', text: `root:x:0:\nberth:x:${USER_ID}:\n` }],
     // Without it, names in /etc/hosts are not found.
     ['/etc/nsswitch.conf', { kind: 'text', text: 'hosts: files dns\n' }],
-    ['/data', { kind: 'folder', isOwn: true, mode: 0o700 }],
+    ['/data', { kind: 'folder', isWritable: true, mode: 0o700 }],
     ['/tmp', { kind: 'folder', mode: 0o1777 }],
   ])
   const libraries = librariesOf([node, ...nativeFiles(packages)])

@@ -1,4 +1,4 @@
-/** Layers of an image: files with fixed times and owners, so that the same files make the same layer. */
+/** Writes the layers of an image. Times and owners are fixed, so that the same files make the same layer. */
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
@@ -9,14 +9,14 @@ import { pack, type Pack } from 'tar-stream'
 
 /** The user that programs in our images run as. */
 export const USER_ID = 10_001
-/** Lists the libraries of an image, in the image. */
+/** The file in an image that lists its libraries. */
 export const LIBRARIES_FILE = '/usr/local/libraries.json'
 
 export type ImageFile =
   | { readonly kind: 'file'; readonly from: string; readonly mode?: number }
   | { readonly kind: 'text'; readonly text: string }
-  /** `isOwn`: the user may write there. */
-  | { readonly kind: 'folder'; readonly isOwn?: true; readonly mode?: number }
+  /** `isWritable`: the user of the image owns the folder and can write to it. */
+  | { readonly kind: 'folder'; readonly isWritable?: true; readonly mode?: number }
 
 /** Files by absolute path. */
 export type ImageFiles = Map<string, ImageFile>
@@ -38,20 +38,20 @@ const MODE = { file: 0o644, folder: 0o755 }
 export async function writeLayer(folder: string, files: ImageFiles, gzipLevel: number): Promise<Layer> {
   const file = path.join(folder, `layer-${files.size}-${[...files.keys()][0]?.replaceAll('/', '_')}`)
   const archive = pack()
-  const [plain, packed] = [makeCounter(), makeCounter()]
+  const [uncompressed, compressed] = [makeCounter(), makeCounter()]
   const output = fs.createWriteStream(file)
-  const written = pipeline(archive, plain.stream, createGzip({ level: gzipLevel }), packed.stream, output)
-  await Promise.all([written, fill(archive, files)])
-  const [{ digest: diffId, bytes: unpackedBytes }, { digest, bytes }] = [plain.read(), packed.read()]
+  const writing = pipeline(archive, uncompressed.stream, createGzip({ level: gzipLevel }), compressed.stream, output)
+  await Promise.all([writing, fill(archive, files)])
+  const [{ digest: diffId, bytes: unpackedBytes }, { digest, bytes }] = [uncompressed.read(), compressed.read()]
   return { file, digest, bytes, diffId, unpackedBytes }
 }
 
-/** The digest that a layer of these files has before compression, which takes most of the time. */
+/** The digest of a layer with these files before compression. Compression takes most of the time of a layer. */
 export async function diffIdOf(files: ImageFiles): Promise<string> {
   const archive = pack()
-  const plain = makeCounter()
-  await Promise.all([pipeline(archive, plain.stream.resume()), fill(archive, files)])
-  return plain.read().digest
+  const uncompressed = makeCounter()
+  await Promise.all([pipeline(archive, uncompressed.stream.resume()), fill(archive, files)])
+  return uncompressed.read().digest
 }
 
 async function fill(archive: Pack, files: ImageFiles): Promise<void> {
@@ -72,7 +72,7 @@ function makeCounter() {
   return { stream, read: () => ({ digest: hash.digest('hex'), bytes }) }
 }
 
-/** Sorted, with the folders above each file. */
+/** Adds the folders above each file, and sorts all by path. */
 function withFolders(files: ImageFiles): Array<[string, ImageFile]> {
   const all = new Map(files)
   for (const name of files.keys()) {
@@ -91,13 +91,13 @@ async function add(archive: Pack, name: string, entry: ImageFile): Promise<void>
     case 'text':
       return addPlain(archive, { ...header, mode: MODE.file }, entry.text)
     case 'folder': {
-      const owner = entry.isOwn === true ? { uid: USER_ID, gid: USER_ID } : {}
+      const owner = entry.isWritable === true ? { uid: USER_ID, gid: USER_ID } : {}
       return addPlain(archive, { ...header, ...owner, type: 'directory', mode: entry.mode ?? MODE.folder })
     }
   }
 }
 
-/** Only whether it can be run: the rest depends on who made the checkout. */
+/** Keeps only whether the file is executable, since the other bits depend on who made the checkout. */
 function modeOf(file: string): number {
   return fs.statSync(file).mode & 0o100 ? 0o755 : MODE.file
 }

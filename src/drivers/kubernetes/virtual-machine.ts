@@ -1,7 +1,7 @@
 /**
- * Virtual machines by KubeVirt, in clusters whose settings ask for them: one VirtualMachine for each rental, on the node
- * that was claimed, with its GPUs passed through. Its root disk is a copy of an image and ends with it. People log in by
- * SSH, through KubeVirt's own port forwarding.
+ * Virtual machines with KubeVirt, in clusters whose settings enable them: one VirtualMachine per rental, on the node that
+ * the rental has claimed, with its GPUs passed through. Its root disk is a copy of an image and is deleted with it.
+ * Customers log in with SSH, through KubeVirt's own port forwarding.
  */
 import type { EngineSpec } from '../../domain/rental.ts'
 import type { Program } from '../../contract/agent.ts'
@@ -13,7 +13,7 @@ import { onNode, tolerationsOf } from './pod-spec.ts'
 
 export const VIRTUAL_MACHINES = '/apis/kubevirt.io/v1/virtualmachines'
 export const INSTANCES = '/apis/kubevirt.io/v1/virtualmachineinstances'
-/** The number that stands for the SSH server of a machine. */
+/** The target port in a request that means the SSH server of the machine. */
 export const SSH_TARGET = 0
 const BYTES_PER_GB = 1_000_000_000
 
@@ -35,7 +35,7 @@ export interface VirtualMachineOrder {
   readonly settings: NonNullable<ClusterConfig['virtualMachines']>
   readonly namespace: string
   readonly node: string
-  /** The public port of its SSH server. */
+  /** The public port of the SSH server. undefined: it has none. */
   readonly sshPort: number | undefined
 }
 
@@ -47,7 +47,8 @@ export function virtualMachineObjects(order: VirtualMachineOrder) {
     ...noteOf(spec),
     ...(sshPort === undefined ? {} : { ssh: { port: sshPort, user: settings.user } }),
   }
-  // KubeVirt copies them to the pod of the machine: its GPUs count as ours. Without the label it is no rental by itself.
+  // KubeVirt copies the annotations to the pod of the machine, so its GPUs count as ours. The template has no labels, so
+  // the pod is not taken for a rental of its own.
   const annotations = { [TAG_ANNOTATION]: tag, [ORDER_ANNOTATION]: JSON.stringify(note) }
   const { cpuCount, ramGb } = spec.resources
   const gpus = Array.from({ length: spec.gpuCount }, (_, n) => ({ name: `gpu-${n}`, deviceName: config.gpuResource }))
@@ -58,7 +59,7 @@ export function virtualMachineObjects(order: VirtualMachineOrder) {
       kind: 'VirtualMachine',
       metadata: { name, namespace, labels, annotations },
       spec: {
-        // A guest that powers off has ended; one that crashes is started again.
+        // A guest that powers off stays off; one that crashes is started again.
         runStrategy: 'RerunOnFailure',
         template: {
           metadata: { annotations },
@@ -66,7 +67,7 @@ export function virtualMachineObjects(order: VirtualMachineOrder) {
             affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: onNode(node) } },
             tolerations: tolerationsOf(config),
             terminationGracePeriodSeconds: config.graceSeconds,
-            // A guest elsewhere would be another machine.
+            // The rental is bound to the node whose GPUs it has, so KubeVirt must not migrate the guest.
             evictionStrategy: 'None',
             domain: {
               cpu: { cores: Math.max(1, Math.floor(cpuCount)) },
@@ -96,7 +97,7 @@ export function virtualMachineObjects(order: VirtualMachineOrder) {
   }
 }
 
-/** JSON is YAML, and needs no quoting of its own. */
+/** cloud-init reads YAML. JSON is valid YAML and saves us the quoting. */
 function userDataOf({ spec, program, settings }: VirtualMachineOrder): string {
   if (program.userData !== null) return program.userData
   const files = program.files.map(({ path, content, mode }) => ({

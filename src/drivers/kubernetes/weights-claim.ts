@@ -1,9 +1,10 @@
 /**
- * Weights once per node: a storage claim in the namespace of the account, for each node and set of weights. All pods of
- * a node can mount a ReadWriteOnce claim at the same time; the first one downloads into it (agent/shared-weights.ts).
+ * A cache of weights on each node: one storage claim per node and set of weights, in the namespace of the account. All
+ * pods of a node can mount a ReadWriteOnce claim at the same time; the first one downloads into it
+ * (agent/shared-weights.ts).
  *
- * It is a cache, so it never stops a start: where the cluster has no storage for it, or refuses it, a pod downloads into
- * its own disk. Claims that no pod has are removed above the budget of a node, and after some days.
+ * The cache never prevents a start: if the cluster has no storage for it, or rejects the claim, a pod downloads to its own
+ * disk. Claims that no pod uses are removed when the node exceeds its budget, and after some days.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import {
@@ -33,13 +34,13 @@ const NODE_ANNOTATION = 'berth/node'
 const USED_ANNOTATION = 'berth/used-at'
 const INSTALLATION_ANNOTATION = 'berth/installation'
 const BYTES_PER_GB = 1_000_000_000
-/** A file system needs this for itself. */
-const FILE_SYSTEM_PART = 1.1
+/** A claim is larger than its files by this factor and size, which the file system needs for itself. */
+const FILE_SYSTEM_FACTOR = 1.1
 const FILE_SYSTEM_GB = 1
-/** Storage that takes longer to create would hold up the order. The next pod finds it. */
+/** An order does not wait longer than this for its storage. The next pod can use the storage then. */
 const BIND_MS = 10_000
 const POLL_MS = 250
-/** How often the use of a claim is noted while a pod has it. */
+/** The interval at which the use of a claim is noted while a pod mounts it. */
 const NOTE_MS = HOUR_MS
 const TIDY_MS = 10 * MINUTE_MS
 
@@ -55,7 +56,7 @@ interface Tools {
   readonly warn: Warn
 }
 
-interface Cached extends CachedWeights {
+interface WeightsClaim extends CachedWeights {
   readonly claim: ClaimObject
 }
 
@@ -74,25 +75,26 @@ export async function ensureWeightsClaim(
   const name = weightsClaimName(cluster, place)
   const { namespace, node } = place
   const path = claimPath({ namespace, name })
-  const without = (why: unknown): undefined => {
+  const skipCache = (why: unknown): undefined => {
     warn(why, `cluster ${config.name}: the weights of a pod on node ${node} are not cached`)
   }
   try {
     const claim = await api.find(path, claimStatus, { signal })
     if (claim === undefined) {
       const isCreated = await createClaim(cluster, { ...place, name, sizeGb }, clock.now(), signal)
-      if (!isCreated) return without(new Error(`The ${serving.cache.gbPerNode} GB per node are in use.`))
+      if (!isCreated) return skipCache(new Error(`The ${serving.cache.gbPerNode} GB per node are in use.`))
     } else {
-      if (claim.metadata.labels?.[WEIGHTS_LABEL] === undefined) return without(new Error(`Claim ${name} is not ours.`))
-      // It stays as long as a pod has it, but no further pod can.
-      if (claim.metadata.deletionTimestamp !== undefined) return without(new Error(`Claim ${name} is being removed.`))
+      if (claim.metadata.labels?.[WEIGHTS_LABEL] === undefined)
+        return skipCache(new Error(`Claim ${name} is not ours.`))
+      // The claim exists as long as a pod mounts it, but no other pod can mount it any more.
+      if (claim.metadata.deletionTimestamp !== undefined) return skipCache(new Error(`Claim ${name} is being removed.`))
       await noteUse(cluster, { namespace, name }, clock.now(), signal)
     }
-    const unusable = await waitForStorage(cluster, path, storage.class, signal)
-    return unusable === undefined ? name : without(new Error(unusable))
+    const problem = await waitForStorage(cluster, path, storage.class, signal)
+    return problem === undefined ? name : skipCache(new Error(problem))
   } catch (error) {
     if (!(error instanceof ApiRefused)) throw error
-    return without(error)
+    return skipCache(error)
   }
 }
 
@@ -105,27 +107,27 @@ export async function removeWeightsClaim(
   await api.delete(claimPath(address), { signal })
 }
 
-/** Removes what is too old or above the budget. Notes the use of the others. */
+/** Removes claims that are too old or above the budget, and notes the use of the others. */
 export async function tidyWeights(cluster: Cluster, { clock, warn }: Tools, signal: AbortSignal): Promise<void> {
   const { serving } = cluster.config
   const now = clock.now()
   if (serving === undefined || now - (cluster.tidiedAt ?? 0) < TIDY_MS) return
   cluster.tidiedAt = now
-  const cached = await listCached(cluster, signal)
-  for (const one of cached) {
-    if (one.isInUse && now - one.usedAt > NOTE_MS) await noteUse(cluster, one, now, signal)
+  const claims = await listWeightsClaims(cluster, signal)
+  for (const claim of claims) {
+    if (claim.isInUse && now - claim.usedAt > NOTE_MS) await noteUse(cluster, claim, now, signal)
   }
-  for (const one of planCache(cached, serving.cache, now).remove) {
-    await removeUnused(cluster, one, signal).catch((error: unknown) => {
+  for (const claim of planCache(claims, serving.cache, now).remove) {
+    await removeUnused(cluster, claim, signal).catch((error: unknown) => {
       signal.throwIfAborted()
-      warn(error, `cluster ${cluster.config.name}: could not remove the weights ${one.namespace}/${one.name}`)
+      warn(error, `cluster ${cluster.config.name}: could not remove the weights ${claim.namespace}/${claim.name}`)
     })
   }
 }
 
 function claimGb({ files }: HostWeights): number {
   const bytes = [...new Map(files.map((file) => [file.sha256, file.bytes])).values()].reduce((sum, one) => sum + one, 0)
-  return Math.ceil((bytes * FILE_SYSTEM_PART) / BYTES_PER_GB) + FILE_SYSTEM_GB
+  return Math.ceil((bytes * FILE_SYSTEM_FACTOR) / BYTES_PER_GB) + FILE_SYSTEM_GB
 }
 
 function weightsClaimName({ tagPrefix }: Cluster, { node, weights }: WeightsPlace): string {
@@ -145,9 +147,9 @@ async function createClaim(
   const { name, namespace, node, weights, accountId, sizeGb } = order
   if (storage === undefined || serving === undefined) return false
   const newSet = { node, bytes: sizeGb * BYTES_PER_GB }
-  const { remove, fits } = planCache(await listCached(cluster, signal), serving.cache, now, newSet)
+  const { remove, fits } = planCache(await listWeightsClaims(cluster, signal), serving.cache, now, newSet)
   if (!fits) return false
-  for (const one of remove) await removeUnused(cluster, one, signal)
+  for (const claim of remove) await removeUnused(cluster, claim, signal)
   const body = {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
@@ -166,7 +168,7 @@ async function createClaim(
       },
     },
     spec: {
-      // Once per node, which is enough for pods that all go to that node.
+      // One node can mount it, which is enough: all pods that use it run on that node.
       accessModes: ['ReadWriteOnce'],
       storageClassName: storage.class,
       resources: { requests: { storage: storageQuantity(sizeGb) } },
@@ -174,20 +176,20 @@ async function createClaim(
   }
   const path = `/api/v1/namespaces/${namespace}/persistentvolumeclaims`
   await api.create(path, body, anyObject, { signal }).catch((error: unknown) => {
-    // Another replica was faster.
+    // A concurrent order has created the same claim.
     if (!hasStatus(error, 409) || error.reason !== 'AlreadyExists') throw error
   })
   return true
 }
 
-/** Why a pod cannot have it. A class that waits for the first pod has its storage created for that one. */
+/** Returns why a pod cannot mount the claim. A class that waits for the first pod creates the storage when that pod starts. */
 async function waitForStorage(
   { api }: Cluster,
   path: string,
   className: string,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const until = performance.now() + BIND_MS
+  const deadline = performance.now() + BIND_MS
   for (let isFirst = true; ; isFirst = false) {
     const phase = (await api.find(path, claimStatus, { signal }))?.status?.phase
     if (phase === 'Bound') return undefined
@@ -199,23 +201,25 @@ async function waitForStorage(
       if (storageClass === undefined) return `There is no storage class ${className}.`
       if (storageClass.volumeBindingMode === 'WaitForFirstConsumer') return undefined
     }
-    if (performance.now() > until) return `The storage class ${className} has not created the storage yet.`
+    if (performance.now() > deadline) return `The storage class ${className} has not created the storage yet.`
     await pause(POLL_MS, undefined, { signal })
   }
 }
 
-/** Those of this installation, in all namespaces. */
-async function listCached(cluster: Cluster, signal: AbortSignal): Promise<Cached[]> {
+/** Lists the claims of this installation in all namespaces. */
+async function listWeightsClaims(cluster: Cluster, signal: AbortSignal): Promise<WeightsClaim[]> {
   const query = { labelSelector: `${OURS},${WEIGHTS_LABEL}` }
   const { items } = await cluster.api.list('/api/v1/persistentvolumeclaims', claimStatus, { query, signal })
-  const own = items.filter(
+  const claims = items.filter(
     ({ metadata }) =>
       metadata.annotations?.[INSTALLATION_ANNOTATION] === cluster.tagPrefix && metadata.deletionTimestamp === undefined,
   )
-  if (own.length === 0) return []
+  if (claims.length === 0) return []
   const pods = await cluster.pods(signal)
-  const used = new Set(pods.flatMap(({ pod }) => claimsOf(pod).map((name) => `${pod.metadata.namespace}/${name}`)))
-  return own.map((claim) => {
+  const mountedClaims = new Set(
+    pods.flatMap(({ pod }) => claimsOf(pod).map((name) => `${pod.metadata.namespace}/${name}`)),
+  )
+  return claims.map((claim) => {
     const { name, namespace = '', annotations, creationTimestamp = '' } = claim.metadata
     return {
       claim,
@@ -224,13 +228,16 @@ async function listCached(cluster: Cluster, signal: AbortSignal): Promise<Cached
       node: annotations?.[NODE_ANNOTATION] ?? '',
       bytes: parseQuantity(claim.spec?.resources?.requests?.['storage']) ?? 0,
       usedAt: parseInstant(annotations?.[USED_ANNOTATION] ?? '') ?? parseInstant(creationTimestamp) ?? instantOf(0),
-      isInUse: used.has(`${namespace}/${name}`),
+      isInUse: mountedClaims.has(`${namespace}/${name}`),
     }
   })
 }
 
-/** Not if a pod has come to use it since it was listed: its use was noted, so it has another version. */
-async function removeUnused({ api }: Cluster, { claim, ...address }: Cached, signal: AbortSignal): Promise<void> {
+/**
+ * Removes a claim, unless a pod has begun to use it since it was listed. Noting that use has changed its version, so the
+ * precondition fails.
+ */
+async function removeUnused({ api }: Cluster, { claim, ...address }: WeightsClaim, signal: AbortSignal): Promise<void> {
   const { uid, resourceVersion } = claim.metadata
   const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } }
   await api.delete(claimPath(address), { body, signal }).catch((error: unknown) => {

@@ -25,7 +25,7 @@ import { CloudError, isRefused, type CloudHttp } from '../http.ts'
 import { bearerTokens } from '../token.ts'
 import { plainKeys } from '../user-data.ts'
 import * as api from './api.ts'
-import { DISK_GB, DISK_PREFIX, goneStates, leftDisks, LOGIN_USER, offerOf, showInstance } from './machine.ts'
+import { DISK_GB, DISK_PREFIX, goneStates, orphanedDisks, LOGIN_USER, offerOf, showInstance } from './machine.ts'
 
 const DISK_TYPE = 'NVMe'
 const collections = { 'ssh-key': '/v1/ssh-keys', script: '/v1/scripts' } as const
@@ -174,7 +174,7 @@ class VerdaCloud implements Cloud {
       const own = disks.filter((disk) => disk.instance_id === one.id || disk.id === one.os_volume_id)
       return [showInstance(one, own)]
     })
-    return [...machines, ...leftDisks(disks, trash, machines)].filter(({ tag }) => tag.startsWith(tagPrefix))
+    return [...machines, ...orphanedDisks(disks, trash, machines)].filter(({ tag }) => tag.startsWith(tagPrefix))
   }
 
   async companions(tagPrefix: string, signal: AbortSignal): Promise<CloudCompanion[]> {

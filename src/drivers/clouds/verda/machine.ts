@@ -1,4 +1,4 @@
-/** Instances and disks of Verda as machines of the port. */
+/** Converts instances and disks of Verda into the machines of the driver port. */
 import { nanoUsdOf, sumUsd, zeroUsd } from '../../../base/money.ts'
 import type { ProviderData } from '../../../contract/provider-data.ts'
 import type { CloudMachine, CloudOffer } from '../cloud.ts'
@@ -6,16 +6,16 @@ import { gpuOf } from '../offer.ts'
 import type { Instance, InstanceType, Volume } from './api.ts'
 
 export const LOGIN_USER = 'root'
-/** Boot disks are bought with the machine. */
+/** The size of the boot disk that is ordered with each machine. */
 export const DISK_GB = 200
-/** A disk without its machine has an id of its own. */
+/** Begins the id of a disk that outlived its machine, and is listed in its place. */
 export const DISK_PREFIX = 'disk:'
 const HOURS_PER_MONTH = 730n
 
 export const goneStates: readonly string[] = ['discontinued', 'notfound']
 const startingStates: readonly string[] = ['new', 'ordered', 'pending', 'provisioning', 'validating', 'restoring']
 
-/** Rounded up: the cost is never too low. */
+/** The result is rounded up, so that the cost is never too low. */
 function diskCostPerHour(pricePerMonthPerGb: bigint) {
   return nanoUsdOf((pricePerMonthPerGb * BigInt(DISK_GB) + HOURS_PER_MONTH - 1n) / HOURS_PER_MONTH)
 }
@@ -24,7 +24,7 @@ export function offerOf(type: InstanceType, region: string, diskPrice: bigint): 
   return {
     type: type.instance_type,
     region,
-    // `8V100.48M`: the last letter tells a machine (M) from a virtual one (V).
+    // In `8V100.48M` the last letter means bare metal; `V` means a virtual machine.
     kind: /\dM$/.test(type.instance_type) ? 'bare-metal' : 'virtual-machine',
     gpu: type.gpu.description,
     gpus: type.gpu.number_of_gpus,
@@ -37,7 +37,7 @@ export function offerOf(type: InstanceType, region: string, diskPrice: bigint): 
   }
 }
 
-/** `disks`: those that belong to it. */
+/** `disks` are those of the instance. */
 export function showInstance(instance: Instance, disks: readonly Volume[]): CloudMachine {
   const { id, description, status } = instance
   const costPerHour = sumUsd([instance.price_per_hour, ...disks.map((disk) => disk.base_hourly_cost)])
@@ -47,33 +47,34 @@ export function showInstance(instance: Instance, disks: readonly Volume[]): Clou
   if (startingStates.includes(status) || (status === 'running' && ip === ''))
     return { ...base, state: 'starting', message: status }
   if (status === 'running') return { ...base, state: 'running', data: dataOf(instance, disks) }
-  // Billed until the delete.
+  // Verda bills an instance only until its deletion is requested.
   if (status === 'deleting') return { ...base, costPerHour: zeroUsd, state: 'stopping' }
-  // It never ran. Its disk may exist, and is billed then.
+  // The instance never ran. If its disk exists, the disk is billed.
   if (status === 'no_capacity') {
-    const left = sumUsd(disks.map((disk) => disk.base_hourly_cost))
-    return { ...base, costPerHour: left, state: 'failed', failure: 'no_capacity', message }
+    const diskCost = sumUsd(disks.map((disk) => disk.base_hourly_cost))
+    return { ...base, costPerHour: diskCost, state: 'failed', failure: 'no_capacity', message }
   }
-  // With an address it ran before and may come back.
+  // An instance with an address has run before and may come back.
   if (status === 'error' && ip === '') return { ...base, state: 'failed', failure: 'boot_failed', message }
   return { ...base, state: 'unreachable', message }
 }
 
 /**
- * Disks that outlived their machine, also in the trash, where they still cost money for days. They are shown as machines
- * that failed, so that their cost is recorded and they are destroyed. A disk that is just being made is none of them.
+ * Lists disks that outlived their machine, including those in the trash, which cost money for some days. They are listed
+ * as failed machines, so that their cost is recorded and they are destroyed. A disk that is still being created is
+ * left out.
  */
-export function leftDisks(
+export function orphanedDisks(
   disks: readonly Volume[],
   trash: readonly Volume[],
   machines: readonly CloudMachine[],
 ): CloudMachine[] {
   const tags = new Set(machines.map(({ tag }) => tag))
-  const left = [
+  const orphans = [
     ...disks.filter(({ status, instance_id: owner }) => status === 'detached' && (owner ?? '') === ''),
     ...trash.filter((disk) => disk.is_permanently_deleted !== true),
   ]
-  return left
+  return orphans
     .filter(({ name }) => !tags.has(name))
     .map(({ id, name, base_hourly_cost: costPerHour }) => ({
       id: `${DISK_PREFIX}${id}`,
