@@ -174,7 +174,7 @@ class Agent {
   async #awaitRefusal(connection: Connection): Promise<void> {
     const refusal = await connection.ended
     if (refusal === undefined) return
-    this.#mover.refused(refusal)
+    this.#mover.onRefusal(refusal)
     this.#finish({ kind: 'refused', refusal })
   }
 
@@ -320,7 +320,7 @@ class Agent {
 
   #connectionChanged(state: ConnectionState): void {
     this.#options.onEvent(state)
-    if (state.kind === 'refused') this.#mover.refused(state.refusal)
+    if (state.kind === 'refused') this.#mover.onRefusal(state.refusal)
     if (state.kind === 'connected') this.#send()
   }
 

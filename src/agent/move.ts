@@ -8,17 +8,17 @@ export type HostState = Desired['state']
 
 const MOVE_MS = 15_000
 
-/** One request at a time; the answer is the state of the next `desired`, or a refusal. */
+/** Sends one request at a time. The server answers with the state in its next `desired` message, or with a refusal. */
 export class Mover {
   #state: HostState | undefined
-  #waiting: { readonly to: Move; settle(outcome: HostState | Error): void } | undefined
+  #pending: { readonly to: Move; settle(outcome: HostState | Error): void } | undefined
 
   ask(to: Move, connection: Pick<Connection, 'move'>): Promise<HostState> {
-    if (this.#waiting !== undefined)
+    if (this.#pending !== undefined)
       return Promise.reject(new AgentError('Another drain, resume or leave request is in progress.'))
     return new Promise((resolve, reject) => {
       const deadline = setTimeout(() => this.#settle(new AgentError('The server did not respond in time.')), MOVE_MS)
-      this.#waiting = {
+      this.#pending = {
         to,
         settle: (outcome) => {
           clearTimeout(deadline)
@@ -35,23 +35,23 @@ export class Mover {
 
   onState(state: HostState): void {
     this.#state = state
-    if (this.#waiting?.to === state) this.#settle(state)
+    if (this.#pending?.to === state) this.#settle(state)
   }
 
-  refused(refusal: Refusal): void {
-    // A host that has left is unknown; the server may say that first.
-    if (this.#waiting?.to === 'left' && refusal.reason === 'unknown_host') return this.#settle('left')
+  onRefusal(refusal: Refusal): void {
+    // The server no longer knows a host that has left, and may say so before it confirms the move.
+    if (this.#pending?.to === 'left' && refusal.reason === 'unknown_host') return this.#settle('left')
     this.#settle(new AgentError(refusal.message))
   }
 
   #settle(outcome: HostState | Error): void {
-    const waiting = this.#waiting
-    this.#waiting = undefined
-    waiting?.settle(outcome)
+    const pending = this.#pending
+    this.#pending = undefined
+    pending?.settle(outcome)
   }
 }
 
-/** When no agent is running: over a connection of its own that sends no reports. */
+/** Makes the request when no agent is running on the host, over a new connection that sends no reports. */
 export async function moveDirectly(
   membership: Membership,
   key: AgentKey,
@@ -76,14 +76,14 @@ export async function moveDirectly(
     accept: (_, stream) => stream.destroy(new Error('The agent on this host is not running.')),
     state: (state) => {
       if (state.kind === 'connected') resolve()
-      else if (state.kind === 'refused') mover.refused(state.refusal)
+      else if (state.kind === 'refused') mover.onRefusal(state.refusal)
       else lastMessage = state.message
     },
   })
   const awaitRefusal = async (): Promise<void> => {
     const refusal = await connection.ended
     if (refusal === undefined) return
-    mover.refused(refusal)
+    mover.onRefusal(refusal)
     reject(new AgentError(refusal.message))
   }
   void awaitRefusal()
@@ -99,6 +99,6 @@ export async function moveDirectly(
 function withResolvers(): { promise: Promise<void>; resolve: () => void; reject: (error: Error) => void } {
   let resolve: () => void = () => {}
   let reject: (error: Error) => void = () => {}
-  const promise = new Promise<void>((one, two) => ([resolve, reject] = [one, two]))
+  const promise = new Promise<void>((onResolve, onReject) => ([resolve, reject] = [onResolve, onReject]))
   return { promise, resolve, reject }
 }

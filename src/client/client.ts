@@ -31,7 +31,7 @@ import {
 } from './inference.ts'
 import { pause } from './pause.ts'
 import {
-  garbled,
+  notBerthServer,
   openTransport,
   parseAnswer,
   type CallOptions,
@@ -145,7 +145,7 @@ export function makeClient(options: TransportOptions): Client {
       transport.within(input, async (signal) => {
         const { response, text } = await transport.send({ method: 'GET', path: '/readyz', headers: {} }, signal)
         const answer = parseAnswer(transport.url, text) as { checks?: Record<string, string> }
-        if (answer.checks === undefined) throw garbled(transport.url)
+        if (answer.checks === undefined) throw notBerthServer(transport.url)
         return { ok: response.ok, checks: answer.checks }
       }),
   }

@@ -27,7 +27,7 @@ export interface Request {
 export interface Transport {
   readonly url: string
   send(request: Request, signal: AbortSignal): Promise<{ response: Response; text: string }>
-  /** An open event stream. */
+  /** Opens an event stream. */
   open(request: Request, signal: AbortSignal): Promise<Response>
   /** Ends the work at the timeout or with the caller's signal; the error's kind shows which. */
   within<T>(input: CallOptions, work: (signal: AbortSignal) => Promise<T>): Promise<T>
@@ -65,7 +65,7 @@ export function openTransport(options: TransportOptions): Transport {
     open: async (request, signal) => {
       const response = await start(request, signal)
       if (!response.ok) throw apiErrorOf(response.status, response.headers, await readText(response))
-      if (response.headers.get('content-type')?.startsWith('text/event-stream') !== true) throw garbled(url)
+      if (response.headers.get('content-type')?.startsWith('text/event-stream') !== true) throw notBerthServer(url)
       return response
     },
     within: async (input, work) => {
@@ -93,10 +93,10 @@ export function parseAnswer(url: string, text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw garbled(url, error)
+    throw notBerthServer(url, error)
   }
 }
 
-export function garbled(url: string, cause?: unknown): TransportError {
+export function notBerthServer(url: string, cause?: unknown): TransportError {
   return new TransportError('garbled', `The server at ${url} is not a Berth server`, cause)
 }

@@ -7,15 +7,15 @@ import { callWith } from './input.ts'
 import { operationNamed } from './operation-source.ts'
 import type { Call, Options } from './row-type.ts'
 
-/** A list that is longer than this is read from a cursor. */
+/** `--all` reads at most this many pages, and then prints the cursor to continue from. */
 const MAX_PAGES = 500
 
 export interface Page<T> {
   readonly rows: readonly T[]
   readonly onWire: unknown
-  /** Of one row, from the name of the list. */
+  /** The noun for one row, derived from the name of the list. */
   readonly noun: string
-  /** How to read on. undefined: this is the end. */
+  /** The sentence that tells the user how to get the next page. undefined: this is the last page. */
   readonly next: string | undefined
 }
 
@@ -49,28 +49,28 @@ export async function readList<T>(
     const onWire = key === undefined ? rows : { ...answer, [key]: rows }
     return { rows, onWire, noun: nounOf(key), next: undefined }
   }
-  const { limit = limits.pageRowsDefault, cursor: from, all } = options as PageOptions
-  const found: T[] = []
+  const { limit = limits.pageRowsDefault, cursor: firstCursor, all } = options as PageOptions
+  const rows: T[] = []
   let answer: Record<string, unknown> = {}
-  let cursor = from
+  let cursor = firstCursor
   for (let page = 0; page < MAX_PAGES; page += 1) {
     const size = all === true ? limits.pageRows : limit
     const query = { ...parts.query, limit: size, ...(cursor === undefined ? {} : { cursor }) }
     answer = await callWith<Record<string, unknown>>(client, operation, { ...parts, query })
-    found.push(...rowsOf<T>(answer, keyOf(answer)).filter(isWanted))
+    rows.push(...rowsOf<T>(answer, keyOf(answer)).filter(isWanted))
     cursor = cursorOf(answer)
-    if (cursor === undefined || (all !== true && found.length >= limit)) break
+    if (cursor === undefined || (all !== true && rows.length >= limit)) break
   }
   const key = keyOf(answer)
   return {
-    rows: found,
-    onWire: { ...answer, [key ?? '']: found },
+    rows,
+    onWire: { ...answer, [key ?? '']: rows },
     noun: nounOf(key),
     next: cursor === undefined ? undefined : `There are more: ${sameCommand(call.command)} --cursor ${cursor}`,
   }
 }
 
-/** The one list in an answer. undefined: the answer is the list. */
+/** The key of the only list in an answer. undefined: the answer itself is the list. */
 function keyOf(answer: object): string | undefined {
   if (Array.isArray(answer)) return undefined
   return Object.entries(answer).find(([, value]) => Array.isArray(value))?.[0]
@@ -93,10 +93,10 @@ function cursorOf(answer: Record<string, unknown>): string | undefined {
   return (answer['nextCursor'] ?? answer['next_cursor'] ?? undefined) as string | undefined
 }
 
-/** The command line as it was typed, without what the next one replaces. */
+/** The command line as the user typed it, without the cursor and the idempotency key: the next call has its own. */
 export function sameCommand(command: Command): string {
   const words: string[] = [...command.args]
-  for (let place: Command | null = command; place !== null; place = place.parent) words.unshift(place.name())
+  for (let level: Command | null = command; level !== null; level = level.parent) words.unshift(level.name())
   for (const option of command.options) {
     const name = option.attributeName()
     if (

@@ -1,6 +1,6 @@
 /**
- * Profiles: a server and an API key each, in one file of the user's configuration folder. The file holds keys, so only
- * its owner can read it, and it is replaced as a whole, so that an interrupted write loses nothing.
+ * Profiles: a server and an API key each, in one file in the user's configuration folder. The file holds keys, so only
+ * its owner can read it. It is replaced as a whole, so that an interrupted write loses nothing.
  */
 import { chmodSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
@@ -22,12 +22,12 @@ export interface ProfileList {
   readonly profiles: readonly Profile[]
 }
 
-/** undefined: neither XDG_CONFIG_HOME nor HOME is set. */
+/** The path of the profiles file. undefined: neither XDG_CONFIG_HOME nor HOME is set. */
 function findFile({ env }: Shell): string | undefined {
   const home = env['HOME'] === undefined || env['HOME'] === '' ? undefined : path.join(env['HOME'], '.config')
-  const named = env['XDG_CONFIG_HOME']
-  // The standard ignores relative paths.
-  const folder = named !== undefined && path.isAbsolute(named) ? named : home
+  const configHome = env['XDG_CONFIG_HOME']
+  // The XDG standard says to ignore a relative path.
+  const folder = configHome !== undefined && path.isAbsolute(configHome) ? configHome : home
   return folder === undefined ? undefined : path.join(folder, 'berth', 'profiles.json')
 }
 
@@ -50,12 +50,12 @@ export function writeProfiles(shell: Shell, list: ProfileList): string {
       'Set HOME or XDG_CONFIG_HOME, or pass the key in BERTH_KEY.',
     ])
   }
-  const fresh = `${file}.${process.pid}.new`
+  const temporaryFile = `${file}.${process.pid}.new`
   try {
     mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
-    writeFileSync(fresh, `${JSON.stringify(list, null, 2)}\n`, { mode: 0o600 })
-    chmodSync(fresh, 0o600)
-    renameSync(fresh, file)
+    writeFileSync(temporaryFile, `${JSON.stringify(list, null, 2)}\n`, { mode: 0o600 })
+    chmodSync(temporaryFile, 0o600)
+    renameSync(temporaryFile, file)
   } catch (error) {
     const cause = error instanceof Error ? error.message : String(error)
     throw new CliError(exitCodes.failed, `Cannot save the profile: ${cause}.`)
@@ -63,14 +63,14 @@ export function writeProfiles(shell: Shell, list: ProfileList): string {
   return file
 }
 
-/** By the option, by BERTH_PROFILE, or the one in use. */
-export function chooseProfile(shell: Shell, named: string | undefined): Profile | undefined {
-  const wanted = named ?? (shell.env['BERTH_PROFILE'] || undefined)
+/** The profile that the option names, else the one in BERTH_PROFILE, else the current one. */
+export function chooseProfile(shell: Shell, option: string | undefined): Profile | undefined {
+  const explicitName = option ?? (shell.env['BERTH_PROFILE'] || undefined)
   const { current, profiles } = readProfiles(shell)
-  const name = wanted ?? current
-  const found = profiles.find((one) => one.name === name)
-  if (found === undefined && wanted !== undefined) throw noProfile(wanted)
-  return found
+  const name = explicitName ?? current
+  const profile = profiles.find((candidate) => candidate.name === name)
+  if (profile === undefined && explicitName !== undefined) throw noProfile(explicitName)
+  return profile
 }
 
 export function noProfile(name: string): CliError {
@@ -91,7 +91,7 @@ export function parseProfileName(text: string): string {
   return text
 }
 
-// Checked by hand: every command reads this file, and loading a schema library would double its start-up time.
+// This check is by hand because every command reads the file, and loading a schema library would double its start-up time.
 function isProfileList(value: unknown): value is ProfileList {
   return (
     isRecord(value) &&

@@ -8,7 +8,7 @@ import { formatUsdForPeople, sumUsd, type NanoUsd } from '../../base/money.ts'
 import { count } from '../../view/number.ts'
 import { askChat, chatCost, costLine, type ChatAnswer, type ChatMessage } from './chat-answer.ts'
 import { explain, report } from '../kit/failure.ts'
-import { withModels } from './inference-call.ts'
+import { withNextStep } from './inference-call.ts'
 import { paint } from '../kit/screen.ts'
 import type { Session } from '../rental/session.ts'
 import type { Shell } from '../kit/shell.ts'
@@ -76,7 +76,7 @@ async function answerOf(
   keyboard.onStop(() => stop.abort())
   try {
     const work = askChat(session, { ...request, signal: stop.signal }, (text) => shell.write(text))
-    return await withModels(session, 'chat', work)
+    return await withNextStep(session, 'chat', work)
   } catch (error) {
     report(shell, explain(error, session), false)
     return undefined

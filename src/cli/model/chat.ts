@@ -2,7 +2,7 @@
 import { askChat, chatCost, costLine, type ChatMessage } from './chat-answer.ts'
 import { converse } from './chat-conversation.ts'
 import { parseWhole } from '../kit/flag.ts'
-import { chooseModel, withModels } from './inference-call.ts'
+import { chooseModel, withNextStep } from './inference-call.ts'
 import { readPrompt } from '../kit/prompt.ts'
 import { paint } from '../kit/screen.ts'
 import { custom } from '../kit/row.ts'
@@ -58,7 +58,7 @@ async function runChat({ session, shell, options, args, input }: Call<ChatOption
   const isAtTerminal = shell.person !== undefined && process.stdout.isTTY
   const isOpen = words.length === 0 && isAtTerminal && !session.json
   const prompt = isOpen ? undefined : await readPrompt(words, EXAMPLE)
-  const model = await chooseModel(session.client, 'chat', { named: options.model })
+  const model = await chooseModel(session.client, 'chat', { name: options.model })
   const { model: _, ...given } = input.parts.body ?? {}
   const parameters = { ...given, ...(stop === undefined ? {} : { stop }) }
   if (prompt === undefined) return converse(session, shell, { model, system, sampling: parameters, quiet })
@@ -66,7 +66,7 @@ async function runChat({ session, shell, options, args, input }: Call<ChatOption
     ...(system === undefined ? [] : [{ role: 'system' as const, content: system }]),
     { role: 'user', content: prompt },
   ]
-  return withModels(session, 'chat', askOnce(session, shell, { model, messages, sampling: parameters, quiet }))
+  return withNextStep(session, 'chat', askOnce(session, shell, { model, messages, sampling: parameters, quiet }))
 }
 
 async function askOnce(

@@ -5,7 +5,7 @@ import type { Reply } from '../../client/client.ts'
 import { fetchCost } from '../../client/request-cost.ts'
 import type { Chunk } from '../../client/inference.ts'
 import { makeBar, noBar, type Bar } from '../kit/bar.ts'
-import { chooseModel, withModels } from './inference-call.ts'
+import { chooseModel, withNextStep } from './inference-call.ts'
 import { checkOutput, outputOptions, writeOutput, type OutputOptions } from '../kit/output-file.ts'
 import { readPrompt } from '../kit/prompt.ts'
 import { custom } from '../kit/row.ts'
@@ -13,7 +13,7 @@ import { bold, type Fact } from '../kit/screen.ts'
 import { CliError, exitCodes } from '../kit/shell.ts'
 import type { Call, Row } from '../kit/row-type.ts'
 
-const FAVOURITE_IMAGE_MODEL = 'pictogram'
+const PREFERRED_IMAGE_MODEL = 'pictogram'
 const IMAGE_EXAMPLE = 'berth image "a red apple" -o apple.png'
 const SPEAK_EXAMPLE = 'berth speak "The ship is in the harbour." -o ship.mp3'
 const EMBED_EXAMPLE = 'berth embed "The ship is in the harbour."'
@@ -30,7 +30,7 @@ export const rows: readonly Row[] = [
     only: ['model_name', 'width', 'height', 'steps', 'cfg_scale', 'seed', 'negative_prompt'],
     isOptional: ['model_name'],
     flags: {
-      model_name: `${MODEL} (default: ${FAVOURITE_IMAGE_MODEL}, or the first on sale)`,
+      model_name: `${MODEL} (default: ${PREFERRED_IMAGE_MODEL}, or the first on sale)`,
       width: '--width <pixels>  width',
       height: '--height <pixels>  height',
       steps: 'steps; more take longer and cost more',
@@ -45,13 +45,13 @@ export const rows: readonly Row[] = [
       checkOutput(options)
       const prompt = await readPrompt(wordsIn(call), IMAGE_EXAMPLE)
       const model = await chooseModel(session.client, 'image', {
-        named: options.model,
-        favourite: FAVOURITE_IMAGE_MODEL,
+        name: options.model,
+        preferred: PREFERRED_IMAGE_MODEL,
       })
       const hasBar = shell.colour.error && !session.json && options.quiet === undefined
       const bar = hasBar ? makeBar((text) => shell.writeError(text)) : noBar
       const body = { ...input.parts.body, model_name: model, prompt }
-      await withModels(session, 'image', generateImage(call, body, bar))
+      await withNextStep(session, 'image', generateImage(call, body, bar))
     },
     examples: [`${IMAGE_EXAMPLE} --width 512 --height 512 --seed 7`],
   }),
@@ -74,8 +74,8 @@ export const rows: readonly Row[] = [
       checkOutput(options)
       const text = await readPrompt(wordsIn(call), SPEAK_EXAMPLE)
       const { speaker } = options
-      const model = await chooseModel(session.client, 'speech', { named: options.model })
-      await withModels(
+      const model = await chooseModel(session.client, 'speech', { name: options.model })
+      await withNextStep(
         session,
         'speech',
         speak(call, { ...input.parts.body, ...(speaker === undefined ? {} : { speaker }), model, text }),
@@ -95,9 +95,9 @@ export const rows: readonly Row[] = [
     run: async (call) => {
       const { session, shell, options, input } = call
       const text = await readPrompt(wordsIn(call), EMBED_EXAMPLE)
-      const model = await chooseModel(session.client, 'embedding', { named: options.model })
+      const model = await chooseModel(session.client, 'embedding', { name: options.model })
       const body = { ...input.parts.body, model, input: text }
-      const { answer } = await withModels(session, 'embedding', session.client.infer('createEmbedding', { body }))
+      const { answer } = await withNextStep(session, 'embedding', session.client.infer('createEmbedding', { body }))
       shell.write(`${JSON.stringify(session.json ? answer : answer.data[0]?.embedding)}\n`)
     },
     examples: [EMBED_EXAMPLE],
