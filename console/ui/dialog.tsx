@@ -24,30 +24,30 @@ import { cx } from './class.ts'
 import { ErrorNotice } from './error-notice.tsx'
 import { TextField } from './field.tsx'
 
-interface Holding {
+interface DialogBusy {
   readonly isBusy: boolean
-  /** Keeps the dialog open until what it returns is called. */
+  /** Keeps the dialog open until the returned function is called. */
   readonly hold: () => () => void
 }
 
-const Held = createContext<Holding>({ isBusy: false, hold: () => () => undefined })
+const DialogBusyContext = createContext<DialogBusy>({ isBusy: false, hold: () => () => undefined })
 
 interface DialogProps {
   readonly title: string
   readonly onClose: () => void
   readonly wide?: boolean
-  /** For secrets that are shown once: only an explicit button closes it. */
-  readonly kept?: boolean
+  /** Only an explicit button closes the dialog, as for secrets that are shown once. */
+  readonly needsButton?: boolean
   readonly children: ReactNode
 }
 
-/** Open while rendered: `{isOpen && <Dialog …>}`. */
-export function Dialog({ title, onClose, wide = false, kept: isKept = false, children }: DialogProps) {
+/** A dialog is open while it is rendered: `{isOpen && <Dialog …>}`. */
+export function Dialog({ title, onClose, wide = false, needsButton = false, children }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null)
   const titleId = useId()
   const [holds, setHolds] = useState(0)
   const isBusy = holds > 0
-  const holding = useMemo(
+  const dialogBusy = useMemo(
     () => ({
       isBusy,
       hold: () => {
@@ -57,7 +57,7 @@ export function Dialog({ title, onClose, wide = false, kept: isKept = false, chi
     }),
     [isBusy],
   )
-  const mayClose = !isBusy && !isKept
+  const mayClose = !isBusy && !needsButton
   useEffect(() => {
     const dialog = ref.current
     if (dialog !== null && !dialog.open) dialog.showModal()
@@ -89,13 +89,13 @@ export function Dialog({ title, onClose, wide = false, kept: isKept = false, chi
         <h2 id={titleId} className="text-lg font-semibold">
           {title}
         </h2>
-        {!isKept && (
+        {!needsButton && (
           <Button look="quiet" onClick={onClose} disabled={isBusy} aria-label="Close" className="-mt-1 -mr-2">
             <span aria-hidden="true">✕</span>
           </Button>
         )}
       </div>
-      <Held value={holding}>{children}</Held>
+      <DialogBusyContext value={dialogBusy}>{children}</DialogBusyContext>
     </dialog>
   )
 }
@@ -103,11 +103,11 @@ export function Dialog({ title, onClose, wide = false, kept: isKept = false, chi
 export interface OpenDialog {
   /** `open((close) => <RevokeDialog apiKey={key} onClose={close} />)` */
   readonly open: (dialog: (close: () => void) => ReactNode) => void
-  /** To be rendered once. */
+  /** The open dialog, if any. The page must render it in one place. */
   readonly shown: ReactNode
 }
 
-/** The dialog of a page: one at a time. It keeps the row that it was opened for. */
+/** The dialog of a page, which has one open at a time. An open dialog keeps the row that it was opened for. */
 export function useDialog(): OpenDialog {
   const [dialog, setDialog] = useState<(close: () => void) => ReactNode>()
   return {
@@ -116,10 +116,10 @@ export function useDialog(): OpenDialog {
   }
 }
 
-/** On the document: a button that was just disabled has lost the focus to it. */
-function useNoEscape(isOn: boolean): void {
+/** Ignores Escape. The listener is on the document, which has the focus after the focused button was disabled. */
+function useNoEscape(isActive: boolean): void {
   const ignore = useEffectEvent((event: KeyboardEvent) => {
-    if (isOn && event.key === 'Escape') event.preventDefault()
+    if (isActive && event.key === 'Escape') event.preventDefault()
   })
   useEffect(() => {
     const listener = (event: KeyboardEvent): void => ignore(event)
@@ -130,7 +130,7 @@ function useNoEscape(isOn: boolean): void {
 
 /** Keeps the dialog open for requests not started by a `SubmitButton`. */
 export function useDialogBusy(isBusy: boolean): void {
-  const { hold } = useContext(Held)
+  const { hold } = useContext(DialogBusyContext)
   const begin = useEffectEvent(() => hold())
   useLayoutEffect(() => (isBusy ? begin() : undefined), [isBusy])
 }
@@ -144,7 +144,7 @@ export function DialogButtons({ children }: { children: ReactNode }) {
 }
 
 export function CancelButton({ onClick, children = 'Cancel' }: { onClick: () => void; children?: ReactNode }) {
-  const { isBusy } = useContext(Held)
+  const { isBusy } = useContext(DialogBusyContext)
   return (
     <Button onClick={onClick} disabledReason={isBusy ? 'Wait until the request is complete' : undefined}>
       {children}
@@ -163,7 +163,7 @@ interface ConfirmProps {
   readonly children: ReactNode
   /** The verb on the button: "Terminate". */
   readonly action: string
-  /** Must be typed first, for actions that cannot be undone. */
+  /** The word that must be typed first, for actions that cannot be undone. */
   readonly word?: string
   readonly busy: boolean
   readonly error: ClientError | null

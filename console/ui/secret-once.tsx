@@ -16,7 +16,7 @@ interface SecretOnceProps {
 
 export function SecretOnce({ title, label, secret, onClose, children }: SecretOnceProps) {
   return (
-    <Dialog title={title} onClose={onClose} wide kept>
+    <Dialog title={title} onClose={onClose} wide needsButton>
       <div className="flex flex-col gap-4">
         <Notice tone="warn">{children}</Notice>
         <CopyLine label={label} text={secret} />

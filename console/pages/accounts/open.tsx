@@ -50,7 +50,7 @@ function withSupply(chosen: readonly Scope[], isSupplier: boolean): Scope[] {
 function Opened({ opened, onClose }: { opened: Reply<'createAccount'>; onClose: () => void }) {
   const { account, key } = opened
   return (
-    <Dialog title={`Created ${account.name}`} onClose={onClose} kept>
+    <Dialog title={`Created ${account.name}`} onClose={onClose} needsButton>
       <div className="flex flex-col gap-3 text-sm">
         <p>This is its first API key. It is not shown again; send it to the owner securely.</p>
         <CopyLine text={key} label="First API key" />

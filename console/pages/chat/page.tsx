@@ -97,14 +97,14 @@ function Chat({ model, models, history }: ChatProps) {
             {...shared}
             label="Conversation"
             turns={turns}
-            onAgain={(turn) => conversation.askAgain(turn.id, settings)}
+            onAskAgain={(turn) => conversation.askAgain(turn.id, settings)}
           />
           {second !== undefined && (
             <Turns
               {...shared}
               label={`Conversation with ${second.id}`}
               turns={other.turns}
-              onAgain={(turn) => other.askAgain(turn.id, { ...settings, model: second.id })}
+              onAskAgain={(turn) => other.askAgain(turn.id, { ...settings, model: second.id })}
             />
           )}
         </div>
@@ -210,20 +210,20 @@ interface TurnsProps {
   readonly turns: readonly Turn[]
   readonly isBusy: boolean
   readonly onEdit: (turn: Turn) => void
-  readonly onAgain: (turn: Turn) => void
+  readonly onAskAgain: (turn: Turn) => void
 }
 
 /** Follows the answer unless the reader has scrolled up. */
-function Turns({ label, turns, isBusy, onEdit, onAgain }: TurnsProps) {
+function Turns({ label, turns, isBusy, onEdit, onAskAgain }: TurnsProps) {
   const box = useRef<HTMLDivElement>(null)
   const isAtEnd = useRef(true)
   // Stable callbacks, so that finished turns do not render again for each token.
-  const latest = useRef({ onEdit, onAgain })
+  const latest = useRef({ onEdit, onAskAgain })
   useEffect(() => {
-    latest.current = { onEdit, onAgain }
+    latest.current = { onEdit, onAskAgain }
   })
   const edit = useCallback((turn: Turn) => latest.current.onEdit(turn), [])
-  const again = useCallback((turn: Turn) => latest.current.onAgain(turn), [])
+  const askAgain = useCallback((turn: Turn) => latest.current.onAskAgain(turn), [])
   useEffect(() => {
     const { current } = box
     if (current !== null && isAtEnd.current) current.scrollTop = current.scrollHeight
@@ -244,7 +244,7 @@ function Turns({ label, turns, isBusy, onEdit, onAgain }: TurnsProps) {
       ) : (
         <ul className="flex flex-col gap-6">
           {turns.map((turn) => (
-            <ChatTurn key={turn.id} turn={turn} isBusy={isBusy} onEdit={edit} onAgain={again} />
+            <ChatTurn key={turn.id} turn={turn} isBusy={isBusy} onEdit={edit} onAskAgain={askAgain} />
           ))}
         </ul>
       )}

@@ -9,13 +9,13 @@ import { RequestCost } from '../playground/cost.tsx'
 
 interface ChatTurnProps {
   readonly turn: Turn
-  /** An answer is in progress. */
+  /** Whether an answer in this conversation is in progress. */
   readonly isBusy: boolean
   readonly onEdit: (turn: Turn) => void
-  readonly onAgain: (turn: Turn) => void
+  readonly onAskAgain: (turn: Turn) => void
 }
 
-export const ChatTurn = memo(function ChatTurn({ turn, isBusy, onEdit, onAgain }: ChatTurnProps) {
+export const ChatTurn = memo(function ChatTurn({ turn, isBusy, onEdit, onAskAgain }: ChatTurnProps) {
   const { prompt, text, state, error, model } = turn
   const isOver = state !== 'waiting' && state !== 'streaming'
   return (
@@ -33,7 +33,7 @@ export const ChatTurn = memo(function ChatTurn({ turn, isBusy, onEdit, onAgain }
         ) : (
           <AnswerText text={text} />
         )}
-        {error !== null && <ErrorNotice error={error} onRetry={isBusy ? undefined : () => onAgain(turn)} />}
+        {error !== null && <ErrorNotice error={error} onRetry={isBusy ? undefined : () => onAskAgain(turn)} />}
         {isOver && <TurnFacts turn={turn} />}
         {isOver && (
           <div className="-ml-3 flex flex-wrap gap-1">
@@ -41,7 +41,7 @@ export const ChatTurn = memo(function ChatTurn({ turn, isBusy, onEdit, onAgain }
               Edit question
             </Button>
             {error === null && (
-              <Button look="quiet" disabled={isBusy} onClick={() => onAgain(turn)}>
+              <Button look="quiet" disabled={isBusy} onClick={() => onAskAgain(turn)}>
                 Ask again
               </Button>
             )}
@@ -81,21 +81,21 @@ interface Part {
   readonly body: string
 }
 
-/** An open fence extends to the end of the text. */
+/** Splits an answer at its code fences. A fence that is never closed extends to the end of the text. */
 function splitFences(text: string): Part[] {
   const parts: Part[] = []
   let [lines, isCode]: [string[], boolean] = [[], false]
-  const end = (): void => {
+  const endPart = (): void => {
     const body = isCode ? lines.join('\n') : lines.join('\n').trim()
     if (body !== '') parts.push({ isCode, body })
     lines = []
     isCode = !isCode
   }
   for (const line of text.split('\n')) {
-    if (/^ {0,3}```/.test(line)) end()
+    if (/^ {0,3}```/.test(line)) endPart()
     else lines.push(line)
   }
-  end()
+  endPart()
   return parts
 }
 
@@ -125,7 +125,7 @@ function TurnFacts({ turn }: { turn: Turn }) {
   )
 }
 
-/** Without the first token, whose time is the waiting time. */
+/** The first token does not count: it arrives after the waiting time, before streaming begins. */
 function speedOf({ completion_tokens: tokens }: { readonly completion_tokens: number }, streamMs: number): string {
   const perSecond = (tokens - 1) / (Math.max(streamMs, 1) / 1_000)
   return `${number(perSecond < 10 ? Math.round(perSecond * 10) / 10 : Math.round(perSecond))} tokens/s`

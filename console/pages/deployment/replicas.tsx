@@ -1,4 +1,4 @@
-/** The replicas of a deployment: where their start took its time, what they do, and why they failed. */
+/** The replicas of a deployment: their state, the parts of their cold start, and why they failed. */
 import {
   coldStartText,
   replicaLabel,
@@ -14,7 +14,7 @@ import { TextLink } from '../../ui/button.tsx'
 import { Section } from '../../ui/card.tsx'
 import { Table } from '../../ui/table.tsx'
 
-const MAX_SHOWN = 20
+const MAX_ROWS = 20
 const MAX_FAILED = 3
 
 export function Replicas({ deployment: { replicas, settings } }: { deployment: ManagedDeployment }) {
@@ -22,7 +22,7 @@ export function Replicas({ deployment: { replicas, settings } }: { deployment: M
     <Table
       label="Replicas"
       columns={columns}
-      rows={replicas.slice(0, MAX_SHOWN)}
+      rows={replicas.slice(0, MAX_ROWS)}
       rowKey="id"
       empty={
         settings.replicas.max === 0
@@ -46,11 +46,11 @@ const columns: Columns<Replica> = [
   textColumn('Cost', ({ costPerHourUsd }) => hourlyPrice(costPerHourUsd), { align: 'right' }),
   textColumn('Cold start', ({ coldStart }) => coldStartText(coldStart) || null, { wideOnly: true }),
   agoColumn('Since', ({ endedAt, readyAt, createdAt }) => endedAt ?? readyAt ?? createdAt),
-  textColumn('Why', (one) => whyOf(one), { wideOnly: true }),
+  textColumn('Why', (replica) => explain(replica), { wideOnly: true }),
 ]
 
-/** Output of a failed start is shown below the table. */
-function whyOf({ state, reason, detail }: Replica): string | null {
+/** Says why a replica is in its state. The output of a failed start is below the table instead. */
+function explain({ state, reason, detail }: Replica): string | null {
   if (reason !== null) return replicaReason(reason)
   return state === 'starting' ? detail : null
 }

@@ -46,36 +46,36 @@ function progressLabel({ state, ahead, step, steps }: Generation): string {
 interface GalleryProps {
   readonly images: readonly GeneratedImage[]
   readonly isBusy: boolean
-  readonly onAgain: (image: GeneratedImage) => void
+  readonly onTryAgain: (image: GeneratedImage) => void
   readonly onClear: () => void
 }
 
-export function Gallery({ images, isBusy, onAgain, onClear }: GalleryProps) {
-  const [chosenId, setChosenId] = useState<string>()
+export function Gallery({ images, isBusy, onTryAgain, onClear }: GalleryProps) {
+  const [selectedId, setSelectedId] = useState<string>()
   const [newestId, setNewestId] = useState(images[0]?.requestId)
-  // A new image is selected.
+  // When a new image arrives, it becomes the selected one.
   if (newestId !== images[0]?.requestId) {
     setNewestId(images[0]?.requestId)
-    setChosenId(undefined)
+    setSelectedId(undefined)
   }
-  const chosen = images.find(({ requestId }) => requestId === chosenId) ?? images[0]
-  if (chosen === undefined) return null
+  const selected = images.find(({ requestId }) => requestId === selectedId) ?? images[0]
+  if (selected === undefined) return null
   return (
     <>
       <Card>
         <div className="flex flex-col gap-4 2xl:flex-row">
           <img
-            src={chosen.url}
-            alt={chosen.order.prompt}
-            width={chosen.order.width ?? 1024}
-            height={chosen.order.height ?? 1024}
+            src={selected.url}
+            alt={selected.order.prompt}
+            width={selected.order.width ?? 1024}
+            height={selected.order.height ?? 1024}
             className="h-auto max-h-[36rem] w-full min-w-0 rounded-md bg-sunken object-contain 2xl:w-2/3"
           />
           <div className="flex min-w-0 flex-1 flex-col gap-4">
-            <ImageFacts image={chosen} />
+            <ImageFacts image={selected} />
             <div className="flex flex-wrap gap-2">
-              <DownloadLink href={chosen.url} file={`image-${chosen.seed}.png`} />
-              <Button disabled={isBusy} onClick={() => onAgain(chosen)}>
+              <DownloadLink href={selected.url} file={`image-${selected.seed}.png`} />
+              <Button disabled={isBusy} onClick={() => onTryAgain(selected)}>
                 Try another seed
               </Button>
               <Button look="quiet" disabled={isBusy} onClick={onClear}>
@@ -92,11 +92,11 @@ export function Gallery({ images, isBusy, onAgain, onClear }: GalleryProps) {
               <button
                 type="button"
                 aria-label={`${image.order.prompt}, seed ${image.seed}`}
-                aria-pressed={image === chosen}
-                onClick={() => setChosenId(image.requestId)}
+                aria-pressed={image === selected}
+                onClick={() => setSelectedId(image.requestId)}
                 className={cx(
                   'block overflow-hidden rounded-md border-2',
-                  image === chosen ? 'border-accent' : 'border-line',
+                  image === selected ? 'border-accent' : 'border-line',
                 )}
               >
                 <img src={image.url} alt="" className="size-20 object-cover" />

@@ -120,7 +120,7 @@ function Generator({ model, models }: { model: Model; models: readonly Model[] }
           />
         </form>
       </Card>
-      <Results generator={generator} order={order} onAgain={again} />
+      <Results generator={generator} order={order} onTryAgain={again} />
     </div>
   )
 }
@@ -153,17 +153,17 @@ function Submit({ note, canGenerate, onStop }: SubmitProps) {
 interface ResultsProps {
   readonly generator: Images
   readonly order: ImageOrder
-  readonly onAgain: (image: GeneratedImage) => void
+  readonly onTryAgain: (image: GeneratedImage) => void
 }
 
-function Results({ generator: { generation, images, isBusy, generate, clear }, order, onAgain }: ResultsProps) {
+function Results({ generator: { generation, images, isBusy, generate, clear }, order, onTryAgain }: ResultsProps) {
   return (
     <div className="flex min-w-0 flex-col gap-5">
       {generation !== undefined && (
         <GenerationView generation={generation} onRetry={() => generate(generation.order ?? order)} />
       )}
       {images.length > 0 ? (
-        <Gallery images={images} isBusy={isBusy} onAgain={onAgain} onClear={clear} />
+        <Gallery images={images} isBusy={isBusy} onTryAgain={onTryAgain} onClear={clear} />
       ) : (
         generation === undefined && <Empty title="No images yet">Enter a prompt and press Generate.</Empty>
       )}

@@ -49,7 +49,7 @@ export function PortTokensDialog({ id, port, onClose }: PortTokensProps) {
     onDone: setCreated,
   })
   return (
-    <Dialog title={`Tokens of port ${port}`} onClose={onClose} kept={created !== undefined} wide>
+    <Dialog title={`Tokens of port ${port}`} onClose={onClose} needsButton={created !== undefined} wide>
       <div className="flex flex-col gap-4">
         <p className="text-sm text-muted">
           A program sends a token as <code>Authorization: Bearer …</code>. It gives access to this port only, and the

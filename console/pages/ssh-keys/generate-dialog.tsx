@@ -79,7 +79,7 @@ function Download({ name, pair, onClose }: { name: string; pair: KeyPair; onClos
     setSaved(true)
   }
   return (
-    <Dialog title={`Download the private key of ${name}`} onClose={onClose} kept>
+    <Dialog title={`Download the private key of ${name}`} onClose={onClose} needsButton>
       <div className="flex flex-col gap-3">
         <Notice tone="warn">It is shown only now and is stored nowhere else.</Notice>
         <div>
