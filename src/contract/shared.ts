@@ -29,8 +29,8 @@ export const timeText = z.iso
   .refine((text) => Date.parse(text) <= Date.parse(LAST_TIME), `Must be no later than ${LAST_TIME}`)
 
 /**
- * Code has values, `NanoUsd` and `Instant`; the wire has texts and a few numbers. Validation decodes requests, and the
- * writer of an operation (`wire.ts`) encodes its answer. In both directions the OpenAPI description shows the wire.
+ * Converts between the values in our code, `NanoUsd` and `Instant`, and the strings and numbers of the API. Validation
+ * decodes requests, and the writer of an operation (`wire.ts`) encodes its answer. OpenAPI describes the encoded form.
  */
 function codec<Wire extends z.ZodType, Value>(
   wire: Wire,
@@ -44,26 +44,26 @@ function codec<Wire extends z.ZodType, Value>(
 export const usdIn = (text: z.ZodString) => codec<z.ZodString, NanoUsd>(text, usd, formatUsd)
 const decodeTime = (text: string): Instant => instantOf(Date.parse(text))
 
-/** In answers, USD with nine decimals. */
+/** An amount in an answer: USD with nine decimals. */
 export const usdAmount = usdIn(z.string())
-/** In answers of the given interface, USD as a JSON number. */
+/** An amount in an answer of the given interface: USD as a JSON number. */
 export const usdNumber = usdNumberIn(z.number())
 export const positiveUsdNumber = usdNumberIn(z.number().positive())
-/** In answers, UTC with milliseconds. */
+/** A time in an answer: UTC with milliseconds. */
 export const timestamp = codec<z.ZodString, Instant>(z.string(), decodeTime, formatInstant)
-/** In requests. */
+/** A time in a request: RFC 3339 with any offset. */
 export const time = codec<typeof timeText, Instant>(timeText, decodeTime, formatInstant)
 
 function usdNumberIn(number: z.ZodNumber) {
   return codec<z.ZodNumber, NanoUsd>(number, (amount) => usd(amount.toFixed(9)), usdToNumber)
 }
 
-/** In answers, what has a default is there. */
+/** The same schema for an answer, in which fields with a default are always present. */
 export function complete<T extends z.ZodType>(schema: T): z.ZodType<z.output<T>, z.output<T>> {
   return schema as unknown as z.ZodType<z.output<T>, z.output<T>>
 }
 
-/** Of the operator's account at another cloud. */
+/** The name of the operator's account at another cloud. */
 export const providerName = z
   .string()
   .regex(/^[a-z][a-z0-9-]{0,19}$/, 'Must start with a letter and have at most 20 lowercase letters, digits and hyphens')
@@ -78,7 +78,7 @@ export const volumeLabel = z
 
 export const positiveId = z.int().positive().max(MAX_SAFE)
 
-/** In requests, USD as a decimal text with at most nine decimals. */
+/** An amount in a request: USD as a string with at most nine decimals. */
 export const signedUsd = usdIn(z.string().regex(/^-?\d{1,9}(\.\d{1,9})?$/, 'Must be an amount in USD such as "12.50"'))
 export const positiveUsd = usdIn(
   z.string().regex(/^(?!0+(\.0+)?$)\d{1,9}(\.\d{1,9})?$/, 'Must be an amount in USD above zero, such as "12.50"'),
@@ -113,7 +113,7 @@ export const simulation = z
   .describe('`machine`: no real machine; login is not possible. `gpus`: a real machine with simulated GPUs')
 export type Simulation = z.output<typeof simulation>
 
-/** Paging of lists; without it the first page is returned. */
+/** The query of a list in pages; the default is the first page. */
 export const pageQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(limits.pageRows).default(limits.pageRowsDefault),
   cursor: z.string().max(200).optional().describe('`nextCursor` from the previous page'),
@@ -122,7 +122,7 @@ export const pageQuery = z.strictObject({
 /** Finds rows by a part of their text. */
 export const searchText = z.string().trim().min(1).max(200).optional()
 
-/** Paging of lists that return a bare array, by the ID of the last row. */
+/** The query of a list that returns a bare array; the ID of the last row leads to the next page. */
 export const beforeQuery = z.strictObject({
   limit: z.coerce
     .number()
@@ -140,7 +140,7 @@ export const message = z.object({ message: z.string() })
 export const numericIdParams = z.object({ id: z.coerce.number().int().positive().max(MAX_INT32) })
 export const textIdParams = z.object({ id: z.string().min(1).max(100) })
 
-/** For offers: the customer sees before the order what a stopped rental will cost. */
+/** Offers have this price, so that customers know before they order what a stopped rental costs. */
 export const stoppedDiskPrice = usdAmount
   .nullable()
   .describe(

@@ -18,7 +18,7 @@ export const suppliedMachine = z
     gpusTotal: z.number(),
     gpusInUse: z.number(),
     gpusSick: z.array(z.number()),
-    /** Those of `gpusSick` that an operator withdrew; the engine reported the others. */
+    /** The GPUs in `gpusSick` that an operator withdrew; the driver reported the others. */
     gpusWithdrawn: z.array(z.number()),
     pricePerGpuHourUsd: usdAmount.nullable(),
     seenAt: timestamp,
@@ -55,7 +55,7 @@ export const supplyEndpoints = {
           tenants: z.number(),
           left: z.number().describe('Machines that have left; not in the other totals'),
         })
-        .describe('Of all machines, on all pages'),
+        .describe('Totals of the machines on all pages'),
       nextCursor: z.string().nullable(),
     }),
   }),

@@ -12,19 +12,19 @@ export interface Order {
   readonly spec: OrderSpec
   readonly term: OrderTerm
   readonly guards: Guards
-  /** Tried in this order. */
+  /** The candidates, tried from the first to the last. */
   readonly places: readonly Place[]
-  /** The order in the failure when no place has room. */
+  /** Describes the order in the error message when no place has room. */
   readonly summary: OrderSummary
-  /** The machine gets the account's SSH keys and `extraKey`. 'none': nobody logs in. */
+  /** The machine accepts the account's SSH keys and `extraKey`. 'none': nobody can log in. */
   readonly ssh: 'none' | { readonly extraKey: string | undefined }
   readonly mounts: readonly VolumeMount[]
-  /** When it is stopped. null: never. */
+  /** The time at which the rental is stopped. null: never. */
   readonly stopAt: Instant | null
   readonly idle: IdleRule | null
-  /** Secrets that its options refer to. */
+  /** Names of the secrets that the options refer to. */
   readonly secretNames: readonly string[]
-  /** An object that the customer keeps with it. null: none. */
+  /** An object that the customer attached to the rental. null: none. */
   readonly metadata: Readonly<Record<string, unknown>> | null
 }
 
@@ -33,7 +33,7 @@ export interface OrderSummary {
   readonly where: string
 }
 
-/** Without the fields assigned together with the GPUs, and without the account's SSH keys. */
+/** The spec of an order lacks the fields that are assigned with the GPUs, and the account's SSH keys. */
 export type OrderSpec = Omit<EngineSpec, 'name' | 'clusterName' | 'nodes' | 'sshKeys' | 'monitoringEnabled'> & {
   readonly driver: ProviderId
   readonly monitoringEnabled: boolean | null
@@ -80,7 +80,7 @@ export interface OrderImage {
   readonly ports?: readonly number[] | undefined
 }
 
-/** Machines that serve an order together. */
+/** Machines that could serve an order together. */
 export interface Place {
   readonly clusterName: string
   readonly machines: ReadonlyArray<{ readonly machineId: string; readonly gpus: number }>

@@ -21,7 +21,7 @@ import { eachOf, type Reconciler } from './loop.ts'
 const BATCH = 100
 const WIDTH = 4
 
-/** Terms, and the times to end or stop that customers set. */
+/** Ends terms, and ends or stops rentals at the time that the customer has set. */
 export function expireTerms(app: App): Reconciler {
   return {
     name: 'expire-terms',
@@ -46,16 +46,19 @@ async function expireOne(app: App, tx: Tx, id: number): Promise<void> {
     return
   }
   if (termEnd === null || termEnd > now) return stopIfDue(app, tx, rental, term)
-  // An Unknown rental may have been stopped since; it is converted when the engine shows it again.
+  // An Unknown rental may have stopped in the meantime. It is converted when its driver lists it again.
   if (rentalStateTable[rental.status].billing === 'paused' && rental.convert_on_expiry !== false) return
-  const forced = await passTermEnd(tx, rental, now)
-  if (forced !== undefined) await terminateRental(tx, rental, forced.reason, forced.at)
+  const forcedEnd = await passTermEnd(tx, rental, now)
+  if (forcedEnd !== undefined) await terminateRental(tx, rental, forcedEnd.reason, forcedEnd.at)
 }
 
-/** An order or change with `stopAt` is refused where this could not be done; a term reserved since then comes first. */
+/**
+ * Stops a rental whose `stopAt` has passed. Orders and changes accept `stopAt` only for rentals that can stop. A rental
+ * that was reserved later can no longer stop, so its `stopAt` is cleared.
+ */
 async function stopIfDue(app: App, tx: Tx, rental: Rental, term: Term): Promise<void> {
   if (rental.status !== 'Running' || rental.stop_at === null || rental.stop_at > tx.clock.now()) return
-  // Another server has its engine.
+  // Another server has the driver of this rental, and stops it.
   if (!app.drivers.has(rental.driver)) return
   if (powersOf(app, rental, term).stop) await beginStop(app, tx, rental, { reason: 'stop_at' })
   else await updateRental(tx, rental.id, { stop_at: null })
@@ -68,23 +71,29 @@ export function expireStates(app: App): Reconciler {
     everyMs: 15 * SECOND_MS,
     run: async () => {
       const now = app.clock.now()
-      const since = rentalStates.flatMap((state) => {
+      const oldestByState = rentalStates.flatMap((state) => {
         const { limit } = rentalStateTable[state]
         return limit === null ? [] : [[state, addMs(now, -limit.ms)] as const]
       })
-      const slowStarts = [...app.drivers.values()].flatMap(({ id, startLimitMs }) =>
+      const oldestStartByDriver = [...app.drivers.values()].flatMap(({ id, startLimitMs }) =>
         startLimitMs === undefined ? [] : [[id, addMs(now, -startLimitMs)] as const],
       )
-      const overdue = await listOverdue(app.database.steady, since, slowStarts, addMs(now, -moveLimitMs), BATCH)
+      const overdue = await listOverdue(
+        app.database.steady,
+        oldestByState,
+        oldestStartByDriver,
+        addMs(now, -moveLimitMs),
+        BATCH,
+      )
       await eachOf(overdue, WIDTH, ({ id, status }) =>
         transact(app.database, async (tx) => {
           const rental = await lockRental(tx, id)
           const { limit } = rentalStateTable[status]
           if (rental === undefined || rental.status !== status || limit === null) return
-          const { past, reason } = limit
-          // A lost machine fails for the reason that it was lost for.
-          if (past === 'fail') await failRental(tx, rental, rental.status_reason ?? reason)
-          else if (past === 'stop') await beginStop(app, tx, rental, { reason, event: 'rental.start_failed' })
+          const { past: action, reason } = limit
+          // A rental whose machine was lost keeps the reason of the loss.
+          if (action === 'fail') await failRental(tx, rental, rental.status_reason ?? reason)
+          else if (action === 'stop') await beginStop(app, tx, rental, { reason, event: 'rental.start_failed' })
           else await flagStuck(tx, rental, reason)
         }),
       )
@@ -107,7 +116,7 @@ export async function flagStuck(tx: Tx, rental: Rental, reason: string): Promise
   })
 }
 
-/** Expired holds, stored answers past their retention, and rate counters of past minutes. */
+/** Removes expired holds, stored answers past their retention, and rate counters of past minutes. */
 export function sweepExpired(app: App): Reconciler {
   return {
     name: 'sweep-expired',

@@ -1,7 +1,7 @@
 /**
- * Stops what nobody uses, for rentals with an idle rule: tells the customer, waits for the grace period, and acts if the
- * machine is still idle then (domain/idle.ts). One server at a time. The state is in the database, so a restart of the
- * server does not begin the wait anew, while samples that were lost with it do.
+ * Stops idle rentals that have an idle rule: notifies the customer, waits for the grace period, and acts if the machine is
+ * still idle (domain/idle.ts). One server does this at a time. The state is in the database, so a restart of the server
+ * does not restart the wait. If the restart loses samples, the wait begins again.
  */
 import type { App } from '../app/app.ts'
 import { endIdleRental, idleActionFor } from '../app/rental/idle.ts'
@@ -23,7 +23,7 @@ import type { Reconciler } from './loop.ts'
 const EVERY_MS = 15 * SECOND_MS
 const LEASE_MS = 60 * SECOND_MS
 const BATCH = 200
-/** The newest message of a host before anything is stopped. */
+/** A rental is stopped only if the last message of its hosts is not older than this. */
 const MAX_MESSAGE_AGE_MS = 30 * SECOND_MS
 
 export function watchIdle(app: App): Reconciler {
@@ -38,7 +38,7 @@ export function watchIdle(app: App): Reconciler {
       if (token === undefined) return false
       try {
         for (let watched = first; watched.length > 0 && !signal.aborted;) {
-          await watchSome(app, watched)
+          await checkRentals(app, watched)
           const last = watched.at(-1)?.rental.id ?? 0
           watched = watched.length < BATCH ? [] : await listWatchedRentals(database.db, last, BATCH)
         }
@@ -50,35 +50,36 @@ export function watchIdle(app: App): Reconciler {
   }
 }
 
-async function watchSome(app: App, watched: readonly WatchedRental[]): Promise<void> {
+async function checkRentals(app: App, watched: readonly WatchedRental[]): Promise<void> {
   const now = app.clock.now()
   const samples = await readSamples(app, watched, now)
-  const quiet: Array<{ rentalId: number; state: IdleState }> = []
-  for (const one of watched) {
-    const state = advanceIdle(one.rule, one.state, samples.get(one.rental.id) ?? [], now)
-    const decision = decideIdle(one.rule, state, now)
-    if (decision === 'wait') quiet.push({ rentalId: one.rental.id, state })
-    else if (decision === 'notify') await notify(app, one, { ...state, notifiedAt: now })
-    else await act(app, one, state)
+  const waitingStates: Array<{ rentalId: number; state: IdleState }> = []
+  for (const entry of watched) {
+    const { rental, rule } = entry
+    const state = advanceIdle(rule, entry.state, samples.get(rental.id) ?? [], now)
+    const decision = decideIdle(rule, state, now)
+    if (decision === 'wait') waitingStates.push({ rentalId: rental.id, state })
+    else if (decision === 'notify') await notify(app, entry, { ...state, notifiedAt: now })
+    else await act(app, entry, state)
   }
-  await saveIdleStates(app.database.db, quiet)
+  await saveIdleStates(app.database.db, waitingStates)
 }
 
-/** By rental: the samples of each of its machines. */
+/** The samples of each machine of a rental, by rental. */
 async function readSamples(
   app: App,
   watched: readonly WatchedRental[],
   now: Instant,
 ): Promise<Map<number, Sample[][]>> {
-  const real = watched.filter(({ rental }) => simulationOf(app, rental) === undefined)
-  const ids = real.map(({ rental }) => rental.id)
-  const from = Math.min(...real.map(({ state }) => readFrom(state, now))) as Instant
-  const saved = ids.length === 0 ? [] : await readMinutes(app.database.db, ids, from, now)
+  const realRentals = watched.filter(({ rental }) => simulationOf(app, rental) === undefined)
+  const ids = realRentals.map(({ rental }) => rental.id)
+  const from = Math.min(...realRentals.map(({ state }) => readFrom(state, now))) as Instant
+  const savedMinutes = ids.length === 0 ? [] : await readMinutes(app.database.db, ids, from, now)
   const byRental = new Map<number, Minute[]>()
-  for (const minute of [...saved, ...(app.recorder?.unsaved(ids) ?? [])]) {
-    const own = byRental.get(minute.rentalId) ?? []
-    byRental.set(minute.rentalId, own)
-    own.push(minute)
+  for (const minute of [...savedMinutes, ...(app.recorder?.unsaved(ids) ?? [])]) {
+    const minutes = byRental.get(minute.rentalId) ?? []
+    byRental.set(minute.rentalId, minutes)
+    minutes.push(minute)
   }
   return new Map(
     watched.map(({ rental, state }) => {
@@ -115,15 +116,15 @@ async function act(app: App, { rental, rule }: WatchedRental, state: IdleState):
   await transact(app.database, async (tx) => {
     const locked = await lockRental(tx, rental.id)
     if (locked?.status !== 'Running') return
-    const ended = isQuiet && (await endIdleRental(app, tx, locked, rule))
-    // It is in use after all, or it ends and begins anew.
+    const isEnding = isQuiet && (await endIdleRental(app, tx, locked, rule))
+    // The wait begins again if the rental is in use after all, or if it was stopped and is started later.
     await saveIdleStates(tx.db, [
-      { rentalId: rental.id, state: ended || !isQuiet ? { ...inUse, seenUntil: state.seenUntil } : state },
+      { rentalId: rental.id, state: isEnding || !isQuiet ? { ...inUse, seenUntil: state.seenUntil } : state },
     ])
   })
 }
 
-/** By the newest messages of its hosts: they cover the time that is not in the samples yet. */
+/** Checks the newest messages of the hosts, which cover the time that is not in the samples yet. */
 async function isStillIdle(app: App, rental: Rental, rule: IdleRule, state: IdleState): Promise<boolean> {
   if (simulationOf(app, rental) !== undefined) return true
   const now = app.clock.now()
@@ -132,9 +133,9 @@ async function isStillIdle(app: App, rental: Rental, rule: IdleRule, state: Idle
     machines.length === rental.spec.nodes.length &&
     machines.every((machine) => {
       const { measured } = machine
-      const own = measured?.metrics.workloads?.find(({ id }) => id === machine.workloadId)
-      if (measured === null || own === undefined || now - measured.at > MAX_MESSAGE_AGE_MS) return false
-      const quietSince = measured.at - own.quietSeconds * SECOND_MS
+      const workload = measured?.metrics.workloads?.find(({ id }) => id === machine.workloadId)
+      if (measured === null || workload === undefined || now - measured.at > MAX_MESSAGE_AGE_MS) return false
+      const quietSince = measured.at - workload.quietSeconds * SECOND_MS
       return (
         quietSince <= (state.seenUntil ?? measured.at) && isIdle(sampleOf(machine, measured.metrics, measured.at), rule)
       )

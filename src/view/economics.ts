@@ -8,7 +8,7 @@ type Economics = Reply<'getEconomics'>['models'][number]
 type Usage = Reply<'getDeploymentUsage'>
 type Advice = NonNullable<Economics['advice']>
 
-/** `42%`, and `–` where there is nothing to divide by. */
+/** `42%`, or `–` if there is nothing to divide by. */
 export function percent(value: number | null): string {
   return value === null ? '–' : `${number(Math.round(value * 10) / 10)}%`
 }
@@ -31,7 +31,7 @@ export function unitNoun(kind: Economics['kind'] | undefined): string {
   return { chat: 'token', embedding: 'token', image: 'pixel-step', speech: 'character' }[kind ?? 'chat']
 }
 
-/** `0.8 of 4`: requests per replica and what scaling aims for. */
+/** `0.8 of 4`: the requests per replica, and the target of the scaling. */
 export function outstandingText({
   outstandingPerReplica,
   targetOutstanding,
@@ -80,12 +80,14 @@ function pricesText({ prices }: Advice): string[] {
   if (prices === null) return []
   const { inputUsdPerMillion: input, cachedUsdPerMillion: cached, outputUsdPerMillion: output } = prices
   const parts = { input, cached, output }
-  const sold = Object.entries(parts).filter(([, price]) => usd(price) > 0n)
-  return [`With the current ratio of prices: ${sold.map(([name, price]) => `${money(price)} ${name}`).join(', ')}.`]
+  const pricedParts = Object.entries(parts).filter(([, price]) => usd(price) > 0n)
+  return [
+    `With the current ratio of prices: ${pricedParts.map(([name, price]) => `${money(price)} ${name}`).join(', ')}.`,
+  ]
 }
 
-function breakEvenText({ breakEvenUtilizationPercent: at }: Advice, prices: Economics['prices']): string {
-  if (at === null || prices === null) return 'The model is free, so no utilization covers the cost.'
-  if (at > 100) return 'Current prices do not cover the cost at any utilization.'
-  return `Current prices cover the cost from ${percent(at)} utilization on.`
+function breakEvenText({ breakEvenUtilizationPercent: percentage }: Advice, prices: Economics['prices']): string {
+  if (percentage === null || prices === null) return 'The model is free, so no utilization covers the cost.'
+  if (percentage > 100) return 'Current prices do not cover the cost at any utilization.'
+  return `Current prices cover the cost from ${percent(percentage)} utilization on.`
 }

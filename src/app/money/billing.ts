@@ -35,7 +35,7 @@ export async function readStatement(
   return ok(await listStatement(app.database.db, actor.accountId, input))
 }
 
-/** Newest first. */
+/** Lists the newest purchase first. */
 export async function readPurchases(app: App, actor: Actor): Promise<Result<Purchase[]>> {
   return ok(await listPurchases(app.database.db, actor.accountId, limits.plainListRows))
 }
@@ -45,17 +45,17 @@ export async function readCostsOfRequests(
   actor: Actor,
   input: { requestIds: readonly string[] },
 ): Promise<Result<RequestCost[]>> {
-  const recents = await app.recentCosts?.(input.requestIds)
-  const known = input.requestIds.flatMap((requestId) => {
-    const recent = recents?.get(requestId)
+  const recentCosts = await app.recentCosts?.(input.requestIds)
+  const costs = input.requestIds.flatMap((requestId) => {
+    const recent = recentCosts?.get(requestId)
     return recent?.accountId === actor.accountId ? [{ requestId, cost: recent.cost }] : []
   })
-  const unknown = input.requestIds.filter((id) => !known.some(({ requestId }) => requestId === id))
-  return ok([...known, ...(await readRequestCosts(app.database.db, actor.accountId, unknown))])
+  const otherIds = input.requestIds.filter((id) => !costs.some(({ requestId }) => requestId === id))
+  return ok([...costs, ...(await readRequestCosts(app.database.db, actor.accountId, otherIds))])
 }
 
 /** The longest period of a summary: a leap year. */
-const USAGE_DAYS = 366
+const MAX_USAGE_DAYS = 366
 const USAGE_DAYS_DEFAULT = 30
 
 export interface Usage {
@@ -64,7 +64,7 @@ export interface Usage {
   readonly to: string
   readonly total: NanoUsd
   readonly groups: readonly UsageGroup[]
-  /** Only if asked for. */
+  /** undefined: the request did not ask for daily costs. */
   readonly days: readonly UsageOfDay[] | undefined
 }
 
@@ -75,11 +75,11 @@ export async function readUsage(
   input: { from?: string | undefined; to?: string | undefined; by: UsageGrouping; daily?: boolean | undefined },
 ): Promise<Result<Usage>> {
   const to = input.to === undefined ? startOfDay(app.clock.now()) : parseInstant(input.to)
-  if (to === undefined) return failField(['to'], 'bad_range', { fault: 'format', maxDays: USAGE_DAYS })
+  if (to === undefined) return failField(['to'], 'bad_range', { fault: 'format', maxDays: MAX_USAGE_DAYS })
   const from = input.from === undefined ? addMs(to, -(USAGE_DAYS_DEFAULT - 1) * DAY_MS) : parseInstant(input.from)
-  if (from === undefined) return failField(['from'], 'bad_range', { fault: 'format', maxDays: USAGE_DAYS })
-  if (from > to) return failField(['from'], 'bad_range', { fault: 'order', maxDays: USAGE_DAYS })
-  const maxDays = input.daily === true ? limits.usageDailyDays : USAGE_DAYS
+  if (from === undefined) return failField(['from'], 'bad_range', { fault: 'format', maxDays: MAX_USAGE_DAYS })
+  if (from > to) return failField(['from'], 'bad_range', { fault: 'order', maxDays: MAX_USAGE_DAYS })
+  const maxDays = input.daily === true ? limits.usageDailyDays : MAX_USAGE_DAYS
   if (to - from >= maxDays * DAY_MS) return failField(['from'], 'bad_range', { fault: 'length', maxDays })
   const usage = { from, until: addMs(to, DAY_MS), by: input.by, limit: limits.plainListRows }
   const { db } = app.database

@@ -68,8 +68,8 @@ export function siteOf(draft: OrderDraft, machine: PricedMachine, now: Instant):
   }
   const { place } = draft.volumes
   const here = { driver: machine.driver, region: machine.region, host: machine.id, cluster: machine.cluster_name }
-  const apart = place === undefined ? undefined : refusePlace(place, here)
-  return { machine, places, term, summary, obstacle: apart ?? refuseFull(draft, machine, summary) }
+  const mismatch = place === undefined ? undefined : refusePlace(place, here)
+  return { machine, places, term, summary, obstacle: mismatch ?? refuseFull(draft, machine, summary) }
 }
 
 /** An early check for the obvious case; claiming the GPUs decides. */

@@ -1,6 +1,6 @@
 /**
- * The volumes of an order: checked and locked before its balances, attached in its transaction. A volume on the disk of a
- * host binds the order to that host.
+ * The volumes of an order. They are checked and locked before the balances, and attached in the transaction of the order.
+ * A volume on the disk of a host binds the order to that host.
  */
 import { limits, MAX_INT32 } from '../../base/limits.ts'
 import type { ProviderId } from '../../contract/provider-data.ts'
@@ -15,13 +15,13 @@ import { listCopied } from '../../store/volume/volume-growth.ts'
 import { listAttachments, lockVolume, type AttachedVolume, type Volume } from '../../store/volume/volume.ts'
 import type { Actor, App } from '../app.ts'
 
-/** Where volumes are, and so the machines that can have them. */
+/** The location of volumes, which decides the machines that can mount them. */
 export interface VolumePlace {
   readonly driver: ProviderId
   readonly region: string
-  /** undefined: on any machine of the engine. */
+  /** undefined: any machine of the driver can mount them. */
   readonly host: string | undefined
-  /** undefined: in any cluster of the engine. */
+  /** undefined: machines in any cluster of the driver can mount them. */
   readonly cluster: string | undefined
 }
 
@@ -50,8 +50,8 @@ export async function lockOrderVolumes(
     const volume = await lockVolume(tx, id)
     if (volume !== undefined && volume.account_id === payer.accountId) volumes.set(id, volume)
   }
-  const attached = await listAttachments(tx.db, { volumeIds: ids })
-  const copied = await listCopied(tx.db, ids)
+  const attachments = await listAttachments(tx.db, { volumeIds: ids })
+  const idsInCopy = await listCopied(tx.db, ids)
   const externalIds = [...volumes.values()].flatMap(({ external_id: id }) => id ?? [])
   const hosts = await findVolumeHosts(tx.db, externalIds)
   let place: VolumePlace | undefined
@@ -61,23 +61,28 @@ export async function lockOrderVolumes(
     if (volume === undefined || volume.state === 'deleted') {
       return failField(field, 'volume_not_found', { id: mount.volumeId })
     }
-    const engine = app.drivers.get(volume.driver)?.volumes
-    const own = attached.filter((one) => one.volumeId === volume.id)
-    const refused = refuseVolume(volume, engine, own, { kind, mount, field, isCopied: copied.has(volume.id) })
-    if (refused !== undefined) return refused
-    const host = engine?.isLocal === true ? hosts.get(volume.external_id ?? '') : undefined
-    const cluster = engine?.clusterOf?.(volume.external_id ?? '')
-    const there = { driver: volume.driver, region: volume.region, host, cluster }
-    const apart = place === undefined ? undefined : refusePlace(place, there, field)
-    if (apart !== undefined) return apart
-    place ??= there
+    const driver = app.drivers.get(volume.driver)?.volumes
+    const volumeAttachments = attachments.filter(({ volumeId }) => volumeId === volume.id)
+    const failure = refuseVolume(volume, driver, volumeAttachments, {
+      kind,
+      mount,
+      field,
+      isCopied: idsInCopy.has(volume.id),
+    })
+    if (failure !== undefined) return failure
+    const host = driver?.isLocal === true ? hosts.get(volume.external_id ?? '') : undefined
+    const cluster = driver?.clusterOf?.(volume.external_id ?? '')
+    const volumePlace = { driver: volume.driver, region: volume.region, host, cluster }
+    const mismatch = place === undefined ? undefined : refusePlace(place, volumePlace, field)
+    if (mismatch !== undefined) return mismatch
+    place ??= volumePlace
   }
   return ok({ mounts, place })
 }
 
 function refuseClash(mounts: readonly VolumeMount[]): Failure | undefined {
   for (const [index, { volumeId }] of mounts.entries()) {
-    if (mounts.findIndex((one) => one.volumeId === volumeId) < index)
+    if (mounts.findIndex((mount) => mount.volumeId === volumeId) < index)
       return failField(fieldOf(index), 'duplicate_volume', { id: volumeId })
   }
   const overlap = overlappingMounts(mounts.map(({ path }) => path))
@@ -87,23 +92,23 @@ function refuseClash(mounts: readonly VolumeMount[]): Failure | undefined {
 
 function refuseVolume(
   { id, state }: Volume,
-  engine: VolumeEngine | undefined,
-  attached: readonly AttachedVolume[],
+  driver: VolumeEngine | undefined,
+  attachments: readonly AttachedVolume[],
   order: { kind: RentalKind; mount: VolumeMount; field: Field; isCopied: boolean },
 ): Failure | undefined {
   const { kind, mount, field } = order
   if (state !== 'active') return failField(field, 'volume_not_active', { id, state })
-  if (engine?.serves.includes(kind) !== true) return failField(field, 'volume_kind', { id, kind })
+  if (driver?.serves.includes(kind) !== true) return failField(field, 'volume_kind', { id, kind })
   if (order.isCopied) return failField(field, 'volume_being_copied', { id })
-  const rentalIds = attached.map(({ rentalId }) => rentalId)
-  if (engine.isLocal && !isSharedWith(attached, { kind, readOnly: mount.readOnly }))
+  const rentalIds = attachments.map(({ rentalId }) => rentalId)
+  if (driver.isLocal && !isSharedWith(attachments, { kind, readOnly: mount.readOnly }))
     return failField(field, 'volume_in_use', { id, rentalIds })
   if (rentalIds.length >= limits.attachmentsPerVolume)
     return failField(field, 'too_many_attachments', { max: limits.attachmentsPerVolume })
   return undefined
 }
 
-/** Why volumes there cannot be used at the other place; the failure names the first one. */
+/** Fails if a machine at `place` cannot mount these volumes. The failure names the first volume unless `field` is given. */
 export function refusePlace(
   volumes: VolumePlace,
   place: VolumePlace,

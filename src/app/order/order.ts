@@ -81,8 +81,8 @@ async function orderFromBook(
   const { place } = draft.value.volumes
 
   const { region, gpuType, networkType, gpuCount } = body
-  const apart = place === undefined ? undefined : refusePlace(place, { ...place, region })
-  if (apart !== undefined) return apart
+  const mismatch = place === undefined ? undefined : refusePlace(place, { ...place, region })
+  if (mismatch !== undefined) return mismatch
   const demand: Demand = {
     machineType: kind,
     region,

@@ -1,4 +1,4 @@
-/** Volumes of one rental: attached at a path, read-only, detached. Bare metal follows the rules of the interface. */
+/** Lists, attaches and detaches the volumes of one rental. Bare metal follows the rules of the given interface. */
 import { MAX_INT32 } from '../../base/limits.ts'
 import { fail, failField, ok, type Result } from '../../contract/result.ts'
 import { isSharedWith, overlappingMounts } from '../../domain/volume.ts'
@@ -41,36 +41,36 @@ export async function attachRentalVolume(
   const { volumeId, mount } = request
   const rental = await findAnyRental(tx.db, actor, request.rental)
   if (!rental.ok) return rental
-  // Before anything is said about it: whose it is, and who uses it, concerns its account alone.
+  // This check comes first: no other error may tell another account about this volume.
   const volume = volumeId > MAX_INT32 ? undefined : (await readVolumes(tx.db, [volumeId])).get(volumeId)
   if (volume?.account_id !== actor.accountId)
     return failField(['storageVolumeId'], 'volume_not_found', { id: volumeId })
   const { id, kind } = rental.value
-  const engine = app.drivers.get(rental.value.driver)?.volumes
-  if (engine?.attaches.includes(kind) !== true) {
-    return engine?.serves.includes(kind) === true
+  const driver = app.drivers.get(rental.value.driver)?.volumes
+  if (driver?.attaches.includes(kind) !== true) {
+    return driver?.serves.includes(kind) === true
       ? fail('volume_fixed', { rentalId: id })
       : failField(['storageVolumeId'], 'volume_kind', { id: volumeId, kind })
   }
-  const unsupported = kind === 'bare-metal' && (mount.path !== null || mount.readOnly)
-  if (unsupported) {
+  const hasUnsupportedOption = kind === 'bare-metal' && (mount.path !== null || mount.readOnly)
+  if (hasUnsupportedOption) {
     const option = mount.path === null ? 'readOnly' : 'path'
     return failField([option], 'option_not_supported', { option, kind })
   }
-  const own = await listAttachments(tx.db, { rentalIds: [id] })
-  const paths = own.flatMap((one) => (one.path === null || one.volumeId === volumeId ? [] : [one.path]))
+  const attachments = await listAttachments(tx.db, { rentalIds: [id] })
+  const paths = attachments.flatMap((other) => (other.path === null || other.volumeId === volumeId ? [] : [other.path]))
   const overlap = mount.path === null ? undefined : overlappingMounts([...paths, mount.path])
   if (overlap !== undefined) return failField(['path'], 'mount_path_in_use', overlap)
-  const already = own.find((one) => one.volumeId === volumeId && one.state !== 'detaching')
-  if (already !== undefined && (already.path !== mount.path || already.readOnly !== mount.readOnly))
+  const current = attachments.find((other) => other.volumeId === volumeId && other.state !== 'detaching')
+  if (current !== undefined && (current.path !== mount.path || current.readOnly !== mount.readOnly))
     return fail('volume_attached', { rentalIds: [id] })
-  const others = (await listAttachments(tx.db, { volumeIds: [volumeId] })).filter((one) => one.rentalId !== id)
-  if (engine.isLocal && !isSharedWith(others, { kind, readOnly: mount.readOnly })) {
-    const rentalIds = others.map((one) => one.rentalId)
+  const others = (await listAttachments(tx.db, { volumeIds: [volumeId] })).filter(({ rentalId }) => rentalId !== id)
+  if (driver.isLocal && !isSharedWith(others, { kind, readOnly: mount.readOnly })) {
+    const rentalIds = others.map(({ rentalId }) => rentalId)
     return failField(['storageVolumeId'], 'volume_in_use', { id: volumeId, rentalIds })
   }
-  const attached = await attachVolume(app, tx, actor, { volumeId, rentalIds: [id], mount })
-  return attached.ok ? findOne(tx, actor, request) : attached
+  const result = await attachVolume(app, tx, actor, { volumeId, rentalIds: [id], mount })
+  return result.ok ? findRentalVolume(tx, actor, request) : result
 }
 
 export async function detachRentalVolume(
@@ -82,17 +82,17 @@ export async function detachRentalVolume(
   const { volumeId } = request
   const rental = await findAnyRental(tx.db, actor, request.rental)
   if (!rental.ok) return rental
-  const left = await detachVolume(app, tx, actor, { volumeId, rentalIds: [rental.value.id] })
-  return left.ok ? findOne(tx, actor, request) : left
+  const result = await detachVolume(app, tx, actor, { volumeId, rentalIds: [rental.value.id] })
+  return result.ok ? findRentalVolume(tx, actor, request) : result
 }
 
-async function findOne(
+async function findRentalVolume(
   tx: Tx,
   actor: Actor,
   { rental, volumeId }: { rental: string; volumeId: number },
 ): Promise<Result<RentalVolume>> {
-  const all = await listRentalVolumes(tx.db, actor, rental)
-  if (!all.ok) return all
-  const one = all.value.volumes.find(({ volume }) => volume.id === volumeId)
-  return one === undefined ? fail('volume_not_found', { id: volumeId }) : ok(one)
+  const list = await listRentalVolumes(tx.db, actor, rental)
+  if (!list.ok) return list
+  const rentalVolume = list.value.volumes.find(({ volume }) => volume.id === volumeId)
+  return rentalVolume === undefined ? fail('volume_not_found', { id: volumeId }) : ok(rentalVolume)
 }

@@ -1,7 +1,7 @@
 /** Reasons why a model file could not be downloaded. An operator reads them in the state of the model. */
 import { asGiven, conflict, invalid, noCapacity, notFound, unavailable } from './reason-entry.ts'
 
-type Size = {
+type WrongSize = {
   readonly name: string
   readonly bytes: number
   readonly expectedBytes: number
@@ -14,12 +14,12 @@ type WrongDigest = {
   readonly expectedDigest: string
 }
 
-type FromUrl = {
+type DownloadUrl = {
   readonly url: string
 }
 
 function formatBytes(bytes: number): string {
-  return `${bytes.toLocaleString('en-GB')} bytes`
+  return `${bytes.toLocaleString('en-US')} bytes`
 }
 
 export const downloadReasons = {
@@ -50,23 +50,23 @@ export const downloadReasons = {
     ({ model, owner }: { readonly model: string; readonly owner: string }) =>
       `The folder of ${model} is already used by ${owner}.`,
   ),
-  address_refused: invalid(({ url, cause }: FromUrl & { readonly cause: string }) => `${url}: ${cause}.`),
-  unreachable: unavailable(({ url, cause }: FromUrl & { readonly cause: string }) => `${url}: ${cause}.`),
-  bad_redirect: invalid(({ url, max }: FromUrl & { readonly max: number | undefined }) =>
+  address_refused: invalid(({ url, cause }: DownloadUrl & { readonly cause: string }) => `${url}: ${cause}.`),
+  unreachable: unavailable(({ url, cause }: DownloadUrl & { readonly cause: string }) => `${url}: ${cause}.`),
+  bad_redirect: invalid(({ url, max }: DownloadUrl & { readonly max: number | undefined }) =>
     max === undefined ? `${url} redirects to an invalid address.` : `${url} redirects more than ${max} times.`,
   ),
   bad_status: invalid(
-    ({ url, status, cause }: FromUrl & { readonly status: number; readonly cause: string | null }) =>
+    ({ url, status, cause }: DownloadUrl & { readonly status: number; readonly cause: string | null }) =>
       `${url} returned status ${status}${cause === null ? '' : `: ${cause}`}.`,
   ),
-  bad_answer: invalid(({ url, cause }: FromUrl & { readonly cause: string }) => `${url} returned ${cause}.`),
+  bad_answer: invalid(({ url, cause }: DownloadUrl & { readonly cause: string }) => `${url} returned ${cause}.`),
   bad_content: invalid(asGiven),
   download_interrupted: unavailable(
-    ({ url, cause }: FromUrl & { readonly cause: string }) => `${url}: download interrupted (${cause}).`,
+    ({ url, cause }: DownloadUrl & { readonly cause: string }) => `${url}: download interrupted (${cause}).`,
   ),
   cancelled: unavailable('The download was cancelled.'),
   wrong_size: invalid(
-    ({ name, bytes, expectedBytes }: Size) =>
+    ({ name, bytes, expectedBytes }: WrongSize) =>
       `${name} is ${formatBytes(bytes)}; expected ${formatBytes(expectedBytes)}.`,
   ),
   wrong_digest: invalid(
