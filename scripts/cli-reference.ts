@@ -47,7 +47,7 @@ async function helpOf(words: readonly string[]): Promise<string> {
   let out = ''
   await runCli([...words, '--help'], {
     env: {},
-    colour: { out: false, error: false },
+    color: { out: false, error: false },
     write: (text) => void (out += text),
     writeError: (text) => void (out += text),
     readFile: () => undefined,

@@ -115,7 +115,7 @@ test('the command outlasts every answer of a hostile server (issue 31, 1)', FUZZ
     const args = commands[Math.floor(fuzzed.random() * commands.length)] ?? []
     const code = await runCli(args, {
       env: { BERTH_URL: `http://127.0.0.1:${server.port}`, BERTH_KEY: 'bk_x', XDG_CONFIG_HOME: folder },
-      colour: { out: false, error: false },
+      color: { out: false, error: false },
       write: (text) => void shown.push(text),
       writeError: (text) => void shown.push(text),
       readFile: () => undefined,

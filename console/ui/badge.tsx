@@ -1,4 +1,4 @@
-/** A label with a tone. The label carries the meaning; the colour only helps. */
+/** A label with a tone. The label carries the meaning; the color only helps. */
 import type { ReactNode } from 'react'
 import { rentalStateTable, type RentalState } from '../../src/contract/rental-state.ts'
 import type { Tone } from '../../src/view/tone.ts'

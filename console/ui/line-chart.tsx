@@ -1,7 +1,7 @@
 /** A line chart over time, loaded on first use. The latest or hovered values are shown as text below it. */
 import { lazy, Suspense, useState } from 'react'
 import { cx } from './class.ts'
-import { lineColour } from './line-colour.ts'
+import { lineColor } from './line-color.ts'
 import type { LineData } from './line-plot.tsx'
 
 interface LineChartProps extends LineData {
@@ -52,7 +52,7 @@ export function LineChart({ label, times, series, format, max, height = HEIGHT_P
 }
 
 function markOf(index: number): string {
-  const { mark, isDashed } = lineColour(index)
+  const { mark, isDashed } = lineColor(index)
   return cx(mark, isDashed && 'border-dashed')
 }
 

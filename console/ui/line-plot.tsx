@@ -2,8 +2,8 @@
 import { useEffect, useRef } from 'react'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
-import { lineColour } from './line-colour.ts'
-import { readColour, useScheme } from './scheme.ts'
+import { lineColor } from './line-color.ts'
+import { readColor, useScheme } from './scheme.ts'
 
 export interface LineData {
   /** Unix seconds, ascending. */
@@ -72,9 +72,9 @@ function dataOf({ times, series }: LinePlotProps): uPlot.AlignedData {
 function optionsOf(latest: { readonly current: LinePlotProps }, element: HTMLElement): uPlot.Options {
   const { series, height } = latest.current
   const axis = {
-    stroke: readColour('muted'),
+    stroke: readColor('muted'),
     font: AXIS_FONT,
-    grid: { stroke: readColour('line'), width: 1 },
+    grid: { stroke: readColor('line'), width: 1 },
     ticks: { show: false },
   }
   return {
@@ -86,8 +86,8 @@ function optionsOf(latest: { readonly current: LinePlotProps }, element: HTMLEle
     series: [
       {},
       ...series.map(({ label }, index) => {
-        const { word, isDashed } = lineColour(index)
-        return { label, stroke: readColour(word), width: 2, ...(isDashed ? { dash: [6, 4] } : {}) }
+        const { word, isDashed } = lineColor(index)
+        return { label, stroke: readColor(word), width: 2, ...(isDashed ? { dash: [6, 4] } : {}) }
       }),
     ],
     axes: [

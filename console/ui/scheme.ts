@@ -1,4 +1,4 @@
-/** The current colour scheme, for what CSS cannot style. */
+/** The current color scheme, for what CSS cannot style. */
 import { useSyncExternalStore } from 'react'
 
 export type Scheme = 'light' | 'dark'
@@ -26,10 +26,10 @@ export function useScheme(): Scheme {
 }
 
 /**
- * A colour of the theme, `--word`. Colours are light/dark pairs that only the browser resolves. A new element is used,
+ * A color of the theme, `--word`. Colors are light/dark pairs that only the browser resolves. A new element is used,
  * because an existing one may be in a transition.
  */
-export function readColour(word: string): string {
+export function readColor(word: string): string {
   const probe = document.createElement('span')
   probe.style.color = `var(--${word})`
   document.documentElement.append(probe)

@@ -34,7 +34,7 @@ function makeSheetElement(element: HTMLElement): HTMLElement {
   return element
 }
 
-/** xterm sets colours without a class as style attributes of spans at any time; these go to the style object. */
+/** xterm sets colors without a class as style attributes of spans at any time; these go to the style object. */
 export function allowStyleOfSpans(): void {
   if (Object.hasOwn(HTMLSpanElement.prototype, 'setAttribute')) return
   HTMLSpanElement.prototype.setAttribute = function setAttribute(this: HTMLSpanElement, name, value) {

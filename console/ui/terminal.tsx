@@ -6,7 +6,7 @@ import { FitAddon } from '@xterm/addon-fit'
 import { Terminal, type ITheme } from '@xterm/xterm'
 import '@xterm/xterm/css/xterm.css'
 import { useEffect, useRef } from 'react'
-import { readColour, useScheme, type Scheme } from './scheme.ts'
+import { readColor, useScheme, type Scheme } from './scheme.ts'
 import { allowStyleOfSpans, withStyleSheets } from './terminal-style.ts'
 
 interface TerminalScreenProps {
@@ -23,7 +23,7 @@ const SCROLLBACK_LINES = 5_000
 /** Output received but not drawn. There is no backpressure over the socket, so beyond this the session ends. */
 const PENDING_BYTES = 33_554_432
 const FONT_PX = 14
-/** Keeps colours chosen for dark screens readable on light ones. */
+/** Keeps colors chosen for dark screens readable on light ones. */
 const CONTRAST = 4.5
 
 export function TerminalScreen(props: TerminalScreenProps) {
@@ -155,12 +155,12 @@ const palette = {
   magenta: 'bad-strong',
 } as const
 
-/** The page's own colours. */
+/** The page's own colors. */
 function themeOf(scheme: Scheme): ITheme {
-  const ink = readColour('ink')
-  const surface = readColour('surface')
+  const ink = readColor('ink')
+  const surface = readColor('surface')
   const named = Object.entries(palette).flatMap(([name, word]) => {
-    const value = readColour(word)
+    const value = readColor(word)
     return [
       [name, value],
       [`bright${name[0]?.toUpperCase() ?? ''}${name.slice(1)}`, value],
@@ -170,12 +170,12 @@ function themeOf(scheme: Scheme): ITheme {
     ...Object.fromEntries(named),
     background: surface,
     foreground: ink,
-    cursor: readColour('accent'),
+    cursor: readColor('accent'),
     cursorAccent: surface,
-    selectionBackground: readColour('accent-soft'),
-    black: scheme === 'light' ? ink : readColour('line'),
-    brightBlack: readColour('muted'),
-    white: scheme === 'light' ? readColour('line') : ink,
+    selectionBackground: readColor('accent-soft'),
+    black: scheme === 'light' ? ink : readColor('line'),
+    brightBlack: readColor('muted'),
+    white: scheme === 'light' ? readColor('line') : ink,
     brightWhite: scheme === 'light' ? surface : ink,
   }
 }

@@ -199,13 +199,13 @@ describe('keys', () => {
   })
 })
 
-describe('colours', () => {
-  async function inTerminal(colour: boolean, args: readonly string[]): Promise<string> {
+describe('colors', () => {
+  async function inTerminal(color: boolean, args: readonly string[]): Promise<string> {
     let shown = ''
     const write = (text: string): void => void (shown += text)
     const shell = {
       env: cli.environment(),
-      colour: { out: colour, error: colour },
+      color: { out: color, error: color },
       write,
       writeError: write,
       readFile: () => undefined,
@@ -217,9 +217,9 @@ describe('colours', () => {
 
   test('appear in terminals only, and change nothing else', async () => {
     for (const args of [['status'], ['balance'], ['--help']]) {
-      const coloured = await inTerminal(true, args)
-      expect(coloured).toContain('\u001B[')
-      expect(stripVTControlCharacters(coloured)).toBe(await inTerminal(false, args))
+      const colored = await inTerminal(true, args)
+      expect(colored).toContain('\u001B[')
+      expect(stripVTControlCharacters(colored)).toBe(await inTerminal(false, args))
     }
   })
 })

@@ -11,11 +11,11 @@ const plain = (process.env['NO_COLOR'] ?? '') !== '' || process.env['TERM'] === 
 
 const shell: Shell = {
   env: process.env,
-  colour: { out: process.stdout.isTTY && !plain, error: process.stderr.isTTY && !plain },
+  color: { out: process.stdout.isTTY && !plain, error: process.stderr.isTTY && !plain },
   write: (text) => void process.stdout.write(text),
   writeError: (text) => void process.stderr.write(text),
   readFile: read,
-  // By its number: once `process.stdin` is touched, a pipe whose writer is slow cannot be read in one go.
+  // This reads the file descriptor: once `process.stdin` is used, a pipe with a slow writer cannot be read in one call.
   readInput: () => read(STDIN),
   ...(process.stdout.isTTY && process.stdout.columns > 0 ? { columns: process.stdout.columns } : {}),
   // Questions go to the error output, so that the answer of a command can go to a file.

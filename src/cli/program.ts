@@ -52,7 +52,7 @@ async function buildProgram(
     .configureHelp({
       // Names of commands may be long: descriptions wrap in the rest of 80 columns.
       minWidthToWrap: 30,
-      styleTitle: (title) => paint(shell.colour.out, 'bold', title),
+      styleTitle: (title) => paint(shell.color.out, 'bold', title),
       showGlobalOptions: true,
       // Not those of the groups above, which a command does not take.
       visibleGlobalOptions: (command) => (command === program ? [] : [...program.options]),
@@ -63,9 +63,9 @@ async function buildProgram(
     .configureOutput({
       writeOut: (text) => shell.write(text),
       writeErr: (text) => shell.writeError(text),
-      getOutHasColors: () => shell.colour.out,
-      getErrHasColors: () => shell.colour.error,
-      outputError: (text, write) => write(text.replace(/^error:/, paint(shell.colour.error, 'red', 'error:'))),
+      getOutHasColors: () => shell.color.out,
+      getErrHasColors: () => shell.color.error,
+      outputError: (text, write) => write(text.replace(/^error:/, paint(shell.color.error, 'red', 'error:'))),
     })
     .exitOverride()
   await addCommands({ program, shell, groups: groupDescriptions, ended }, argv, role)

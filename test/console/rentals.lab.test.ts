@@ -296,8 +296,8 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
       stream.write('root@render:~# \u001B[31mred \u001B[1;32mbold green \u001B[0;38;2;120;80;200mviolet\u001B[0m ')
       const screen = page.getByRole('group', { name: 'Terminal' })
       await screen.locator('.xterm-rows').getByText('violet').waitFor()
-      const colours = await page.evaluate(readColours)
-      expect(colours).toMatchObject([
+      const colors = await page.evaluate(readColors)
+      expect(colors).toMatchObject([
         { color: 'rgb(179, 38, 30)' },
         { color: 'rgb(20, 113, 58)', fontWeight: '700' },
         { color: 'rgb(120, 80, 200)' },
@@ -335,8 +335,8 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
   })
 })
 
-/** Runs in the page: colours and weights of the words on the terminal. */
-const readColours = `['red', 'bold green', 'violet'].map((word) => {
+/** Runs in the page: colors and weights of the words on the terminal. */
+const readColors = `['red', 'bold green', 'violet'].map((word) => {
   const span = [...document.querySelectorAll('.xterm-rows span')].find((one) => one.textContent.trim() === word)
   const { color, fontWeight } = getComputedStyle(span)
   return { color, fontWeight }

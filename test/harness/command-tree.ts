@@ -7,7 +7,7 @@ import type { Row } from '../../src/cli/kit/row-type.ts'
 
 export const silentShell = {
   env: {},
-  colour: { out: false, error: false },
+  color: { out: false, error: false },
   write: () => {},
   writeError: () => {},
   readFile: () => undefined,

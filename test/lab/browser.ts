@@ -151,7 +151,7 @@ function watchedPage(page: Page, url: string, giveBack: () => void): ConsolePage
       const wrong = [...faults()]
       for (const colorScheme of ['light', 'dark'] as const) {
         await page.emulateMedia({ colorScheme })
-        // The dark page has the same content; only the colours differ.
+        // The dark page has the same content; only the colors differ.
         const rules = colorScheme === 'light' ? tags : ['color-contrast']
         wrong.push(...(await readAxe(page, rules)).map((fault) => `${colorScheme}: ${fault}`))
         await saveScreenshot(page, `${name}-${colorScheme}`)
@@ -242,7 +242,7 @@ const axeOptions = { resultTypes: ['violations'], preload: false, selectors: fal
 async function readAxe(page: Page, rules: readonly string[]): Promise<string[]> {
   axe ??= readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
   if (await page.evaluate<boolean>('globalThis.axe === undefined')) await page.evaluate(`${await axe};0`)
-  // The colours of a new theme appear with the next frame.
+  // The colors of a new theme appear with the next frame.
   await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
   const options = JSON.stringify({ ...axeOptions, runOnly: rules })
   const found = await page.evaluate<AxeFault[]>(`axe.run(document, ${options}).then((result) => result.violations)`)

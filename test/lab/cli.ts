@@ -39,11 +39,11 @@ export interface CliTest {
   environment(more?: Readonly<Record<string, string>>): Record<string, string>
   /** Runs it to its end in this process, a hundred times faster than starting another one. */
   berth(args: readonly string[], env?: Readonly<Record<string, string>>, front?: Front): Promise<Outcome>
-  /** The output of an 80-column terminal without colours. Throws unless it succeeds and fits. */
+  /** The output of an 80-column terminal without colors. Throws unless it succeeds and fits. */
   onScreen(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<string>
   /** The same as users run it: the built command in its own process. */
   berthProcess(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Outcome>
-  /** In a pseudo-terminal of 80 columns: `out` is the screen output without colours. */
+  /** In a pseudo-terminal of 80 columns: `out` is the screen output without colors. */
   inTerminal(args: readonly string[], steps: readonly Step[], env?: Readonly<Record<string, string>>): Promise<Outcome>
   /** The --json output; throws unless it succeeds and prints nothing else. */
   json(...args: string[]): Promise<unknown>
@@ -82,7 +82,7 @@ export async function startCliTest(serverEnv: Readonly<Record<string, string>> =
     }
     const code = await runCli(args, {
       env: environment(env),
-      colour: { out: false, error: false },
+      color: { out: false, error: false },
       write: (text) => void (out += text),
       writeError: (text) => void (error += text),
       readFile: readIfThere,
@@ -101,7 +101,7 @@ export async function startCliTest(serverEnv: Readonly<Record<string, string>> =
     const write = (text: string): void => void (shown += text)
     const code = await runCli(args, {
       env: environment(env),
-      colour: { out: true, error: true },
+      color: { out: true, error: true },
       write,
       writeError: write,
       columns: SCREEN_COLUMNS,

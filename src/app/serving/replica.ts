@@ -279,7 +279,7 @@ function reasonOf({ reason, status_reason }: Replica, why: ReplicaEnd): string {
 
 const MAX_LOG_LINES = 20
 const MAX_DETAIL_CHARS = 2_000
-/** Colours, and the carriage returns of a terminal. */
+/** Colors, and the carriage returns of a terminal. */
 // eslint-disable-next-line no-control-regex
 const TERMINAL_CODES = /\u001B\[[0-9;?]{0,40}[A-Za-z]|\r/g
 

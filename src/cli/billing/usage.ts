@@ -35,7 +35,7 @@ export const rows: readonly Row[] = [
       const { month } = await client.call('getCosts', {})
       if (summary.rows.length === 0) return [`No spending from ${from} to ${to}.`]
       const names = by === 'key' ? await readKeyNames(client) : new Map<string, string>()
-      const hasBars = shell.colour.out
+      const hasBars = shell.color.out
       return [
         {
           titles: [by.toUpperCase(), 'REQUESTS', 'COST', ...(hasBars ? [''] : [])],
@@ -64,11 +64,11 @@ export const costsRow: Row = show(
     examples: ['berth billing costs', 'berth billing costs --by label --since 7d'],
     content: ({ from, to, groupBy, groups, totalUsd, month }, { shell }) => {
       const rows = groups.map(({ name, costUsd }) => ({ name, cost: parseUsd(costUsd) ?? zeroUsd, requests: 0 }))
-      const cells = cellsOf(rows, shell.colour.out).map(([name = '', , ...rest]) => [name, ...rest])
+      const cells = cellsOf(rows, shell.color.out).map(([name = '', , ...rest]) => [name, ...rest])
       return [
         groups.length === 0
           ? `No costs from ${from} to ${to}.`
-          : { titles: [groupBy.toUpperCase(), 'COST', ...(shell.colour.out ? [''] : [])], rows: cells },
+          : { titles: [groupBy.toUpperCase(), 'COST', ...(shell.color.out ? [''] : [])], rows: cells },
         '',
         `${money(totalUsd)} charged from ${from} to ${to} (UTC)`,
         `${money(month.spentUsd)} this month so far: ${chargedAndRunning(month)}`,

@@ -10,7 +10,7 @@ async function script(shell: string): Promise<string> {
   let out = ''
   const code = await runCli(['completion', shell], {
     env: {},
-    colour: { out: false, error: false },
+    color: { out: false, error: false },
     write: (text) => void (out += text),
     writeError: (text) => void (out += text),
     readFile: () => undefined,

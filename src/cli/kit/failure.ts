@@ -142,7 +142,7 @@ export function report(shell: Shell, error: unknown, json: boolean): ExitCode {
   if (json) {
     shell.writeError(`${JSON.stringify({ error: { message, ...detail, next } })}\n`)
   } else {
-    const label = paint(shell.colour.error, 'red', 'error:')
+    const label = paint(shell.color.error, 'red', 'error:')
     shell.writeError(
       `${[`${label} ${printable(message)}`, ...next.map((line) => `  ${printable(line)}`)].join('\n')}\n`,
     )

@@ -35,7 +35,7 @@ export function firstScreen(shell: Shell): string {
   const width = Math.max(...[...firstCommands, ...others].map(([command]) => command.length))
   const lines = (rows: typeof others): string[] =>
     rows.map(([command, what]) => `  berth ${command.padEnd(width)}  ${what}`)
-  const title = (text: string): string => paint(shell.colour.out, 'bold', text)
+  const title = (text: string): string => paint(shell.color.out, 'bold', text)
   return [
     'Berth: GPU machines, volumes and models over one HTTP API.',
     '',

@@ -16,7 +16,7 @@ export const toneStyles = {
   plain: 'dim',
 } as const satisfies Record<Tone, Style>
 
-/** A text, or one with a colour. */
+/** A text, or one with a color. */
 export type Cell = string | { readonly text: string; readonly style: Style }
 
 /** A name and its value. Without a value it is not shown. */
@@ -45,7 +45,7 @@ export interface Screen {
 }
 
 export function makeScreen(shell: Shell, json: boolean): Screen {
-  const paintOut = (style: Style, text: string): string => paint(shell.colour.out, style, text)
+  const paintOut = (style: Style, text: string): string => paint(shell.color.out, style, text)
   const render = (content: readonly Content[]): string[] => renderLines(content, paintOut, shell.columns)
   const write = (content: readonly Content[]): void =>
     shell.write(
@@ -62,8 +62,8 @@ export function makeScreen(shell: Shell, json: boolean): Screen {
   }
 }
 
-export function paint(colour: boolean, style: Style, text: string): string {
-  return colour ? `\u001B[${styles[style]}m${text}\u001B[0m` : text
+export function paint(color: boolean, style: Style, text: string): string {
+  return color ? `\u001B[${styles[style]}m${text}\u001B[0m` : text
 }
 
 export function bold(text: string): Cell {
@@ -129,7 +129,7 @@ function tableLines({ titles, rows, isWide }: Table, paintOut: Paint, columns: n
       .map((cell, at) => {
         const text = cut(plain(cell), widths[at] ?? 0)
         const padded = isRight[at] === true ? text.padStart(widths[at] ?? 0) : text.padEnd(widths[at] ?? 0)
-        // The last column is not padded, so that no coloured line ends in spaces.
+        // The last column is not padded, so that no colored line ends in spaces.
         const shown = at === titles.length - 1 ? padded.trimEnd() : padded
         return typeof cell === 'string' ? shown : paintOut(cell.style, shown)
       })

@@ -1,8 +1,8 @@
 /** The command's environment. Only main.ts uses the real one. */
 export interface Shell {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Whether each output is a terminal that shows colours. */
-  readonly colour: { readonly out: boolean; readonly error: boolean }
+  /** Whether each output is a terminal that shows colors. */
+  readonly color: { readonly out: boolean; readonly error: boolean }
   write(text: string): void
   writeError(text: string): void
   /** undefined: there is no such file, or it cannot be read. */

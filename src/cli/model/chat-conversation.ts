@@ -32,7 +32,7 @@ const help = [
 
 export async function converse(session: Session, shell: Shell, options: Conversation): Promise<void> {
   const { model, system, quiet } = options
-  const note = (text: string): void => shell.writeError(`${paint(shell.colour.error, 'dim', text)}\n`)
+  const note = (text: string): void => shell.writeError(`${paint(shell.color.error, 'dim', text)}\n`)
   const first: ChatMessage[] = system === undefined ? [] : [{ role: 'system', content: system }]
   let messages = first
   const costs: NanoUsd[] = []

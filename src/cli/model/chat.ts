@@ -81,7 +81,7 @@ async function askOnce(
     screen.show({ ...answer, costNanoUsd }, () => [])
   } else if (!quiet) {
     const line = costLine(answer, await chatCost(client, answer))
-    shell.writeError(`${paint(shell.colour.error, 'dim', line)}\n`)
+    shell.writeError(`${paint(shell.color.error, 'dim', line)}\n`)
   }
 }
 

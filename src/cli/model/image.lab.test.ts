@@ -125,7 +125,7 @@ describe('image', () => {
     const args = ['image', 'an apple', '-o', at('bar.png'), ...small, '--key', cli.server.demoKey]
     const code = await runCli(args, {
       env: cli.environment({ BERTH_URL: front.url }),
-      colour: { out: true, error: true },
+      color: { out: true, error: true },
       write: (shown) => void (out += shown),
       writeError: (shown) => void (error += shown),
       readFile: () => undefined,

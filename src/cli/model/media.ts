@@ -48,7 +48,7 @@ export const rows: readonly Row[] = [
         name: options.model,
         preferred: PREFERRED_IMAGE_MODEL,
       })
-      const hasBar = shell.colour.error && !session.json && options.quiet === undefined
+      const hasBar = shell.color.error && !session.json && options.quiet === undefined
       const bar = hasBar ? makeBar((text) => shell.writeError(text)) : noBar
       const body = { ...input.parts.body, model_name: model, prompt }
       await withNextStep(session, 'image', generateImage(call, body, bar))

@@ -18,7 +18,7 @@ export const pullRow: Row = custom('models pull', 'follow the download of a mode
   args: { '<name>': 'name, as shown by berth models ls' },
   run: async ({ client, screen, session, shell, args }) => {
     const name = String(args[0])
-    const show = shell.colour.out && !session.json ? barOf(makeBar((text) => shell.write(text))) : linesIn(screen, name)
+    const show = shell.color.out && !session.json ? barOf(makeBar((text) => shell.write(text))) : linesIn(screen, name)
     try {
       await followPull(client, name, show)
     } finally {

@@ -261,7 +261,7 @@ describe('pull', () => {
     const write = (text: string): void => void (shown += text)
     const code = await runCli(['models', 'pull', 'owner/local', '--key', cli.server.operatorKey], {
       env: cli.environment({ BERTH_URL: url }),
-      colour: { out: true, error: true },
+      color: { out: true, error: true },
       write,
       writeError: write,
       readFile: () => undefined,

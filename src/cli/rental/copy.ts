@@ -46,7 +46,7 @@ async function runCopy(call: Call<RemoteOptions>): Promise<void> {
   }
   const machine = await ownMachine.find(client, source.machine ?? target.machine ?? '')
   await rejectSimulated(session, machine)
-  const bar = shell.colour.error && !session.json ? makeBar((text) => shell.writeError(text)) : noBar
+  const bar = shell.color.error && !session.json ? makeBar((text) => shell.writeError(text)) : noBar
   const meter = new Meter(bar)
   const remote = { session, shell, machine, options }
   try {

@@ -180,7 +180,7 @@ export async function printLines(log: AsyncIterable<Buffer>, { client, screen }:
   return printed
 }
 
-/** Colours and tabs stay; other control characters are escaped. */
+/** Colors and tabs stay; other control characters are escaped. */
 function showLine(screen: Screen, line: string): void {
   const shown = line.replace(/\r$/, '')
   // eslint-disable-next-line no-control-regex

@@ -23,7 +23,7 @@ async function berth(args: readonly string[], env: Readonly<Record<string, strin
   let [out, error] = ['', '']
   const code = await runCli(['agent', ...args], {
     env: { BERTH_URL: server.url, BERTH_DATA_DIR: root, ...env },
-    colour: { out: false, error: false },
+    color: { out: false, error: false },
     write: (text) => void (out += text),
     writeError: (text) => void (error += text),
     readFile: (file) => (file === path.join(root, 'operator.key') ? server.operatorKey : undefined),

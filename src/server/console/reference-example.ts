@@ -5,7 +5,7 @@ import { exampleBodies, exampleQueries } from '../../contract/openapi/example-bo
 import { html, type Markup } from './markup.ts'
 
 export function renderCurl(operationId: string, endpoint: Endpoint): Markup {
-  return html`<pre class="curl" tabindex="0"><code>${colour(writeCurl(operationId, endpoint))}</code></pre>`
+  return html`<pre class="curl" tabindex="0"><code>${highlight(writeCurl(operationId, endpoint))}</code></pre>`
 }
 
 export function writeCurl(operationId: string, endpoint: Endpoint): string {
@@ -37,8 +37,8 @@ function writeJson(value: unknown): string {
   return short.length <= 36 ? short : JSON.stringify(value, null, 2)
 }
 
-/** Strings in one colour, JSON keys in another. */
-export function colour(code: string): Markup {
+/** Strings in one color, JSON keys in another. */
+export function highlight(code: string): Markup {
   const tokens = code.match(/"(?:[^"\\]|\\.)*"|[^"]+/g) ?? []
   return html`${tokens.map((token, index) => {
     if (!token.startsWith('"')) return token

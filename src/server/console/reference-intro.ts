@@ -3,7 +3,7 @@ import { limits } from '../../base/limits.ts'
 import { anywhereStatuses, statusMeanings } from '../../contract/openapi/openapi.ts'
 import { scopeTexts } from '../../contract/scope-text.ts'
 import { html, prose, type Markup } from './markup.ts'
-import { colour } from './reference-example.ts'
+import { highlight } from './reference-example.ts'
 
 const MIB = 1_048_576
 
@@ -26,7 +26,7 @@ export function renderIntro(): Markup {
 }
 
 function block(code: string): Markup {
-  return html`<pre tabindex="0"><code>${colour(code)}</code></pre>`
+  return html`<pre tabindex="0"><code>${highlight(code)}</code></pre>`
 }
 
 function renderStart(): Markup {

@@ -1,5 +1,5 @@
-/** Colours of lines: the theme's colours in turn, then dashed. */
-const colours = [
+/** Colors of lines: the theme's colors in turn, then dashed. */
+const colors = [
   { word: 'accent', mark: 'border-accent' },
   { word: 'info', mark: 'border-info' },
   { word: 'warn', mark: 'border-warn' },
@@ -7,15 +7,15 @@ const colours = [
   { word: 'muted', mark: 'border-muted' },
 ] as const
 
-interface LineColour {
+interface LineColor {
   /** A CSS variable of the theme, without `--`. */
   readonly word: string
-  /** Border class in this colour. */
+  /** Border class in this color. */
   readonly mark: string
   readonly isDashed: boolean
 }
 
-export function lineColour(index: number): LineColour {
-  const colour = colours[index % colours.length] ?? colours[0]
-  return { ...colour, isDashed: Math.floor(index / colours.length) % 2 === 1 }
+export function lineColor(index: number): LineColor {
+  const color = colors[index % colors.length] ?? colors[0]
+  return { ...color, isDashed: Math.floor(index / colors.length) % 2 === 1 }
 }
