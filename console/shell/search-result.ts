@@ -9,7 +9,7 @@ import { parentOf } from '../pages.ts'
 import type { IconName } from '../ui/icon.tsx'
 import { visiblePages } from './navigation.tsx'
 
-/** Of each kind. */
+/** The search shows at most this many results of each kind. */
 const MAX_RESULTS = 5
 /** Shorter text finds too much to be worth a request. */
 const MIN_CHARS = 2

@@ -10,7 +10,7 @@ export interface CommandFile {
   load(): Promise<readonly Row[]>
 }
 
-/** By the title of their group, in the order of the help. */
+/** The files of all commands, by the title of their group, in the order of the help. */
 export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
   'Server:': [
     {
@@ -81,7 +81,7 @@ async function loadOperator(): Promise<readonly Row[]> {
   return files.flatMap(({ rows }) => rows)
 }
 
-/** Of commands that only group others. */
+/** The descriptions of commands that only group others. */
 export const groupDescriptions: Readonly<Record<string, string>> = {
   gpus: 'GPUs you can rent',
   catalog: 'models you can call',

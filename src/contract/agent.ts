@@ -250,7 +250,7 @@ export type ActivityKind = z.output<typeof activityKind>
 /** The use of one running workload. */
 const workloadMetrics = z.object({
   id,
-  /** Of the CPUs that it has. */
+  /** 100 means that all CPUs of the workload are busy. */
   cpuPercent: amount,
   memoryUsedMib: amount,
   memoryTotalMib: amount,

@@ -99,7 +99,7 @@ const usage = z.object({
     .describe('`cached_tokens`: prompt tokens the engine had cached'),
 })
 
-/** As returned by the engine. In a stream the parts of one call share an `index`. */
+/** A tool call, as the engine returns it. In a stream the parts of one call share an `index`. */
 const toolCall = z.looseObject({
   index: z.int().optional(),
   id: z.string().nullable().optional(),

@@ -11,7 +11,7 @@ export const SHARED_FOLDER = 'files'
 export const SHARED_FLAG = '--shared'
 
 export const podWeights = z.object({
-  /** As the pod reaches it, without a slash at the end. */
+  /** The URL at which the pod reaches the server, without a slash at the end. */
   server: z.url(),
   workloadId: z.string().min(1),
   authorization: z.string().min(1),

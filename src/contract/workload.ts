@@ -59,7 +59,7 @@ const file = z.strictObject({
     .describe('Permissions in octal; default: 0644, or 0600 with a secret'),
 })
 
-/** Of several files with one path the last one counts. */
+/** If several files have the same path, the last one counts. */
 const files = z
   .array(file)
   .max(limits.workloadFiles)

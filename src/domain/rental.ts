@@ -106,7 +106,7 @@ export interface EngineSpec {
   readonly nodes: readonly NodeClaim[]
   /** The machine that has its disk while it starts on another one. */
   readonly movesFrom?: NodeClaim & { readonly clusterName: string }
-  /** Of one node. */
+  /** The resources of each node. */
   readonly resources: { cpuModel: string; cpuCount: number; ramGb: number; storageGb: number }
   readonly sshKeys: readonly string[]
   readonly ports: readonly number[]

@@ -137,7 +137,7 @@ type Step =
 
 /** The step that a row and its machine at the engine call for. undefined: none. */
 function stepFor(driver: Driver, row: LiveRow, machines: readonly EngineMachine[], now: Instant): Step | undefined {
-  // Of duplicates, the one in the database counts, else the first by id; `reap` destroys the others.
+  // If there are duplicates, the one in the database counts, else the first by id; `reap` destroys the others.
   // What an engine had no room for belongs to the place where the order was before.
   const machine =
     machines.find((one) => one.externalId === row.external_id) ??

@@ -40,7 +40,7 @@ import { makeProbes, type Probes } from './serve-probe.ts'
 
 const LEASE_MS = 15 * SECOND_MS
 const WIDTH = 8
-/** Of a gateway that confirms a drain. */
+/** A drain needs the confirmation of each gateway that was seen within this time. */
 const GATEWAY_MS = 30 * SECOND_MS
 /** Reasons that an old replica can make room for. */
 const NO_CAPACITY: ReadonlySet<string> = new Set(['no_capacity', 'no_spare_gpus'])
@@ -179,7 +179,7 @@ function demandOf(loads: readonly ModelLoad[], replicas: readonly Replica[]): Se
   }
 }
 
-/** By the price of the replicas that there are; the order itself checks the price of a new one. */
+/** Uses the prices of the current replicas; the order checks the price of a new one. */
 function affordable({ settings }: store.ManagedDeployment, replicas: readonly Replica[]): number {
   const budget = settings.hourlyBudgetUsd === null ? null : usd(settings.hourlyBudgetUsd)
   return affordableReplicas(
@@ -311,7 +311,7 @@ async function end(
   if (started !== undefined) app.replicaStart?.(seen.model, started)
 }
 
-/** Of its own output, else of the last one of its version that failed: that output has arrived by now. */
+/** Takes the output of the replica, else that of the last failed one of its version, which has arrived by now. */
 async function explainFailure(app: App, tx: Tx, replica: Replica): Promise<string | null> {
   const recent = await listReplicas(tx.db, [replica.deployment_id], addMs(tx.clock.now(), -HOUR_MS))
   const alike = recent.filter(

@@ -101,7 +101,7 @@ async function createOrWait(app: App, volume: Volume, call: Call): Promise<Progr
   }
 }
 
-/** As with rentals: after a create call with an unknown outcome, the tag is looked up. */
+/** Creates a volume. After a create call with an unknown outcome, the tag is looked up, as for rentals. */
 async function create(app: App, volume: Volume, call: Call): Promise<Progress> {
   const outcome = await findOrCreate(app, volume, call)
   if (outcome === undefined) return 'waiting'

@@ -11,7 +11,7 @@ export interface ImageName {
   readonly repository: string
   /** A tag, or a digest with its algorithm. */
   readonly reference: string
-  /** As people write it: `debian:12`. */
+  /** The name as people write it: `debian:12`. */
   readonly full: string
   /** undefined: the daemon's default registry. */
   readonly host: string | undefined

@@ -68,7 +68,7 @@ export interface Found {
   readonly state: 'starting' | 'running' | 'ended' | 'failed'
   readonly failure?: string
   readonly message?: string
-  /** Of an ended one: it is not started again before. */
+  /** An ended workload is not started again before this time has passed. */
   readonly waitMs?: number
   readonly sshUser?: string
   /** Changes with every restart. Absent: restarts make no difference. */

@@ -36,7 +36,7 @@ export class SecretMask {
   #add(value: string): void {
     if (value.trim().length < MIN_CHARS) return
     const lines = value.split('\n').filter((line) => line.length >= MIN_LINE_CHARS)
-    // As in JSON, too.
+    // The escaped form in JSON is masked too.
     for (const one of [value, value.trim(), ...lines]) this.#values.add(one).add(JSON.stringify(one).slice(1, -1))
   }
 }

@@ -14,7 +14,7 @@ export interface VolumeKeeperOptions {
 interface Copy {
   readonly control: AbortController
   isRunning: boolean
-  /** Of the last attempt that failed. It is reported until a copy succeeds. */
+  /** The error of the last failed attempt. It is reported until a copy succeeds. */
   error: unknown
   /** A pass has reported the error, so the next one tries again. */
   isReported: boolean

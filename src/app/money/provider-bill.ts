@@ -64,7 +64,7 @@ export async function importBill(
   if ((await countProviderBills(tx.db, account.id)) >= max) return fail('too_many_bills', { name, max })
   const id = randomId('bil')
   const common = { id, accountId: account.id, digest, importedBy: actor.keyId }
-  // Of two imports at the same time, the second waits here and finds the first.
+  // When two imports run at the same time, the second waits here and then finds the bill of the first.
   const isNew = await insertProviderBill(tx, { ...common, label, from, to, amounts: amounts.value })
   if (isNew) await writeAudit(tx, { actor: actor.keyId, action: 'provider.import_bill', subject: name, detail: { id } })
   const bill = await findProviderBill(tx.db, account.id, { digest })

@@ -122,7 +122,7 @@ export async function createCheapestInstance(
   return placeAtFirst(app, tx, actor, draft.value, sites, summary)
 }
 
-/** By name. Terminating an ended instance succeeds. */
+/** Terminates an instance; `id` is its name. Terminating an ended instance succeeds. */
 export async function terminateInstance(tx: Tx, actor: Actor, id: string): Promise<Result<Rental>> {
   const row = await findRentalByName(tx.db, id)
   const rental = row === undefined ? undefined : await lockRental(tx, row.id)

@@ -27,7 +27,7 @@ export function catalogOf({ catalog }: Pick<App, 'catalog'>): NonNullable<App['c
 export interface ResolvedSpec {
   readonly kind: ModelKind
   readonly spec: DeploymentSpec
-  /** Of the catalog; the name of a deployment that has no other. */
+  /** The id of the model in the catalog. A deployment without a name of its own gets this one. */
   readonly modelId?: string
   readonly contextTokens?: number
   readonly supportsImageInput?: boolean

@@ -77,7 +77,7 @@ export interface Economics extends DayRange {
   readonly models: readonly ModelEconomics[]
 }
 
-/** Of models for everyone. */
+/** Reads the economics of the models that all customers can call. */
 export async function readEconomics(
   app: App,
   input: RangeInput & { readonly model?: string | undefined; readonly utilizationBp?: number | undefined },

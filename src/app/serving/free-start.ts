@@ -19,7 +19,7 @@ import { recordDeploymentEvent } from './deployment-event.ts'
 import { rentalMemo } from '../rental/rental-event.ts'
 import { readTerm } from '../rental/rental-power.ts'
 
-/** Of an account and day, in GPU-milliseconds. */
+/** The allowance of an account for one day, in GPU-milliseconds. */
 function freeStartAllowance({ freeStartMinutes }: Pick<App, 'freeStartMinutes'>): number {
   return (freeStartMinutes ?? limits.freeStartMinutes) * MINUTE_MS
 }

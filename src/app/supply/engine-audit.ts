@@ -84,8 +84,8 @@ function orphanOf(app: App, machine: EngineMachine, rows: ReadonlyMap<number, Au
   if (row === undefined || rentalTag(app, row) !== machine.tag) return { ...base, why: 'unknown_rental', endIt: false }
   if (machine.state === 'stopping') return undefined
   if (row.released) return { ...base, why: 'rental_released', endIt: true }
-  // Of duplicates, the one in the database is ours; it may be gone already. An order whose engine had no room for it has
-  // gone elsewhere, and what is left of it is in the way.
+  // If there are duplicates, ours is the one in the database, even if it is already gone. An order that found no room at
+  // this driver has gone elsewhere, so its machine here must end.
   const isLeft = row.externalId === null && hadNoRoom(machine)
   if (isLeft || (row.externalId !== null && row.externalId !== machine.externalId)) {
     return { ...base, why: 'second_machine', endIt: true }
@@ -97,7 +97,7 @@ function settled(askedAt: Instant | null, driver: Driver, now: Instant): boolean
   return askedAt === null || addMs(askedAt, driver.listLagMs) <= now
 }
 
-/** As with machines: deleted or failed volumes, and duplicates under a tag. */
+/** Finds volumes that should not exist: of deleted or failed rows, or duplicates with the same tag. */
 async function orphansAmong(app: App, volumes: readonly EngineVolume[]): Promise<Orphan[]> {
   const ids = volumes.flatMap((one) => idOfTag(app.installationId, 'volume', one.tag) ?? [])
   const rows = await readVolumes(app.database.db, ids)

@@ -187,7 +187,7 @@ async function writeJoin(tx: Tx, token: JoinToken, action: AuditAction, id: stri
   })
 }
 
-/** By its owner. A host that has left comes back only by joining again. */
+/** Changes a host for its owner. A host that has left comes back only by joining again. */
 export async function changeSuppliedHost(
   tx: Tx,
   actor: Actor,

@@ -23,7 +23,7 @@ export interface Call<Options = unknown, Found = unknown> {
   readonly options: Options
   /** Positional arguments, parsed; a variadic one is a list. */
   readonly args: readonly unknown[]
-  /** Of the operation, from flags and arguments. */
+  /** The input of the operation, read from flags and arguments. */
   readonly input: Input
   /** The thing that the first argument names. */
   readonly found: Found
@@ -59,7 +59,7 @@ export interface OptionSpec {
   readonly hidden?: true
 }
 
-/** By flag: `{ '--size <gb>': 'size to price' }`. */
+/** The options of a command, by flag: `{ '--size <gb>': 'size to price' }`. */
 export type Options = Readonly<Record<string, string | OptionSpec>>
 
 /** What every command may have. */
@@ -67,10 +67,10 @@ export interface Details {
   readonly alias?: string
   /** Absent: the command with its arguments. */
   readonly examples?: readonly string[]
-  /** By name, as help shows it: `{ '<usd>': 'amount', '[name...]': … }`. */
+  /** The arguments, by their name in the help: `{ '<usd>': 'amount', '[name...]': … }`. */
   readonly args?: Readonly<Record<string, string | ArgSpec>>
   readonly options?: Options
-  /** Of the operation's fields; a field that is not named has the flag that the contract gives it. */
+  /** The flags of the operation's fields. A field that is not listed has the flag that the contract gives it. */
   readonly flags?: Readonly<Record<string, FlagSpec>>
   /** The only fields that become flags. */
   readonly only?: readonly string[]
@@ -88,7 +88,7 @@ export interface Details {
   readonly whoOf?: ((options: never) => Who) | undefined
 }
 
-/** As the program adds it to the tree of commands. */
+/** A command, in the form in which the program adds it to the tree of commands. */
 export interface Row extends Details {
   /** The words after `berth`. */
   readonly command: string

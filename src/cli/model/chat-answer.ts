@@ -15,7 +15,7 @@ export interface ChatMessage {
 export interface ChatRequest {
   readonly model: string
   readonly messages: readonly ChatMessage[]
-  /** By the names of the API. */
+  /** The sampling parameters, by their names in the API. */
   readonly sampling: Readonly<Record<string, unknown>>
   readonly sessionId?: string
   readonly signal?: AbortSignal

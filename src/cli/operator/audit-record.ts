@@ -8,8 +8,8 @@ import type { Content } from '../kit/screen.ts'
 export type AuditRecord = Reply<'listAudit'>['records'][number]
 
 const INDENT = '    '
-/** Of one entry: a change of the price book may name a thousand rows. */
-const DETAILS_SHOWN = 50
+/** The details of one entry are truncated, because a change of the price book may list a thousand rows. */
+const MAX_DETAILS = 50
 /** Most actions are no longer than this, so the summaries are aligned. */
 const ACTION_CHARS = 'balance.adjustment'.length
 
@@ -26,9 +26,9 @@ export function recordContent(record: AuditRecord, withAccount: boolean): Conten
 /** One line per value: `changed quota gpus  16`. */
 export function detailContent({ detail }: AuditRecord): Content[] {
   const values = auditDetails(detail, money)
-  const left = values.length - DETAILS_SHOWN
+  const left = values.length - MAX_DETAILS
   return [
-    ...values.slice(0, DETAILS_SHOWN).map(([name, value]): Content => [`${INDENT}${name}`, value]),
+    ...values.slice(0, MAX_DETAILS).map(([name, value]): Content => [`${INDENT}${name}`, value]),
     left > 0 ? `${INDENT}… and ${left} more: see --json` : undefined,
   ]
 }

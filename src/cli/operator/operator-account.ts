@@ -18,8 +18,8 @@ import type { Call, Row } from '../kit/row-type.ts'
 
 type Account = Reply<'getAccount'>
 
-/** Of its rentals and of the audit log. */
-const LAST_SHOWN = 5
+/** The overview shows this many of the last rentals and audit entries. */
+const MAX_OVERVIEW_ROWS = 5
 
 const ID_HELP = 'id, as shown by berth operator accounts ls'
 const REASON = { reason: 'reason, recorded in the audit log' }
@@ -145,7 +145,7 @@ function readAccount(client: Client, id: string): Promise<Account> {
 }
 
 async function readRecent(client: Client, { id }: Account) {
-  const query = { accountId: id, limit: LAST_SHOWN }
+  const query = { accountId: id, limit: MAX_OVERVIEW_ROWS }
   const [{ rentals }, { records }] = await Promise.all([
     client.call('listAllRentals', { query }),
     client.call('listAudit', { query }),

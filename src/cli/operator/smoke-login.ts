@@ -9,7 +9,7 @@ import { CliError, exitCodes } from '../kit/shell.ts'
 const CONNECT_TIMEOUT_S = 10
 const LOGIN_MS = 60_000
 const MAX_OUTPUT_BYTES = 64 * 1024
-/** Of ssh itself: the machine does not answer, or does not know the key yet. */
+/** The exit code of ssh itself: the machine does not answer, or does not know the key yet. */
 const NO_CONNECTION = 255
 
 /** A line per GPU. Without NVIDIA's driver there is at least a kernel. */

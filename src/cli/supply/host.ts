@@ -28,7 +28,7 @@ function stateCell(host: Host): Cell {
   return host.fault === null ? toned(tone, label) : red(`${label}, faulty`)
 }
 
-/** Of the cache for model weights. */
+/** The used and allowed size of the cache for model weights. */
 function weightsOf({ metrics }: Host): string {
   const weights = metrics?.weights
   return weights === undefined ? '' : gigabytesOf(weights.usedGb, weights.budgetGb)

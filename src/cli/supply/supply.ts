@@ -168,7 +168,7 @@ function offSaleText({ id, gpusInUse }: Machine): string {
   return `${id} is off sale. ${rest}`
 }
 
-/** By name: a machine and the host that runs it share one. The host says whether it is offline or has left. */
+/** Reads the hosts by name, which is also the name of their machine. The host says whether it is offline or has left. */
 async function readHosts(client: Client): Promise<Hosts> {
   const hosts = new Map<string, Host>()
   let cursor: string | undefined

@@ -93,7 +93,7 @@ export function buildChatCall(
 }
 
 interface Parameters {
-  /** Of a completion: each is answered `n` times. */
+  /** The number of prompts in a completion. Each is answered `n` times. */
   readonly prompts: number
   readonly stream: boolean
   readonly includeUsage: boolean

@@ -232,7 +232,7 @@ function findDone(text: string): number {
  * choices first have tool call ids before the answer's id.
  */
 export function findMember(text: string, name: string, value: string): string | undefined {
-  // As most engines write it. Inside a JSON string the quotes would be escaped.
+  // Most engines write the member in this form. Inside a JSON string the quotes would be escaped.
   const usual = `"${name}":"${value}"`
   if (PLAIN.test(value) && text.includes(usual)) return usual
   for (const [raw, json = ''] of text.matchAll(new RegExp(`"${name}"\\s*:\\s*("(?:[^"\\\\]|\\\\.)*")`, 'g'))) {

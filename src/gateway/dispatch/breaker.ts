@@ -8,9 +8,9 @@
 export type BreakerState = 'closed' | 'open' | 'half_open'
 
 const FAULTS_IN_A_ROW = 5
-/** Of the last WINDOW_CALLS calls, at most this many may fail. */
-const WINDOW_CALLS = 20
+/** The breaker also becomes suspicious when this many of the last WINDOW_CALLS calls have failed. */
 const FAULTS_IN_WINDOW = 10
+const WINDOW_CALLS = 20
 const FIRST_PAUSE_MS = 1_000
 const MAX_PAUSE_MS = 30_000
 /** If all breakers are open, one call is tried anyway, at most this often. */

@@ -30,7 +30,7 @@ const PARTS = 8
 
 /** The places of a gateway. */
 export class GatewayPlaces implements Places {
-  /** By account: requests here, and places lent. */
+  /** The places in use by each account: its requests here, and the places lent to borrowers. */
   readonly #taken = new Map<string, number>()
   readonly #borrowers = new Set<Borrower>()
   readonly #liveGateways: () => number

@@ -190,7 +190,7 @@ function imageRequest(deployment: Deployment, body: ImageBody) {
     case 'embedded':
     case 'chat':
     case 'speech':
-      // As events, an engine shows that it is working, so that an image of minutes does not look like a hang.
+      // The engine answers with events, which show that it is working: an image may take minutes.
       return json('/v1/image/generation', { ...body, model_name: deployment.upstreamModel, stream: true })
   }
 }

@@ -33,7 +33,7 @@ const UNSETTLED_RECORDS = 50_000
 const MAX_UNSETTLED_BYTES = 128 * 1_048_576
 /** Stored length of a request or answer body. */
 const MAX_BODY_CHARS = 1_048_576
-/** Of the ten seconds of a shutdown, after eight for the requests. */
+/** A shutdown has ten seconds, and the requests take up to eight of them. */
 const CLOSE_WITHIN_MS = 1_500
 
 export interface MeterTreasury extends Treasury, PurseTreasury {
@@ -86,7 +86,7 @@ export interface Meter {
   cancel(reservation: Reservation): void
   /** `done` runs when a crash of the process can no longer lose the record: then the client may see the end. */
   finish(reservation: Reservation | undefined, call: EndedCall, done: () => void): void
-  /** Of a request that is not settled yet. undefined: ask the database. */
+  /** The cost of a request that is not settled yet. undefined: the database has it. */
   costOf(requestId: string): KnownCost | undefined
   figures(): MeterFigures
   /** In a worker: what no request uses of a purse, given up at once. */
@@ -138,7 +138,7 @@ class MeterOfGateway implements Meter {
   /** undefined: not yet. */
   #maintainedAt: Instant | undefined
   #beatAt: Instant | undefined
-  /** By the monotonic clock. */
+  /** The time of the last settlement, on the monotonic clock. */
   #settledAt = -Infinity
   #passing: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined

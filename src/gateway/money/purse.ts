@@ -180,7 +180,7 @@ export class Purse {
     this.needsRecount = false
   }
 
-  /** Of `amount` that was reserved, `left` was not used. Which money is older is not known: it counts as the older. */
+  /** Releases a reservation of `amount`; `left` was not used. Its age is not known, so it counts as the oldest money. */
   #unreserve(amount: NanoUsd, left: NanoUsd): NanoUsd {
     const older = minUsd(amount, this.toReturn)
     const back = minUsd(older, left)

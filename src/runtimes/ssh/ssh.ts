@@ -176,7 +176,7 @@ export class SshHost {
   }
 }
 
-/** As `ssh-keygen -l` prints it. */
+/** The fingerprint in the form that `ssh-keygen -l` prints. */
 function fingerprintOf(key: Buffer): string {
   return `SHA256:${createHash('sha256').update(key).digest('base64').replace(/=+$/, '')}`
 }
