@@ -14,7 +14,7 @@ create table installation (
 -- is connected to.
 create table server (
   id      uuid primary key,
-  -- host:port for other servers.
+  -- Other servers connect to this host:port.
   address text not null check (length(address) between 3 and 300),
   seen_at timestamptz(3) not null
 );

@@ -5,7 +5,7 @@ create table account (
   name            text not null check (length(name) between 1 and 255),
   -- The part of a machine's price that the house keeps, in 1/100 %. null: the account supplies no machines.
   platform_fee_bp integer check (platform_fee_bp between 0 and 10000),
-  -- Only the limits that differ from the default quota.
+  -- It has only the limits that differ from the default quota.
   quota           jsonb not null default '{}',
   -- Since when its keys answer 403. null: it is in good standing.
   suspended_at    timestamptz(3),
@@ -30,7 +30,7 @@ create table member (
   role              text not null check (role in ('owner', 'member', 'viewer')),
   -- This account's name for the person. It does not learn the name that other accounts use.
   name              text check (length(name) <= 255),
-  -- Owners add any address as a member, so a member gets e-mail about an account only after confirming it, or where the
+  -- Owners add any address as a member, so a member gets email about an account only after confirming it, or where the
   -- operator entered the address. null: not confirmed, and no notification is sent.
   mail_confirmed_at timestamptz(3),
   created_at        timestamptz(3) not null,
@@ -54,7 +54,7 @@ create table api_key (
   tokens_per_min     integer check (tokens_per_min > 0),
   created_at         timestamptz(3) not null,
   expires_at         timestamptz(3),
-  -- Written in batches, so it may lag by some seconds.
+  -- It is written in batches, so it may lag by some seconds.
   last_used_at       timestamptz(3),
   revoked_at         timestamptz(3)
 );
@@ -106,7 +106,7 @@ create table registry_credential (
   id         text primary key,
   account_id text not null references account,
   name       text not null,
-  -- Host of the registry, as image names have it.
+  -- The host of the registry, as image names have it.
   server     text not null,
   username   text not null,
   -- The password, sealed by the vault.
@@ -122,7 +122,7 @@ create table idempotency (
   key             text not null check (length(key) between 1 and 255),
   operation       text not null,
   body_hash       bytea not null,
-  -- Sealed, since it may contain a secret that is shown once. null only inside the transaction that writes it.
+  -- It is sealed, since it may contain a secret that is shown once. null only inside the transaction that writes it.
   response_sealed text,
   created_at      timestamptz(3) not null,
   primary key (account_id, key)

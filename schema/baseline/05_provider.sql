@@ -3,20 +3,20 @@
 create table provider_account (
   id                      text primary key,
   driver                  text not null check (driver in ('lambda', 'voltage-park', 'latitude', 'crusoe', 'denvr', 'verda')),
-  -- Part of the ids of its machines and offers, so it is never changed and never used again.
+  -- The ids of its machines and offers contain it, so it is never changed and never used again.
   name                    text not null unique check (name ~ '^[a-z][a-z0-9-]{0,19}$'),
   base_url                text not null,
   -- A JSON object of texts, sealed by the vault.
   credentials_sealed      text not null,
-  -- Grows with each change of credentials or address: drivers open the account anew.
+  -- The number grows with each change of credentials or address: drivers open the account anew.
   version                 integer not null default 1,
-  -- From regions of the cloud to ours, in addition to those that the driver knows.
+  -- A map from regions of the cloud to ours, in addition to those that the driver knows.
   regions                 jsonb not null default '{}',
   -- The selling price of its offers: cost and markup, but at least the floor; or a fixed price. null: the price book only.
   markup_bp               integer check (markup_bp between 0 and 100000),
   floor_nano_per_gpu_hour bigint check (floor_nano_per_gpu_hour >= 0),
   fixed_nano_per_gpu_hour bigint check (fixed_nano_per_gpu_hour >= 0),
-  -- Its machines may be sold for less than they cost.
+  -- Whether its machines may be sold for less than they cost.
   sells_below_cost        boolean not null default false,
   -- It takes no orders once its costs of a calendar month (UTC) reach this. null: no cap.
   monthly_cap_nano        bigint check (monthly_cap_nano >= 0),
@@ -50,13 +50,13 @@ create table provider_turn (
 create table offer_outcome (
   driver      text not null,
   offer_id    text not null,
-  -- Start of the ten minutes.
+  -- The start of the ten minutes.
   at          timestamptz(3) not null,
   made        integer not null default 0,
   no_capacity integer not null default 0,
-  -- Refused for another reason, or never ran.
+  -- Orders that were refused for another reason, or never ran.
   failed      integer not null default 0,
-  -- Those that ran, and the sum of their times from the create to then.
+  -- Orders that ran, and the sum of their times from the create to then.
   started     integer not null default 0,
   start_ms    bigint not null default 0,
   -- The lowest and highest count that the engine reported. null: it reports none, or did not report.

@@ -42,7 +42,7 @@ create table machine (
   -- They stay claimed by whoever has them.
   gpus_sick                integer[] not null default '{}',
   gpus_withdrawn           integer[] not null default '{}',
-  -- Those that are not claimed, sick or withdrawn; see 08_claim.sql.
+  -- The number of GPUs that are not claimed, sick or withdrawn; see 08_claim.sql.
   gpus_free                integer not null default 0,
   -- The disks of all rentals on the machine, in GB; see 08_claim.sql.
   disk_claimed_gb          double precision not null default 0,
@@ -59,7 +59,7 @@ create table machine (
   -- The price that the rule of its account asks for a unit of an offer, while the price book is below that: the unit is
   -- not on sale then, since the price belongs to the rule of another account. null: it is sold at the price book.
   asking_nano_per_gpu_hour bigint check (asking_nano_per_gpu_hour >= 0),
-  -- Copied from the provider account that offers it.
+  -- This is copied from the provider account that offers it.
   preference               integer not null default 0,
   sells_below_cost         boolean not null default false,
 
@@ -79,7 +79,7 @@ create index machine_by_offer on machine (driver, offer_id) where offer_id is no
 -- a day has at most 144 looks.
 create table machine_uptime (
   machine_id text not null references machine on delete cascade,
-  -- In UTC.
+  -- The day in UTC.
   day        date not null,
   looks      smallint not null check (looks > 0),
   online     smallint not null check (online between 0 and looks),

@@ -59,7 +59,7 @@ create table rental (
   -- Its price while it starts and runs without its GPUs, as shown when that was requested. null: it has its GPUs.
   cpu_nano_per_hour      bigint check (cpu_nano_per_hour >= 0),
 
-  -- Part of the tag: ids come back when a database is restored from a backup, tags must not.
+  -- The tag contains it: ids come back when a database is restored from a backup, tags must not.
   nonce                  text not null default substr(replace(gen_random_uuid()::text, '-', ''), 1, 8),
   -- The engine's own id. null: it has not answered yet.
   external_id            text,
@@ -157,7 +157,7 @@ create table commitment (
   closed_rate_nano bigint,
   -- It ended because of the machine, its host or the operator: the time used keeps the price of the term.
   at_fault         boolean not null default false,
-  -- Charged on top of the segments because the rental ended early, and the supplier's share of that.
+  -- The amount charged on top of the segments because the rental ended early, and the supplier's share of that.
   rerated_nano     bigint not null default 0 check (rerated_nano >= 0),
   supplier_nano    bigint not null default 0 check (supplier_nano >= 0),
   check ((closed_at is null) = (closed_rate_nano is null))

@@ -6,7 +6,7 @@
 create table gpu_claim (
   machine_id text not null references machine,
   gpu_index  integer not null check (gpu_index >= 0),
-  -- Checked at the commit: an order claims first and is then written with its claims.
+  -- The reference is checked at the commit: an order claims first and is then written with its claims.
   rental_id  integer not null references rental deferrable initially deferred,
   claimed_at timestamptz(3) not null,
   primary key (machine_id, gpu_index)

@@ -42,7 +42,7 @@ create index segment_open_by_account on segment (account_id) where ended_at is n
 -- with 50,000 rentals, 167 are due every second.
 create type segment_settlement as (
   segment_id    bigint,
-  -- Counts from 1.
+  -- The number of this settlement of the segment, from 1.
   n             integer,
   account_id    text,
   hold_key      text,
@@ -51,7 +51,7 @@ create type segment_settlement as (
   memo          text,
   until         timestamptz(3),
   due_at        timestamptz(3),
-  -- Into the hold, and out of it; and the supplier's part of the charge.
+  -- Money into the hold, and out of it; and the supplier's part of the charge.
   top_up_nano   bigint,
   charge_nano   bigint,
   supplier_id   text,

@@ -83,9 +83,9 @@ create table budget (
   -- The public id of the key, or the label. '': the whole account.
   scope_value text not null default '',
   amount_nano bigint not null check (amount_nano > 0),
-  -- In percent, ascending.
+  -- Percentages, ascending.
   alerts      smallint[] not null,
-  -- At 100 %: only alert; block new orders and inference; stop rentals too; terminate those that cannot be stopped.
+  -- The action at 100 %: only alert; block new orders and inference; stop rentals too; terminate those that cannot be stopped.
   action      text not null check (action in ('alert', 'block', 'stop', 'terminate')),
   -- The month of the two marks below. null: none yet.
   month       date,

@@ -1,4 +1,4 @@
--- News: events for programs, notifications and e-mail for people.
+-- News: events for programs, notifications and email for people.
 
 -- Events are listed, followed and pushed. Those of an account are written last in their transaction and under the
 -- account's event lock, so that their ids are in the order of their commits and a reader who asks for "after id N"
@@ -24,7 +24,7 @@ create table webhook (
   description       text,
   -- null: all types.
   event_types       text[],
-  -- Sealed with the secret key. The first signs; the second, while a rotation lasts, signs too.
+  -- Both are sealed with the secret key. The first signs; the second, while a rotation lasts, signs too.
   secret_sealed     text not null,
   old_secret_sealed text,
   old_secret_until  timestamptz(3),
@@ -68,7 +68,7 @@ create table notification (
   data         jsonb not null,
   -- null: not from an event.
   event_id     bigint references event,
-  -- When its e-mails were queued, or nobody wanted one. null: not yet.
+  -- When its emails were queued, or nobody wanted one. null: not yet.
   mailed_at    timestamptz(3)
 );
 create index notification_by_account on notification (account_id, id);
@@ -106,7 +106,7 @@ create table notification_choice (
   foreign key (account_id, person_id) references member on delete cascade
 );
 
--- Outgoing e-mail: one row is one message to one member about notifications of one kind.
+-- Outgoing email: one row is one message to one member about notifications of one kind.
 create table mail (
   id               text primary key,
   account_id       text not null,
@@ -128,7 +128,7 @@ create index mail_due on mail (due_at) where state = 'pending';
 create index mail_by_member on mail (account_id, person_id, kind, created_at);
 create index mail_by_age on mail (created_at);
 
--- Confirmation e-mails that were sent, to limit them per account and per address.
+-- Confirmation emails that were sent, to limit them per account and per address.
 create table mail_confirmation (
   id         bigint generated always as identity primary key,
   account_id text not null references account,
@@ -181,7 +181,7 @@ begin
   return v_deliveries;
 end $$;
 
--- For servers of an earlier version, whose events are no notifications.
+-- Servers of an earlier version call this; their events are no notifications.
 create function write_events(
   p_at timestamptz, p_account text[], p_type text[], p_subject_kind text[], p_subject_id text[], p_data jsonb[]
 ) returns integer language sql as $$

@@ -4,7 +4,7 @@
 -- changes nothing.
 
 create table host (
-  -- Also the id of its machine.
+  -- Its machine has the same id.
   id            text primary key check (id ~ '^[a-z0-9][a-z0-9-]{0,62}$'),
   driver        text not null check (driver in ('host', 'private-cloud')),
   -- null: the house's own.
@@ -25,7 +25,7 @@ create table host (
   -- Why it takes no tenants although it answers, for example because it cannot isolate them: { reason, message }. Written
   -- with each report. null: there is no fault.
   fault         jsonb check (jsonb_typeof(fault) = 'object'),
-  -- Grows with every change of the desired state. A report names the one that it has acted on.
+  -- The number grows with every change of the desired state. A report names the one that it has acted on.
   generation    bigint not null default 1,
   -- The connection whose reports count: an old one that is not yet known to be dead must not overwrite a newer one.
   session       uuid,

@@ -19,7 +19,7 @@ create table model (
   character_nano       bigint not null default 0 check (character_nano >= 0),
   supports_tools       boolean not null default false,
   supports_image_input boolean not null default false,
-  -- Not enabled: not listed and not served, but kept.
+  -- false: the model is neither listed nor served.
   enabled              boolean not null default true,
   -- The account that owns it. null: it is for everyone.
   account_id           text references account,
@@ -52,7 +52,7 @@ create table deployment (
   url              text not null check (length(url) between 1 and 2048),
   -- The model's name there.
   upstream_model   text not null check (length(upstream_model) between 1 and 200),
-  -- Sealed by the vault, never shown. null: the server requires none.
+  -- The key is sealed by the vault and never shown. null: the server requires none.
   key_sealed       text,
   -- Its share beside the others. 0: it takes nothing new.
   weight           integer not null default 1 check (weight between 0 and 1000),

@@ -21,14 +21,14 @@ create table request (
   reason        text,
   streamed      boolean not null,
   input_units   bigint not null check (input_units >= 0),
-  -- Those of the input units that the engine had cached.
+  -- The number of input units that the engine had cached.
   cached_units  bigint not null check (cached_units >= 0),
   output_units  bigint not null check (output_units >= 0),
   cost_nano     bigint not null check (cost_nano >= 0),
   -- null: no byte came.
   first_byte_ms integer,
   total_ms      integer not null,
-  -- From the caller's `traceparent`, or created here.
+  -- The id is from the caller's `traceparent`, or created here.
   trace_id      text not null,
   primary key (request_id, at)
 ) partition by range (at);
@@ -54,12 +54,12 @@ create index request_body_by_age on request_body (at);
 -- were.
 create table request_day (
   account_id   text not null,
-  -- In UTC.
+  -- The day in UTC.
   day          date not null,
   -- '': no key.
   api_key_id   text not null,
   model        text not null,
-  -- Includes those that were not answered.
+  -- The number includes those that were not answered.
   requests     bigint not null check (requests > 0),
   answered     bigint not null check (answered >= 0),
   cost_nano    bigint not null check (cost_nano >= 0),
@@ -187,7 +187,7 @@ begin
   end loop;
 end $$;
 
--- For servers of an earlier version: the tables that they know, as views, and the whole settlement in one call.
+-- Servers of an earlier version need these: the tables that they know, as views, and the whole settlement in one call.
 create view request_cost as
   select request_id, account_id, nullif(api_key_id, '') as api_key_id, model, at, cost_nano, input_units, cached_units, output_units
   from request;

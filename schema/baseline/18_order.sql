@@ -91,7 +91,7 @@ end $$;
 create type batched_order as (
   -- Its position in the batch.
   n                   integer,
-  -- Set by place_orders.
+  -- place_orders sets it.
   rental_id           integer,
   account_id          text,
   person_id           text,
@@ -111,7 +111,7 @@ create type batched_order as (
   -- The quota of accounts without one of their own.
   default_gpu_quota   integer,
   needs_ssh_key       boolean,
-  -- Candidates; the first that is free.
+  -- Candidates; the order gets the first that is free.
   names               text[],
   label               text,
   spec                jsonb,

@@ -8,7 +8,7 @@ create table rental_sample (
   rental_id integer not null,
   -- The machine of the rental: 0 is the head of several.
   node      smallint not null,
-  -- First instant of the minute.
+  -- The first instant of the minute.
   at        timestamptz(3) not null,
   data      bytea not null
 ) partition by range (at);
@@ -18,7 +18,7 @@ create index rental_sample_by_rental on rental_sample (rental_id, at);
 create table rental_summary (
   rental_id integer not null,
   node      smallint not null,
-  -- First instant of the hour.
+  -- The first instant of the hour.
   at        timestamptz(3) not null,
   data      bytea not null,
   primary key (rental_id, node, at)

@@ -8,7 +8,7 @@ create schema mock;
 
 create table mock.machine (
   external_id           text collate "C" primary key,
-  -- In the order of bytes, so that a prefix is a range of the index whatever the database's locale is.
+  -- The index is in the order of bytes, so that a prefix is a range of the index whatever the database's locale is.
   tag                   text collate "C" not null,
   -- EngineSpec in src/domain/rental.ts.
   spec                  jsonb not null,
