@@ -84,6 +84,7 @@ const plainRooms = [
   'src/runtimes/qemu/',
   'src/runtimes/storage/',
   'src/server/',
+  'src/store/',
   'src/view/',
 ]
 

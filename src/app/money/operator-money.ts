@@ -20,7 +20,7 @@ import {
   type LedgerKind,
   type Posting,
 } from '../../store/ledger/ledger.ts'
-import { findOperatorPosting, readRefundable, type FoundPosting } from '../../store/ledger/operator-posting.ts'
+import { findOperatorPosting, readRefundable, type OperatorPosting } from '../../store/ledger/operator-posting.ts'
 import { findRental } from '../../store/rental/rental.ts'
 import type { Actor } from '../app.ts'
 import { noSuchAccount } from '../account/operator-account.ts'
@@ -188,7 +188,7 @@ function postingKeyOf(accountId: string, idempotencyKey: string | undefined): st
   return `op:${accountId}:${key.length <= 150 ? key : sha256(key).toString('hex')}`
 }
 
-function isSame(earlier: FoundPosting, amount: NanoUsd, posting: Move): boolean {
+function isSame(earlier: OperatorPosting, amount: NanoUsd, posting: Move): boolean {
   return (
     earlier.kind === posting.kind &&
     earlier.from_kind === posting.from &&

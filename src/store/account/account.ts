@@ -18,7 +18,7 @@ export interface Member {
   readonly name: string | null
   readonly picture: string | null
   readonly role: Role
-  /** null: no e-mail is sent to the member about this account. */
+  /** null: no email is sent to the member about this account. */
   readonly mail_confirmed_at: Instant | null
   readonly created_at: Instant
 }
@@ -46,7 +46,7 @@ export async function findAccount(db: Db, id: string): Promise<Account | undefin
 }
 
 /**
- * Serialises checks against a quota or the number of owners. `no key update` does not block inserts that only refer to
+ * Serializes checks against a quota or the number of owners. `no key update` does not block inserts that only refer to
  * the account.
  */
 export async function lockAccount(tx: Tx, id: string): Promise<Account | undefined> {
@@ -81,16 +81,18 @@ export async function findAccountWithStanding(db: Db, id: string): Promise<Accou
   return account === undefined ? undefined : { ...account, standing: await readStanding(db, id) }
 }
 
-/** Names by id. */
+/** Returns names by id. */
 export async function readAccountNames(db: Db, ids: ReadonlyArray<string | null>): Promise<(id: string) => string> {
-  const known = [...new Set(ids)].filter((id) => id !== null)
+  const accountIds = [...new Set(ids)].filter((id) => id !== null)
   const rows =
-    known.length === 0 ? [] : await db.selectFrom('account').select(['id', 'name']).where('id', 'in', known).execute()
+    accountIds.length === 0
+      ? []
+      : await db.selectFrom('account').select(['id', 'name']).where('id', 'in', accountIds).execute()
   const names = new Map(rows.map(({ id, name }) => [id, name]))
   return (id) => names.get(id) ?? id
 }
 
-/** Newest first. Accounts are never deleted, so the id of the last one is a stable cursor. */
+/** The newest come first. Accounts are never deleted, so the id of the last one is a stable cursor. */
 export async function listAccounts(
   db: Db,
   query: {
@@ -123,7 +125,7 @@ export async function listAccounts(
   })
 }
 
-/** The person with this e-mail address. An existing person keeps their name. */
+/** Returns the person with this email address. An existing person keeps their name. */
 export async function findOrInsertPerson(tx: Tx, person: { email: string; name: string | null }): Promise<Person> {
   const email = person.email.toLowerCase()
   await tx.db
@@ -162,7 +164,7 @@ export async function insertMember(
   member: { accountId: string; personId: string; role: Role; name: string | null; isByOperator?: true },
 ): Promise<boolean> {
   const now = toDate(tx.clock.now())
-  const inserted = await tx.db
+  const row = await tx.db
     .insertInto('member')
     .values({
       account_id: member.accountId,
@@ -175,21 +177,21 @@ export async function insertMember(
     .onConflict((conflict) => conflict.doNothing())
     .returning('person_id')
     .executeTakeFirst()
-  return inserted !== undefined
+  return row !== undefined
 }
 
-/** The member gets e-mail from now on. False: there is no such member. */
+/** The member gets email from now on. False: there is no such member. */
 export async function confirmMail(tx: Tx, accountId: string, personId: string): Promise<boolean> {
-  const changed = await tx.db
+  const result = await tx.db
     .updateTable('member')
     .set({ mail_confirmed_at: toDate(tx.clock.now()) })
     .where('account_id', '=', accountId)
     .where('person_id', '=', personId)
     .executeTakeFirst()
-  return changed.numUpdatedRows > 0n
+  return result.numUpdatedRows > 0n
 }
 
-/** After the account. */
+/** The lock on the account comes before this one. */
 export async function lockPerson(tx: Tx, personId: string): Promise<void> {
   await tx.db.selectFrom('person').select('id').where('id', '=', personId).forUpdate().execute()
 }
@@ -240,7 +242,7 @@ export async function hasOtherActiveOwner(tx: Tx, accountId: string, personId: s
   return other !== undefined
 }
 
-/** People by id, of any account. */
+/** Returns people of any account, by id. */
 export async function listPeople(db: Db, ids: readonly string[]): Promise<Map<string, Person>> {
   if (ids.length === 0) return new Map()
   const rows = await db.selectFrom('person').selectAll().where('id', 'in', ids).execute()

@@ -15,10 +15,10 @@ import type { Tables } from '../platform/tables.ts'
 
 export const KEY_CHANNEL = 'berth_key'
 export const ACCOUNT_PREFIX = 'account:'
-/** Among the wake-ups of a transaction. */
+/** A wake-up with this prefix names the keys to drop from the caches of this server. */
 export const KEY_WAKE = 'keys:'
 
-/** Without the hash of the secret, which only authentication reads. */
+/** The hash of the secret is not part of it: only authentication reads that. */
 export type ApiKey = Omit<Selectable<Tables['api_key']>, 'secret_hash'>
 
 const columns = [
@@ -62,19 +62,19 @@ export const noKeyLimits: ApiKeyLimits = {
 
 export async function insertApiKey(
   tx: Tx,
-  made: NewApiKey,
+  credentials: NewApiKey,
   key: { accountId: string; personId: string; name: string; scopes: readonly Scope[]; limits: ApiKeyLimits },
 ): Promise<ApiKey> {
   const { expiresAt, allowedModels, monthlyLimit, totalLimit, requestsPerMinute, tokensPerMinute } = key.limits
   return tx.db
     .insertInto('api_key')
     .values({
-      public_id: made.publicId,
+      public_id: credentials.publicId,
       account_id: key.accountId,
       person_id: key.personId,
       name: key.name,
-      last4: made.last4,
-      secret_hash: made.secretHash,
+      last4: credentials.last4,
+      secret_hash: credentials.secretHash,
       scopes: [...key.scopes],
       allowed_models: allowedModels === null ? null : [...allowedModels],
       monthly_limit_nano: monthlyLimit,
@@ -89,7 +89,7 @@ export async function insertApiKey(
     .executeTakeFirstOrThrow()
 }
 
-/** Newest first, including revoked keys. */
+/** Lists all keys, revoked ones too, newest first. */
 export async function listApiKeys(db: Db, accountId: string): Promise<ApiKey[]> {
   return db
     .selectFrom('api_key')
@@ -122,7 +122,7 @@ export async function countLiveApiKeys(tx: Tx, accountId: string): Promise<numbe
   return row.keys
 }
 
-/** Of one person. Call it under `lockAccount`. */
+/** Lists the keys of one person. Call it under `lockAccount`. */
 export async function listLiveApiKeys(tx: Tx, accountId: string, personId: string): Promise<ApiKey[]> {
   return tx.db
     .selectFrom('api_key')
@@ -145,7 +145,7 @@ export async function revokeApiKeys(
     .set({ revoked_at: toDate(tx.clock.now()) })
     .where('account_id', '=', accountId)
     .where('revoked_at', 'is', null)
-  const revoked = await (
+  const keys = await (
     'publicId' in which
       ? update.where('public_id', '=', which.publicId)
       : update.where('person_id', '=', which.personId)
@@ -153,8 +153,8 @@ export async function revokeApiKeys(
     .returning(columns)
     .execute()
   // All servers drop it from their caches.
-  for (const key of revoked) await notify(tx, key.public_id)
-  return revoked
+  for (const key of keys) await notify(tx, key.public_id)
+  return keys
 }
 
 /** Drops the keys of an account from the caches of all servers: its status or a role in it has changed. */
@@ -184,7 +184,7 @@ export interface KnownKey {
   readonly revoked_at: Instant | null
   readonly account_id: string
   readonly account_name: string
-  /** Set by the operator; the rest is the default. */
+  /** The operator has set these values; the others are the default. */
   readonly account_quota: Partial<Quota>
   readonly keeps_bodies: boolean
   readonly suspended_at: Instant | null
@@ -229,10 +229,10 @@ export async function findKnownKey(db: Db, publicId: string): Promise<KnownKey |
  * Writes when keys were last used, many at once. Locked rows are skipped: another server is writing the same, and two
  * servers that waited for each other's rows would deadlock.
  */
-export async function writeLastUsed(db: Db, used: ReadonlyMap<string, Instant>): Promise<void> {
+export async function writeLastUsed(db: Db, useTimes: ReadonlyMap<string, Instant>): Promise<void> {
   await sql`
     with given as (
-      select * from unnest(${[...used.keys()]}::text[], ${[...used.values()].map(formatInstant)}::timestamptz[])
+      select * from unnest(${[...useTimes.keys()]}::text[], ${[...useTimes.values()].map(formatInstant)}::timestamptz[])
         as given (public_id, used_at)
     ), free as (
       select k.public_id, given.used_at from api_key k join given using (public_id)

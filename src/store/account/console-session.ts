@@ -43,7 +43,7 @@ export async function deleteExpiredConsoleSessions(tx: Tx): Promise<void> {
   await tx.db.deleteFrom('console_session').where('expires_at', '<=', at(tx.clock.now())).execute()
 }
 
-/** The public id of the key behind a live session. */
+/** Returns the public id of the key behind a live session. */
 export async function findConsoleSessionKey(db: Db, tokenHash: Buffer, now: Instant): Promise<string | undefined> {
   const row = await db
     .selectFrom('console_session')

@@ -48,15 +48,15 @@ export async function putSecret(tx: Tx, accountId: string, name: string, sealed:
 
 /** False: there is no such secret. */
 export async function deleteSecret(tx: Tx, accountId: string, name: string): Promise<boolean> {
-  const deleted = await tx.db
+  const result = await tx.db
     .deleteFrom('secret')
     .where('account_id', '=', accountId)
     .where('name', '=', name)
     .executeTakeFirst()
-  return deleted.numDeletedRows > 0n
+  return result.numDeletedRows > 0n
 }
 
-/** Rentals that exist at an engine, or will, and refer to secrets, by name of the secret. */
+/** Lists rentals that exist at a provider, or will, and refer to secrets, by name of the secret. */
 export async function listSecretUses(db: Db, accountId: string): Promise<Map<string, number[]>> {
   const { rows } = await sql<{ name: string; rentals: number[] }>`
     select u.name, (array_agg(r.id order by r.id desc))[1:${RENTALS_NAMED}] as rentals
@@ -65,7 +65,7 @@ export async function listSecretUses(db: Db, accountId: string): Promise<Map<str
   return new Map(rows.map(({ name, rentals }) => [name, rentals]))
 }
 
-/** The sealed secrets and registry logins of rentals, and the accounts of those with weights, for their hosts. */
+/** Hosts get the sealed secrets and registry logins of their rentals, and the accounts of those with weights. */
 export async function readSecretsOf(db: Db, rentalIds: readonly number[]) {
   if (rentalIds.length === 0) return { secrets: [], logins: [], owners: [] }
   const ids = sql`${[...rentalIds]}::integer[]`
@@ -125,15 +125,15 @@ export async function findRegistryCredential(
 
 /** False: there is no such login. */
 export async function deleteRegistryCredential(tx: Tx, accountId: string, id: string): Promise<boolean> {
-  const deleted = await tx.db
+  const result = await tx.db
     .deleteFrom('registry_credential')
     .where('account_id', '=', accountId)
     .where('id', '=', id)
     .executeTakeFirst()
-  return deleted.numDeletedRows > 0n
+  return result.numDeletedRows > 0n
 }
 
-/** The rentals that pull with it, or will. */
+/** Lists the rentals that pull with it, or will. */
 export async function listRegistryUses(db: Db, accountId: string, id: string): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     select id from rental where account_id = ${accountId} and released_at is null

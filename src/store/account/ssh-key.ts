@@ -51,10 +51,10 @@ export async function countSshKeys(db: Db, accountId: string): Promise<number> {
 
 /** False: the account has no such key. */
 export async function deleteSshKey(tx: Tx, accountId: string, id: string): Promise<boolean> {
-  const deleted = await tx.db
+  const result = await tx.db
     .deleteFrom('ssh_key')
     .where('account_id', '=', accountId)
     .where('id', '=', id)
     .executeTakeFirst()
-  return deleted.numDeletedRows > 0n
+  return result.numDeletedRows > 0n
 }

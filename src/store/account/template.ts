@@ -19,7 +19,7 @@ export interface Template {
   readonly body: TemplateBody
 }
 
-/** Those of the account and of the operator, the operator's first. */
+/** Lists those of the account and of the operator, the operator's first. */
 export async function listTemplates(db: Db, accountId: string): Promise<Template[]> {
   const rows = await select(db)
     .whereRef('v.version', '=', 't.version')
@@ -29,19 +29,19 @@ export async function listTemplates(db: Db, accountId: string): Promise<Template
     .orderBy('t.id')
     .limit(2 * limits.templatesPerAccount)
     .execute()
-  return rows.map(completed)
+  return rows.map(complete)
 }
 
-/** Without `version`: the newest. */
+/** `version` undefined: the newest. */
 export async function findTemplate(db: Db, id: string, version?: number): Promise<Template | undefined> {
   const row = await select(db)
     .where('t.id', '=', id)
     .where('v.version', '=', version ?? sql<number>`t.version`)
     .executeTakeFirst()
-  return row === undefined ? undefined : completed(row)
+  return row === undefined ? undefined : complete(row)
 }
 
-function completed(row: Template): Template {
+function complete(row: Template): Template {
   return { ...row, body: withDefaults(templateBody, row.body) }
 }
 

@@ -40,6 +40,6 @@ export async function insertBaseImage(tx: Tx, image: Omit<BaseImage, 'created_at
 
 /** False: there is no such image. */
 export async function deleteBaseImage(tx: Tx, name: string): Promise<boolean> {
-  const gone = await tx.db.deleteFrom('base_image').where('name', '=', name).returning('name').executeTakeFirst()
-  return gone !== undefined
+  const row = await tx.db.deleteFrom('base_image').where('name', '=', name).returning('name').executeTakeFirst()
+  return row !== undefined
 }

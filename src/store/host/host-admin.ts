@@ -53,8 +53,8 @@ export async function listHostRecords(
   }
   if (query.driver !== undefined) select = select.where('driver', '=', query.driver)
   if (query.q !== undefined) {
-    const shown = sql`concat_ws(' ', id, offer ->> 'clusterName', offer ->> 'region')`
-    select = select.where(sql<boolean>`position(lower(${query.q}) in lower(${shown})) > 0`)
+    const text = sql`concat_ws(' ', id, offer ->> 'clusterName', offer ->> 'region')`
+    select = select.where(sql<boolean>`position(lower(${query.q}) in lower(${text})) > 0`)
   }
   if (query.after !== undefined) select = select.where('id', '>', query.after)
   return select.orderBy('id').limit(query.limit).execute()
@@ -82,11 +82,11 @@ export async function lockHost(tx: Tx, where: { id: string } | { publicKey: stri
  * for its machines, also those that it does not have yet.
  */
 export async function isNameTaken(db: Db, id: string): Promise<boolean> {
-  const found = await sql<{ taken: boolean }>`
+  const { rows } = await sql<{ taken: boolean }>`
     select exists (select 1 from host where id = ${id}) or exists (select 1 from machine where id = ${id})
       or exists (select 1 from machine m where starts_with(${id}, m.cluster_name || '-') and m.status <> 'node_lost'
         and not exists (select 1 from host where host.id = m.id)) as taken`.execute(db)
-  return found.rows[0]?.taken === true
+  return rows[0]?.taken === true
 }
 
 export type NewHost = { readonly id: string; readonly supplierId: string | null; readonly offer: HostOffer } & (
@@ -96,7 +96,7 @@ export type NewHost = { readonly id: string; readonly supplierId: string | null;
 
 /** False: the name or the key is taken. */
 export async function insertHost(tx: Tx, host: NewHost): Promise<boolean> {
-  const inserted = await tx.db
+  const row = await tx.db
     .insertInto('host')
     .values({
       id: host.id,
@@ -117,28 +117,28 @@ export async function insertHost(tx: Tx, host: NewHost): Promise<boolean> {
     .onConflict((conflict) => conflict.doNothing())
     .returning('id')
     .executeTakeFirst()
-  if (inserted === undefined) return false
+  if (row === undefined) return false
   tx.wake.add('inventory')
   return true
 }
 
 /** Returns whether the offer changed. */
 export async function updateOffer(tx: Tx, id: string, offer: HostOffer): Promise<boolean> {
-  const changed = await tx.db
+  const row = await tx.db
     .updateTable('host')
     .set({ offer: JSON.stringify(offer) })
     .where('id', '=', id)
     .where(sql<boolean>`offer is distinct from ${JSON.stringify(offer)}::jsonb`)
     .returning('id')
     .executeTakeFirst()
-  if (changed !== undefined) tx.wake.add('inventory')
-  return changed !== undefined
+  if (row !== undefined) tx.wake.add('inventory')
+  return row !== undefined
 }
 
 export interface MetalRecord {
   readonly id: string
   readonly offer: HostOffer
-  /** Sealed. */
+  /** The login, sealed. */
   readonly access: string
   readonly address: HostAddress
 }
@@ -158,8 +158,8 @@ export async function replaceMetalHost(tx: Tx, host: MetalRecord): Promise<void>
 }
 
 /** Replaces sealed credentials, unless someone else has replaced them since they were read. */
-export async function replaceAccess(db: Db, id: string, before: string, after: string): Promise<void> {
-  await db.updateTable('host').set({ access: after }).where('id', '=', id).where('access', '=', before).execute()
+export async function replaceAccess(db: Db, id: string, oldAccess: string, newAccess: string): Promise<void> {
+  await db.updateTable('host').set({ access: newAccess }).where('id', '=', id).where('access', '=', oldAccess).execute()
 }
 
 /** Puts a host on sale that was just cleaned and inspected, unless an operator has taken it out of service meanwhile. */
@@ -180,14 +180,14 @@ export async function admitHost(tx: Tx, id: string): Promise<void> {
  */
 export async function removeHost(tx: Tx, id: string, reason: string): Promise<Result<void>> {
   const silentSince = toDate(addMs(tx.clock.now(), -SILENT_MS))
-  const held = await sql<{ busy: boolean }>`
+  const { rows } = await sql<{ busy: boolean }>`
     select exists (select 1 from workload_node n join workload w on w.id = n.workload_id join host h on h.id = n.host_id
                    where n.host_id = ${id} and (w.spec is not null or h.seen_at >= ${silentSince}))
         or exists (select 1 from workload_copy c join host h on h.id = c.host_id
                    where c.host_id = ${id} and (c.want = 'kept' or h.seen_at >= ${silentSince}))
         or exists (select 1 from host_volume where host_id = ${id})
         or exists (select 1 from gpu_claim where machine_id = ${id}) as busy`.execute(tx.db)
-  if (held.rows[0]?.busy === true) {
+  if (rows[0]?.busy === true) {
     return fail('host_has_tenants')
   }
   await tx.db.deleteFrom('workload_copy').where('host_id', '=', id).execute()

@@ -9,25 +9,25 @@ import { bumpHosts, type WorkloadWant } from './host.ts'
 import { beginMove, dropCopiesOf, giveUpMove } from './workload-copy.ts'
 
 async function move(tx: Tx, id: string, from: WorkloadWant, to: WorkloadWant): Promise<boolean> {
-  const moved = await tx.db
+  const row = await tx.db
     .updateTable('workload')
     .set({ want: to })
     .where('id', '=', id)
     .where('want', '=', from)
     .returning('id')
     .executeTakeFirst()
-  return moved !== undefined
+  return row !== undefined
 }
 
 export async function requestDestroy(tx: Tx, id: string): Promise<void> {
-  const moved = await tx.db
+  const row = await tx.db
     .updateTable('workload')
     .set({ want: 'gone' })
     .where('id', '=', id)
     .where('want', '!=', 'gone')
     .returning('id')
     .executeTakeFirst()
-  if (moved === undefined) return
+  if (row === undefined) return
   await dropCopiesOf(tx, id)
   await setNodeGenerations(tx, id)
 }
@@ -83,14 +83,14 @@ export async function requestStart(
 }
 
 export async function requestReboot(tx: Tx, id: string, count: number): Promise<void> {
-  const counted = await tx.db
+  const row = await tx.db
     .updateTable('workload')
     .set({ reboots: count })
     .where('id', '=', id)
     .where('reboots', '<', count)
     .returning('id')
     .executeTakeFirst()
-  if (counted !== undefined) await setNodeGenerations(tx, id)
+  if (row !== undefined) await setNodeGenerations(tx, id)
 }
 
 export interface HostStanding {

@@ -19,12 +19,12 @@ export interface NewVolume {
 }
 
 export async function addVolume(tx: Tx, volume: NewVolume): Promise<{ id: string; vip: string }> {
-  const known = await tx.db
+  const existingVolume = await tx.db
     .selectFrom('host_volume')
     .select(['id', 'vip'])
     .where('tag', '=', volume.tag)
     .executeTakeFirst()
-  if (known !== undefined) return known
+  if (existingVolume !== undefined) return existingVolume
   const { hostId } = volume
   const generation = hostId === null ? null : ((await bumpHosts(tx, [hostId])).get(hostId) ?? null)
   await tx.db
@@ -47,7 +47,7 @@ export async function addVolume(tx: Tx, volume: NewVolume): Promise<{ id: string
 }
 
 export async function readVolumes(db: Db, where: ReturnType<typeof sql>) {
-  const found = await sql<{
+  const { rows } = await sql<{
     id: string
     tag: string
     hostId: string | null
@@ -70,19 +70,19 @@ export async function readVolumes(db: Db, where: ReturnType<typeof sql>) {
             order by 1) as "attachedTo",
       array(select distinct n.workload_id from workload_node n where v.id = any (n.disks) order by 1) as "heldBy"
     from host_volume v where ${where} order by v.id`.execute(db)
-  return found.rows
+  return rows
 }
 
 /** False: it is attached. */
 export async function requestVolumeDestroy(tx: Tx, id: string): Promise<boolean> {
   const volume = await tx.db.selectFrom('host_volume').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
   if (volume === undefined || volume.want === 'gone') return true
-  const attached = await tx.db
+  const attachment = await tx.db
     .selectFrom('workload_disk')
     .select('workload_id')
     .where('volume_id', '=', id)
     .executeTakeFirst()
-  if (attached !== undefined) return false
+  if (attachment !== undefined) return false
   const { host_id: hostId } = volume
   const generation = hostId === null ? null : ((await bumpHosts(tx, [hostId])).get(hostId) ?? null)
   await tx.db.updateTable('host_volume').set({ want: 'gone', generation }).where('id', '=', id).execute()
@@ -100,7 +100,7 @@ export async function growVolume(tx: Tx, id: string, sizeGb: number): Promise<vo
   if (grown !== undefined && grown.host_id !== null) await bumpHosts(tx, [grown.host_id])
 }
 
-/** Why it is impossible. undefined: recorded. */
+/** Returns why it is impossible. undefined: it is recorded. */
 export async function wantDisk(
   tx: Tx,
   volumeId: string,
@@ -111,43 +111,43 @@ export async function wantDisk(
     select v.host_id, v.want as volume_want, w.want,
       exists (select 1 from workload_node n where n.workload_id = w.id and n.host_id = v.host_id) as on_host
     from host_volume v, workload w where v.id = ${volumeId} and w.id = ${workloadId} for update of v, w`.execute(tx.db)
-  const found = rows.rows[0]
-  if (found === undefined || found.volume_want === 'gone') return 'There is no such volume or no such machine.'
-  if (found.want === 'gone') return 'The machine is ending.'
-  if (found.host_id !== null && !found.on_host) return 'The volume and the machine are on different hosts.'
-  // Read after the lock was taken.
-  if (found.host_id !== null && (await isHeld(tx, volumeId, workloadId, mount.readOnly)))
+  const row = rows.rows[0]
+  if (row === undefined || row.volume_want === 'gone') return 'There is no such volume or no such machine.'
+  if (row.want === 'gone') return 'The machine is ending.'
+  if (row.host_id !== null && !row.on_host) return 'The volume and the machine are on different hosts.'
+  // This is read after the lock was taken.
+  if (row.host_id !== null && (await isHeld(tx, volumeId, workloadId, mount.readOnly)))
     return 'The volume is attached to another machine.'
-  const added = await tx.db
+  const newRow = await tx.db
     .insertInto('workload_disk')
     .values({ workload_id: workloadId, volume_id: volumeId, path: mount.path, read_only: mount.readOnly })
     .onConflict((conflict) => conflict.doNothing())
     .returning('volume_id')
     .executeTakeFirst()
-  if (added !== undefined) await bumpHosts(tx, await hostsOf(tx, workloadId))
+  if (newRow !== undefined) await bumpHosts(tx, await hostsOf(tx, workloadId))
   return undefined
 }
 
 export async function unwantDisk(tx: Tx, volumeId: string, workloadId: string): Promise<void> {
-  const gone = await tx.db
+  const row = await tx.db
     .deleteFrom('workload_disk')
     .where('workload_id', '=', workloadId)
     .where('volume_id', '=', volumeId)
     .returning('volume_id')
     .executeTakeFirst()
-  if (gone !== undefined) await bumpHosts(tx, await hostsOf(tx, workloadId))
+  if (row !== undefined) await bumpHosts(tx, await hostsOf(tx, workloadId))
 }
 
-/** Before the hosts, as everywhere. Throws while another machine still has one of them: the call is repeated. */
+/** Volumes are locked before hosts, as everywhere. Throws while another machine still has one of them: the call is repeated. */
 export async function lockDisks(tx: Tx, workloadId: string, disks: NonNullable<EngineSpec['disks']>): Promise<void> {
-  const wanted = disks.toSorted((a, b) => (a.volumeId < b.volumeId ? -1 : 1))
-  for (const { volumeId, readOnly } of wanted) {
+  const disksInOrder = disks.toSorted((a, b) => (a.volumeId < b.volumeId ? -1 : 1))
+  for (const { volumeId, readOnly } of disksInOrder) {
     await tx.db.selectFrom('host_volume').select('id').where('id', '=', volumeId).forUpdate().execute()
     if (await isHeld(tx, volumeId, workloadId, readOnly)) throw new Error(`The volume ${volumeId} is still in use.`)
   }
 }
 
-/** In the transaction that adds the workload, so that its host never starts it without them. */
+/** Call it in the transaction that adds the workload, so that its host never starts it without them. */
 export async function addDisks(tx: Tx, workloadId: string, disks: NonNullable<EngineSpec['disks']>): Promise<void> {
   for (const { volumeId, path, readOnly } of disks) {
     await tx.db
@@ -168,7 +168,7 @@ async function isHeld(tx: Tx, volumeId: string, workloadId: string, readOnly: bo
   return others.some((one) => !(readOnly && one.read_only))
 }
 
-/** By volume id at the engine. Volumes on the file server are left out. */
+/** The keys are the driver's ids of volumes. Volumes on the file server are left out. */
 export async function findVolumeHosts(db: Db, externalIds: readonly string[]): Promise<Map<string, string>> {
   if (externalIds.length === 0) return new Map()
   const rows = await db.selectFrom('host_volume').select(['id', 'host_id']).where('id', 'in', externalIds).execute()

@@ -105,13 +105,13 @@ type AddOutcome = { kind: 'added'; id: string } | { kind: 'refused'; message: st
 
 async function addWorkload(tx: Tx, workload: NewWorkload, ports: PortRange): Promise<AddOutcome> {
   const { id, driver, tag, spec } = workload
-  const known = await tx.db
+  const workloadRow = await tx.db
     .selectFrom('workload')
     .select('id')
     .where('tag', '=', tag)
     .where('spec', 'is not', null)
     .executeTakeFirst()
-  if (known !== undefined) return { kind: 'added', id: known.id }
+  if (workloadRow !== undefined) return { kind: 'added', id: workloadRow.id }
   await lockDisks(tx, id, spec.disks ?? [])
   const hostIds = spec.nodes.map((node) => node.machineId)
   const hosts = await sql<HostStanding>`
@@ -154,11 +154,11 @@ async function addWorkload(tx: Tx, workload: NewWorkload, ports: PortRange): Pro
 
 /** The image stays with the machine: a new default must not change what it boots next time. */
 async function defaultImage(tx: Tx, hostId: string): Promise<string | null> {
-  const found = await sql<{ name: string; source: string; sha256: string; login_user: string }>`
+  const { rows } = await sql<{ name: string; source: string; sha256: string; login_user: string }>`
     select i.name, i.source, i.sha256, i.login_user from base_image i, host h
     where h.id = ${hostId} and i.is_default
       and i.arch = coalesce(h.offer -> 'hardware' ->> 'cpuArch', 'x64')`.execute(tx.db)
-  const image = found.rows[0]
+  const image = rows[0]
   if (image === undefined) return null
   const { name, source, sha256, login_user: loginUser } = image
   return JSON.stringify({ name, source, sha256, loginUser })
@@ -171,13 +171,13 @@ export async function assignPort(
   { from, to }: PortRange,
 ): Promise<void> {
   for (let n = 0; n < MAX_PORT_TRIES; n += 1) {
-    const taken = await db
+    const portRow = await db
       .insertInto('relay_port')
       .values({ port: randomInt(from, to + 1), ...owner, target })
       .onConflict((conflict) => conflict.doNothing())
       .returning('port')
       .executeTakeFirst()
-    if (taken !== undefined) return
+    if (portRow !== undefined) return
   }
   throw new Error(`no free port between ${from} and ${to} for a workload`)
 }
@@ -197,7 +197,7 @@ interface NodeJson {
 }
 
 async function readWorkloads(db: Db, where: ReturnType<typeof sql>) {
-  const found = await sql<{
+  const { rows } = await sql<{
     id: string
     tag: string
     spec: EngineSpec | null
@@ -215,7 +215,7 @@ async function readWorkloads(db: Db, where: ReturnType<typeof sql>) {
       coalesce((select jsonb_agg(jsonb_build_object('target', p.target, 'port', p.port) order by p.target)
         from relay_port p where p.workload_id = w.id), '[]') as relay
     from workload w where ${where} order by w.id`.execute(db)
-  return found.rows.map((row) => ({
+  return rows.map((row) => ({
     ...row,
     nodes: row.nodes.map((node) => ({
       ...node,

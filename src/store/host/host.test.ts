@@ -83,7 +83,7 @@ async function report(workloads: Observation[], more: Partial<HostReport> = {}, 
 }
 
 const running = (tag: string, id: string): Observation => ({ id, tag, state: 'running', sshUser: 'root', disks: [] })
-const shown = async (tag: string) => (await driver().list(tag, signal))[0]
+const firstMachine = async (tag: string) => (await driver().list(tag, signal))[0]
 
 it('a create changes the desired state of its host at once, with a new generation', async () => {
   const before = await readDesired(database.db, hostId)
@@ -93,7 +93,7 @@ it('a create changes the desired state of its host at once, with a new generatio
     generation: (before?.generation ?? 0) + 1,
     workloads: [{ id, tag, want: 'run', started: false, spec: { ports: [80] }, node: { index: 0, gpuIndexes: [0] } }],
   })
-  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting', machineId: hostId })
+  expect(await firstMachine(tag)).toEqual({ externalId: id, tag, state: 'starting', machineId: hostId })
 })
 
 it('a second create with the same tag returns the same machine', async () => {
@@ -104,12 +104,12 @@ it('a second create with the same tag returns the same machine', async () => {
 it('runs when its host reports it, and keeps its public ports', async () => {
   const { tag, id } = await create()
   await report([running(tag, id)])
-  const first = await shown(tag)
+  const first = await firstMachine(tag)
   expect(first).toMatchObject({
     state: 'running',
     data: { providerId: 'host', sshNetworking: [{ host: 'relay.test', user: 'root' }], customPorts: [80] },
   })
-  expect(await shown(tag)).toEqual(first)
+  expect(await firstMachine(tag)).toEqual(first)
   expect((await readDesired(database.db, hostId))?.workloads[0]?.started).toBe(true)
 })
 
@@ -118,11 +118,11 @@ it('is stopping until a report about that generation no longer contains it', asy
   await report([running(tag, id)])
   const old = (await readDesired(database.db, hostId))?.generation ?? 0
   await driver().destroy(id, signal)
-  expect(await shown(tag)).toMatchObject({ state: 'stopping' })
+  expect(await firstMachine(tag)).toMatchObject({ state: 'stopping' })
   await report([], { generation: old })
-  expect(await shown(tag)).toMatchObject({ state: 'stopping' })
+  expect(await firstMachine(tag)).toMatchObject({ state: 'stopping' })
   await report([])
-  expect(await shown(tag)).toBeUndefined()
+  expect(await firstMachine(tag)).toBeUndefined()
   await driver().destroy(id, signal)
 })
 
@@ -137,18 +137,18 @@ it('a failed start does not outlast the stop that follows it, nor does a report 
   const old = (await readDesired(database.db, hostId))?.generation ?? 0
   await power?.start(id, { ...spec(), nodes: [{ machineId: hostId, gpuIndexes: [0] }] }, signal)
   await report([failed], { generation: old })
-  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting', machineId: hostId })
+  expect(await firstMachine(tag)).toEqual({ externalId: id, tag, state: 'starting', machineId: hostId })
   await report([failed])
-  expect(await shown(tag)).toMatchObject({ state: 'failed', failure: 'removed' })
+  expect(await firstMachine(tag)).toMatchObject({ state: 'failed', failure: 'removed' })
   const started = (await readDesired(database.db, hostId))?.generation ?? 0
   await power?.stop(id, signal)
-  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting', machineId: hostId })
+  expect(await firstMachine(tag)).toEqual({ externalId: id, tag, state: 'starting', machineId: hostId })
   await report([failed], { generation: started })
-  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting', machineId: hostId })
+  expect(await firstMachine(tag)).toEqual({ externalId: id, tag, state: 'starting', machineId: hostId })
   await report([off])
-  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'stopped', machineId: hostId })
+  expect(await firstMachine(tag)).toEqual({ externalId: id, tag, state: 'stopped', machineId: hostId })
   await report([{ ...off, failure: 'vanished', message: 'It disappeared.' }])
-  expect(await shown(tag)).toMatchObject({ state: 'stopped', failure: 'vanished' })
+  expect(await firstMachine(tag)).toMatchObject({ state: 'stopped', failure: 'vanished' })
 })
 
 it('is unreachable while its host is silent, and gone only when the host confirms it', async () => {
@@ -181,22 +181,22 @@ it('ignores reports of a replaced connection', async () => {
   const second = randomUUID()
   await beginSession(database.db, hostId, second, '1.0.0')
   expect(await report([running(tag, id)])).toBe(false)
-  expect(await shown(tag)).toMatchObject({ state: 'starting' })
+  expect(await firstMachine(tag)).toMatchObject({ state: 'starting' })
   expect(await report([running(tag, id)], {}, second)).toBe(true)
-  expect(await shown(tag)).toMatchObject({ state: 'running' })
+  expect(await firstMachine(tag)).toMatchObject({ state: 'running' })
 })
 
 it('lists an unknown workload of a host, leaves it alone, and can end it', async () => {
   const tag = newTag()
   await report([running(tag, 'w-stranger')])
-  expect(await shown(tag)).toEqual({ externalId: 'w-stranger', tag, state: 'running', machineId: hostId })
+  expect(await firstMachine(tag)).toEqual({ externalId: 'w-stranger', tag, state: 'running', machineId: hostId })
   expect((await readDesired(database.db, hostId))?.workloads).toMatchObject([
     { id: 'w-stranger', want: 'run', spec: null },
   ])
   await driver().destroy('w-stranger', signal)
   expect((await readDesired(database.db, hostId))?.workloads).toMatchObject([{ id: 'w-stranger', want: 'gone' }])
   await report([])
-  expect(await shown(tag)).toBeUndefined()
+  expect(await firstMachine(tag)).toBeUndefined()
 })
 
 it('a host cannot change the workloads of another', async () => {
@@ -213,7 +213,7 @@ it('a host cannot change the workloads of another', async () => {
   hostId = other
   await report([{ id, tag, state: 'failed', failure: 'vanished', disks: [] }])
   hostId = mine
-  expect(await shown(tag)).toMatchObject({ externalId: id, state: 'running' })
+  expect(await firstMachine(tag)).toMatchObject({ externalId: id, state: 'running' })
   expect((await readDesired(database.db, other))?.workloads).toEqual([])
 })
 
@@ -277,14 +277,14 @@ it('free disk space counts ready, connected hosts, less what is promised there',
 })
 
 it('never assigns a port twice', async () => {
-  const made = await Promise.all(Array.from({ length: 20 }, () => create()))
+  const machines = await Promise.all(Array.from({ length: 20 }, () => create()))
   const rows = await database.db
     .selectFrom('relay_port')
     .select(['port', 'workload_id'])
     .where(
       'workload_id',
       'in',
-      made.map(({ id }) => id),
+      machines.map(({ id }) => id),
     )
     .execute()
   expect(rows.length).toBe(40)

@@ -16,7 +16,7 @@ import type { Tables } from '../platform/tables.ts'
 
 export type HostRow = Selectable<Tables['host']>
 
-/** Without an agent of ours: the server logs in to it (bare metal). */
+/** The server logs in to a host that has no agent of ours (bare metal). */
 export function isReachedOverSsh(host: Pick<HostRow, 'access'>): boolean {
   return host.access !== null
 }
@@ -30,7 +30,7 @@ export type MetalHostRow = Pick<
   'id' | 'state' | 'state_reason' | 'generation' | 'address' | 'offer' | 'access'
 >
 
-/** Read every moment. It names its columns: a prepared `*` would fail once a migration adds one. */
+/** A loop reads this all the time. It names its columns: a prepared `*` would fail once a migration adds one. */
 export async function listMetalHosts(db: Db, driver: HostRow['driver'], limit: number): Promise<MetalHostRow[]> {
   const { rows } = await sql<MetalHostRow>`${prepareAs('metal_hosts')}
     select id, state, state_reason, generation, address, offer, access from host
@@ -38,8 +38,10 @@ export async function listMetalHosts(db: Db, driver: HostRow['driver'], limit: n
   return rows
 }
 
-/** From now on only reports of this connection count. A connection alone proves nothing about workloads. */
-/** `serverId`: the server that it is connected to, if that one takes connections from others. */
+/**
+ * Only reports of this connection count from now on. A connection alone proves nothing about workloads. `serverId`: the
+ * server that it is connected to, if that one takes connections from others.
+ */
 export async function beginSession(
   db: Db,
   hostId: string,
@@ -53,8 +55,8 @@ export async function beginSession(
 
 /** The connection has ended: the host is silent from its last heartbeat. */
 export async function endSession(db: Db, hostId: string, session: string): Promise<void> {
-  const ended = { session: null, server_id: null }
-  await db.updateTable('host').set(ended).where('id', '=', hostId).where('session', '=', session).execute()
+  const noSession = { session: null, server_id: null }
+  await db.updateTable('host').set(noSession).where('id', '=', hostId).where('session', '=', session).execute()
 }
 
 /** Heartbeats of many hosts in one statement. */
@@ -101,12 +103,12 @@ export async function moveHost(
     return fail('host_not_ready', { state: host.state })
   }
   if (to === 'left') {
-    const held = await sql<{ busy: boolean }>`
+    const { rows } = await sql<{ busy: boolean }>`
       select exists (select 1 from workload_node where host_id = ${hostId})
           or exists (select 1 from workload_copy where host_id = ${hostId})
           or exists (select 1 from host_volume where host_id = ${hostId})
           or exists (select 1 from gpu_claim where machine_id = ${hostId}) as busy`.execute(tx.db)
-    if (held.rows[0]?.busy === true) {
+    if (rows[0]?.busy === true) {
       return fail('host_has_tenants')
     }
   }
@@ -124,7 +126,7 @@ export async function setHostState(tx: Tx, hostId: string, state: HostState, rea
 /** Notifies hosts of a changed desired state; returns the new generations. */
 export async function bumpHosts(tx: Tx, hostIds: readonly string[]): Promise<Map<string, bigint>> {
   tx.wake.add('metal')
-  // In the order of ids, so that two transactions that bump the same hosts do not deadlock.
+  // Hosts are locked in the order of ids, so that two transactions that bump the same hosts do not deadlock.
   await sql`select 1 from host where id = any (${hostIds}::text[]) order by id for update`.execute(tx.db)
   const rows = await sql<{ id: string; generation: bigint }>`
     update host set generation = generation + 1 where id = any (${hostIds}::text[]) returning id, generation`.execute(
@@ -133,10 +135,10 @@ export async function bumpHosts(tx: Tx, hostIds: readonly string[]): Promise<Map
   return new Map(rows.rows.map((row) => [row.id, row.generation]))
 }
 
-/** The complete desired state of a host. undefined: there is no such host. */
+/** Returns the complete desired state of a host. undefined: there is no such host. */
 export async function readDesired(db: Db, hostId: string): Promise<Desired | undefined> {
-  // One statement, so that generation and rows agree.
-  const found = await sql<{
+  // It is one statement, so that generation and rows agree.
+  const { rows } = await sql<{
     generation: bigint
     state: HostState
     workloads: WantedRow[]
@@ -164,7 +166,7 @@ export async function readDesired(db: Db, hostId: string): Promise<Desired | und
                                                     'reserved', v.reserved, 'copyOf', v.copy_of) order by v.id)
         from host_volume v where v.host_id = h.id), '[]') as volumes
     from host h where h.id = ${hostId}`.execute(db)
-  const row = found.rows[0]
+  const row = rows[0]
   if (row === undefined) return undefined
   return {
     type: 'desired',
@@ -347,14 +349,14 @@ async function adoptUnknown(
 
 /** Deletes workloads to be removed that are missing from a report about the same or a later generation. */
 async function forgetGone(tx: Tx, hostId: string, report: HostReport): Promise<void> {
-  const mentioned = report.workloads.map((one) => one.id)
+  const workloadIds = report.workloads.map((one) => one.id)
   await sql`
     delete from workload_copy where host_id = ${hostId} and want = 'gone'
-      and generation <= ${report.generation} and workload_id <> all (${mentioned}::text[])`.execute(tx.db)
+      and generation <= ${report.generation} and workload_id <> all (${workloadIds}::text[])`.execute(tx.db)
   await sql`
     delete from workload_node n using workload w
     where w.id = n.workload_id and n.host_id = ${hostId} and (w.want = 'gone' or w.spec is null)
-      and n.generation <= ${report.generation} and n.workload_id <> all (${mentioned}::text[])`.execute(tx.db)
+      and n.generation <= ${report.generation} and n.workload_id <> all (${workloadIds}::text[])`.execute(tx.db)
   await sql`
     delete from workload w where (w.want = 'gone' or w.spec is null)
       and not exists (select 1 from workload_node n where n.workload_id = w.id)
@@ -373,7 +375,7 @@ export async function hasTenants(db: Db, hostId: string): Promise<boolean> {
   return (await listTenanted(db, [hostId])).has(hostId)
 }
 
-/** Those of the hosts that have tenants. */
+/** Returns those of the hosts that have tenants. */
 export async function listTenanted(db: Db, hostIds: readonly string[]): Promise<Set<string>> {
   if (hostIds.length === 0) return new Set()
   const rows = await db

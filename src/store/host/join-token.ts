@@ -12,7 +12,7 @@ const KEPT_MS = 7 * DAY_MS
 
 export async function insertJoinToken(
   tx: Tx,
-  made: NewJoinToken,
+  newToken: NewJoinToken,
   token: { accountId: string; supplierId: string | null; uses: number; expiresAt: Instant },
 ): Promise<JoinToken> {
   const now = tx.clock.now()
@@ -24,9 +24,9 @@ export async function insertJoinToken(
   return tx.db
     .insertInto('join_token')
     .values({
-      id: made.id,
+      id: newToken.id,
       account_id: token.accountId,
-      hash: made.hash,
+      hash: newToken.hash,
       supplier_id: token.supplierId,
       uses_left: token.uses,
       created_at: toDate(now),
@@ -69,11 +69,11 @@ export async function useJoinToken(tx: Tx, id: string): Promise<void> {
 
 /** False: the account has no such token. */
 export async function deleteJoinToken(tx: Tx, accountId: string, id: string): Promise<boolean> {
-  const gone = await tx.db
+  const row = await tx.db
     .deleteFrom('join_token')
     .where('account_id', '=', accountId)
     .where('id', '=', id)
     .returning('id')
     .executeTakeFirst()
-  return gone !== undefined
+  return row !== undefined
 }

@@ -23,7 +23,7 @@ let own: TestDatabase
 let database: Database
 let clock: ManualClock
 let driver: Driver
-let made = 0
+let hostCount = 0
 let [old, other, id, tag] = ['', '', '', '']
 const sessions = new Map<string, string>()
 
@@ -41,8 +41,8 @@ afterAll(async () => {
 
 /** A workload that has run on `old` and is off. */
 beforeEach(async () => {
-  made += 1
-  ;[old, other, tag] = [`old-${made}`, `other-${made}`, `berth-t-${made}`]
+  hostCount += 1
+  ;[old, other, tag] = [`old-${hostCount}`, `other-${hostCount}`, `berth-t-${hostCount}`]
   for (const hostId of [old, other]) await addHost(hostId)
   const created = await driver.create(
     tag,
@@ -67,7 +67,7 @@ async function addHost(hostId: string): Promise<void> {
   await report(hostId)
 }
 
-/** What a host says of the workload. undefined: it has nothing of it. */
+/** Sends the host's report on the workload. undefined: it has nothing of it. */
 async function report(hostId: string, state?: Observation['state']): Promise<void> {
   const run = state === 'running' ? { incarnation: 'a run', sshUser: 'root' } : {}
   const workloads: Observation[] = state === undefined ? [] : [{ id, tag, state, ...run, disks: [] }]
@@ -78,34 +78,34 @@ async function report(hostId: string, state?: Observation['state']): Promise<voi
   )
 }
 
-const wanted = async (hostId: string): Promise<Workload | undefined> =>
+const findDesired = async (hostId: string): Promise<Workload | undefined> =>
   (await readDesired(database.db, hostId))?.workloads.find((one) => one.id === id)
-const shown = async () => (await driver.list(tag, signal))[0]
+const findMachine = async () => (await driver.list(tag, signal))[0]
 const sourceFor = (hostId: string) => findDiskSource(database.db, { hostId, workloadId: id })
 
 it('the old host keeps the disk until the new one has run it, and only then removes it (issue 31, 16)', async () => {
   await driver.power?.start(id, share(other), signal)
   await driver.power?.start(id, share(other), signal)
-  expect(await wanted(old)).toMatchObject({ want: 'run', power: 'off', started: true })
+  expect(await findDesired(old)).toMatchObject({ want: 'run', power: 'off', started: true })
   // Agents that do not know of moves take it for lost, instead of creating it without its disk.
-  expect(await wanted(other)).toMatchObject({ want: 'run', power: 'on', started: true, copies: true })
+  expect(await findDesired(other)).toMatchObject({ want: 'run', power: 'on', started: true, copies: true })
   expect([await sourceFor(other), await sourceFor(old)]).toEqual([old, undefined])
   await report(old, 'stopped')
   await report(other, 'starting')
   await driver.tidy?.(signal)
-  expect(await shown()).toMatchObject({ externalId: id, state: 'starting', machineId: other })
-  expect(await wanted(old)).toMatchObject({ power: 'off' })
+  expect(await findMachine()).toMatchObject({ externalId: id, state: 'starting', machineId: other })
+  expect(await findDesired(old)).toMatchObject({ power: 'off' })
 
   await report(other, 'running')
-  expect(await shown()).toMatchObject({ externalId: id, state: 'running', machineId: other })
-  expect((await wanted(other))?.copies).toBeUndefined()
+  expect(await findMachine()).toMatchObject({ externalId: id, state: 'running', machineId: other })
+  expect((await findDesired(other))?.copies).toBeUndefined()
   expect(await sourceFor(other)).toBeUndefined()
   await driver.tidy?.(signal)
-  expect(await wanted(old)).toMatchObject({ want: 'gone' })
+  expect(await findDesired(old)).toMatchObject({ want: 'gone' })
   await report(old, 'stopping')
-  expect(await wanted(old)).toMatchObject({ want: 'gone' })
+  expect(await findDesired(old)).toMatchObject({ want: 'gone' })
   await report(old)
-  expect(await wanted(old)).toBeUndefined()
+  expect(await findDesired(old)).toBeUndefined()
   expect(await driver.list(tag, signal)).toHaveLength(1)
 })
 
@@ -113,28 +113,28 @@ it('a stop before it has run leads back to the old host; one after that stays on
   await driver.power?.start(id, share(other), signal)
   await driver.power?.stop(id, signal)
   await report(old, 'stopped')
-  expect(await shown()).toMatchObject({ state: 'stopped', machineId: old })
-  expect([(await wanted(old))?.power, (await wanted(other))?.want]).toEqual(['off', 'gone'])
+  expect(await findMachine()).toMatchObject({ state: 'stopped', machineId: old })
+  expect([(await findDesired(old))?.power, (await findDesired(other))?.want]).toEqual(['off', 'gone'])
   // The first copy is removed first; the call is repeated until it takes effect.
   expect(await driver.power?.start(id, share(other), signal)).toEqual({ kind: 'starting' })
-  expect([(await wanted(old))?.power, (await wanted(other))?.want]).toEqual(['off', 'gone'])
+  expect([(await findDesired(old))?.power, (await findDesired(other))?.want]).toEqual(['off', 'gone'])
   await report(other)
 
   await driver.power?.start(id, share(other), signal)
   await report(other, 'running')
   await driver.power?.stop(id, signal)
   await report(other, 'stopped')
-  expect(await shown()).toMatchObject({ state: 'stopped', machineId: other })
+  expect(await findMachine()).toMatchObject({ state: 'stopped', machineId: other })
   await driver.tidy?.(signal)
-  expect(await wanted(old)).toMatchObject({ want: 'gone' })
+  expect(await findDesired(old)).toMatchObject({ want: 'gone' })
 })
 
 it('the end of a workload that moves is confirmed by both hosts (issue 31, 16)', async () => {
   await driver.power?.start(id, share(other), signal)
   await driver.destroy(id, signal)
-  expect([(await wanted(old))?.want, (await wanted(other))?.want]).toEqual(['gone', 'gone'])
+  expect([(await findDesired(old))?.want, (await findDesired(other))?.want]).toEqual(['gone', 'gone'])
   await report(other)
-  expect(await shown()).toMatchObject({ state: 'stopping' })
+  expect(await findMachine()).toMatchObject({ state: 'stopping' })
   await report(old)
   expect(await driver.list(tag, signal)).toEqual([])
 })

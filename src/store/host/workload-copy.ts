@@ -60,7 +60,7 @@ export async function dropCopies(database: Database): Promise<void> {
     })
 }
 
-/** All copies of a locked workload. */
+/** Removes all copies of a locked workload. */
 export async function dropCopiesOf(tx: Tx, workloadId: string): Promise<void> {
   const { rows } = await sql<{ hostId: string }>`
     update workload_copy set want = 'gone' where workload_id = ${workloadId} and want = 'kept'
@@ -68,7 +68,7 @@ export async function dropCopiesOf(tx: Tx, workloadId: string): Promise<void> {
   for (const { hostId } of rows) await addCopy(tx, workloadId, hostId, 'gone')
 }
 
-/** The host that a disk is copied from, for the host that it is copied to. undefined: it is not. */
+/** Finds the host that a disk is copied from, for the host that it is copied to. undefined: it is not copied. */
 export async function findDiskSource(
   db: Db,
   { hostId, workloadId }: { readonly hostId: string; readonly workloadId: string },

@@ -5,18 +5,18 @@ import type { HostMetrics } from '../../contract/agent.ts'
 import type { WeightsFile } from '../../contract/weights.ts'
 import type { Db } from '../platform/database.ts'
 
-/** By the engine's id of a machine: the public port of each inner port. 0 is SSH. */
+/** The driver's id of a machine leads to the public port of each inner port. 0 is SSH. */
 export type PublicPorts = ReadonlyMap<string, ReadonlyMap<number, number>>
 
 export async function readPublicPorts(db: Db, externalIds: readonly string[]): Promise<PublicPorts> {
   if (externalIds.length === 0) return new Map()
-  const found = await sql<{ external_id: string; target: number; port: number }>`
+  const { rows } = await sql<{ external_id: string; target: number; port: number }>`
     select p.workload_id as external_id, p.target, p.port from relay_port p
     where p.workload_id = any (${externalIds}::text[])
     union all select r.external_id, p.target, p.port from relay_port p join rental r on r.id = p.rental_id
     where r.external_id = any (${externalIds}::text[])`.execute(db)
   const ports = new Map<string, Map<number, number>>()
-  for (const row of found.rows) {
+  for (const row of rows) {
     const own = ports.get(row.external_id) ?? new Map<number, number>()
     ports.set(row.external_id, own.set(row.target, row.port))
   }
@@ -45,7 +45,7 @@ export async function listRelayPorts(
   }))
 }
 
-/** By tag: the progress that the hosts report. Of several hosts, the first with any. */
+/** Returns the progress that the hosts report, by tag. If a machine has several hosts, the first with any counts. */
 export async function readWorkloadMessages(db: Db, tags: readonly string[]): Promise<Map<string, string>> {
   if (tags.length === 0) return new Map()
   const rows = await sql<{ tag: string; message: string }>`
@@ -56,7 +56,7 @@ export async function readWorkloadMessages(db: Db, tags: readonly string[]): Pro
   return new Map(rows.rows.map((row) => [row.tag, row.message]))
 }
 
-/** A file of the weights of a workload on this host, by its digest. undefined: the host has no use for it. */
+/** Finds a file of the weights of a workload on this host by its digest. undefined: the host has no use for it. */
 export async function findWeightsFile(
   db: Db,
   { hostId, workloadId, sha256 }: { readonly hostId: string; readonly workloadId: string; readonly sha256: string },
@@ -78,7 +78,7 @@ export interface RentedMachine {
   readonly measured: { readonly at: Instant; readonly metrics: HostMetrics } | null
 }
 
-/** The machines of rentals with the last metrics of their hosts, which are also about other tenants. */
+/** Lists the machines of rentals with the last metrics of their hosts, which are also about other tenants. */
 export async function listRentedMachines(db: Db, rentalIds: readonly number[]): Promise<RentedMachine[]> {
   if (rentalIds.length === 0) return []
   const rows = await sql<{

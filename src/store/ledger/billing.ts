@@ -22,7 +22,7 @@ function ownIds(accountId: string): RawBuilder<unknown> {
   return sql`array(select id from ledger_account where account_id = ${accountId} and kind in ('available', 'held'))`
 }
 
-/** Above zero: money received. */
+/** The change is above zero if money came in. */
 function balanceChange(accountId: string): RawBuilder<unknown> {
   const own = ownIds(accountId)
   return sql`case when t.to_id = any (${own}) then t.amount_nano else 0 end
@@ -62,7 +62,7 @@ export function lineTransfers(accountId: string): RawBuilder<unknown> {
 /** Finds the lines through the index `posting_but_inference`, past the many that are charges of requests. */
 export const notInference: RawBuilder<unknown> = sql`(line.kind <> 'charge' or line.model is null)`
 
-/** The account's money now, held or not. */
+/** Sums up the account's money now, held or not. */
 export function balanceNow(accountId: string): RawBuilder<NanoUsd> {
   return sql<NanoUsd>`(
     select sum(balance_nano)::bigint from ledger_account
@@ -88,7 +88,7 @@ export interface StatementPlace {
 }
 
 /**
- * What the lines from this one on changed: those of its day one by one, later days by their sums. A busy account has
+ * Sums up the changes by the lines from this one on: those of its day one by one, later days by their sums. A busy account has
  * hundreds of thousands of lines per month.
  */
 function changeSince(accountId: string, place: StatementPlace): RawBuilder<unknown> {
@@ -102,7 +102,7 @@ function changeSince(accountId: string, place: StatementPlace): RawBuilder<unkno
        where d.account_id = ${accountId} and d.day >= (${at(nextDay)} at time zone 'UTC')::date))`
 }
 
-/** Newest first, each with the balance after it. */
+/** The newest come first, each with the balance after it. */
 export async function listStatement(
   db: Db,
   accountId: string,
@@ -111,7 +111,7 @@ export async function listStatement(
   const { before, limit } = page
   const place = before === undefined ? undefined : sql`(${at(before.at)}, ${before.id.toString()}::bigint)`
   const older = place === undefined ? sql`true` : sql`(line.at, line.id) < ${place}`
-  const found = await sql<StatementLine>`
+  const { rows } = await sql<StatementLine>`
     select line.id, line.at, line.kind, line.memo, line.amount, line.reason,
            line.rental_id as "rentalId", line.volume_id as "volumeId",
            (top.balance - coalesce(sum(line.amount) over (
@@ -121,7 +121,7 @@ export async function listStatement(
          (select * from ${lines(accountId)} line where ${older}
           order by line.at desc, line.id desc limit ${limit}) line
     order by line.at desc, line.id desc`.execute(db)
-  return found.rows
+  return rows
 }
 
 /** The posting key of an account's welcome credit, which tells it apart from other credits. */
@@ -138,7 +138,7 @@ export interface Purchase {
 
 /** Purchases, credits and refunds, newest first. */
 export async function listPurchases(db: Db, accountId: string, limit: number): Promise<Purchase[]> {
-  const found = await sql<Purchase>`
+  const { rows } = await sql<Purchase>`
     select line.at, line.amount, line.memo,
            case line.kind when 'purchase' then 'stripe_purchase' when 'refund' then 'refund'
              else case when line.key = ${welcomeKey(accountId)} then 'signup_promo' else 'operator_credit' end
@@ -146,7 +146,7 @@ export async function listPurchases(db: Db, accountId: string, limit: number): P
     from ${lines(accountId)} line
     where ${notInference} and line.kind in ('purchase', 'credit', 'refund') and line.amount > 0
     order by line.at desc, line.id desc limit ${limit}`.execute(db)
-  return found.rows
+  return rows
 }
 
 export interface RequestCost {
@@ -154,24 +154,27 @@ export interface RequestCost {
   readonly cost: NanoUsd
 }
 
-/** Unknown ids, and those of other accounts, are left out. */
+/** Leaves out unknown ids, and those of other accounts. */
 export async function readRequestCosts(
   db: Db,
   accountId: string,
   requestIds: readonly string[],
 ): Promise<RequestCost[]> {
   const ids = [...new Set(requestIds)]
-  const costs = async (wanted: readonly string[], span?: { from: Instant; until: Instant }): Promise<RequestCost[]> => {
-    if (wanted.length === 0) return []
+  const costs = async (
+    requestIds: readonly string[],
+    span?: { from: Instant; until: Instant },
+  ): Promise<RequestCost[]> => {
+    if (requestIds.length === 0) return []
     let select = db.selectFrom('request').select(['request_id', 'cost_nano']).where('account_id', '=', accountId)
     if (span !== undefined) select = select.where('at', '>=', at(span.from)).where('at', '<', at(span.until))
-    const rows = await select.where('request_id', 'in', wanted).execute()
+    const rows = await select.where('request_id', 'in', requestIds).execute()
     return rows.map((row) => ({ requestId: row.request_id, cost: row.cost_nano }))
   }
   // The time in their ids leads to one or two weeks. Older ids have none, and are looked up in all of them.
-  const found = await costs(ids, spanOf(ids))
-  const known = new Set(found.map((one) => one.requestId))
-  return [...found, ...(await costs(ids.filter((id) => !known.has(id))))]
+  const recentCosts = await costs(ids, spanOf(ids))
+  const recentIds = new Set(recentCosts.map((one) => one.requestId))
+  return [...recentCosts, ...(await costs(ids.filter((id) => !recentIds.has(id))))]
 }
 
 /** A request takes a day at most; clocks of servers differ. */
@@ -179,7 +182,7 @@ const LONGEST_MS = DAY_MS + HOUR_MS
 /** The year 2100: later times are random digits. */
 const MAX_MS = 4_102_444_800_000
 
-/** The time in which these requests ended. undefined: none of the ids has a likely time. */
+/** Returns the time in which these requests ended. undefined: none of the ids has a likely time. */
 export function spanOf(requestIds: readonly string[]): { from: Instant; until: Instant } | undefined {
   const times = requestIds.flatMap((id) => {
     const digits = /^req_([0-9a-f]{12})/.exec(id)?.[1]
@@ -253,7 +256,7 @@ export async function sumUsage(
   accountId: string,
   usage: UsageQuery,
 ): Promise<{ total: NanoUsd; groups: UsageGroup[] }> {
-  const found = await sql<UsageGroup & { total: NanoUsd }>`
+  const { rows } = await sql<UsageGroup & { total: NanoUsd }>`
     select "group", sum(cost)::bigint as cost, sum(requests)::integer as requests,
            (sum(sum(cost)) over ())::bigint as total
     from ${usedBy(accountId, usage)} used
@@ -261,8 +264,8 @@ export async function sumUsage(
     order by ${usage.by === 'day' ? sql`"group"` : sql`cost desc, "group"`}
     limit ${usage.limit}`.execute(db)
   return {
-    total: found.rows[0]?.total ?? zeroUsd,
-    groups: found.rows.map(({ group, cost, requests }) => ({ group, cost, requests })),
+    total: rows[0]?.total ?? zeroUsd,
+    groups: rows.map(({ group, cost, requests }) => ({ group, cost, requests })),
   }
 }
 
@@ -272,13 +275,13 @@ export interface UsageOfDay {
   readonly cost: NanoUsd
 }
 
-/** Each group on each day. */
+/** Returns a row for each group on each day. */
 export async function sumUsageByDay(db: Db, accountId: string, usage: UsageQuery): Promise<UsageOfDay[]> {
-  const found = await sql<UsageOfDay>`
+  const { rows } = await sql<UsageOfDay>`
     select day, "group", sum(cost)::bigint as cost
     from ${usedBy(accountId, usage)} used
     group by day, "group"
     order by day, cost desc, "group"
     limit ${usage.limit}`.execute(db)
-  return found.rows
+  return rows
 }

@@ -72,7 +72,7 @@ export async function insertBudget(
   return row === undefined ? undefined : budgetOf(row)
 }
 
-/** Oldest first. */
+/** The oldest come first. */
 export async function listBudgets(db: Db, accountId: string): Promise<StoredBudget[]> {
   const rows = await db
     .selectFrom('budget')
@@ -85,7 +85,7 @@ export async function listBudgets(db: Db, accountId: string): Promise<StoredBudg
   return rows.map(budgetOf)
 }
 
-/** Of all accounts, in the order of ids, for the reconciler. */
+/** The reconciler reads the budgets of all accounts, in the order of ids. */
 export async function listBudgetsAfter(db: Db, after: string, limit: number): Promise<StoredBudget[]> {
   const rows = await db.selectFrom('budget').selectAll().where('id', '>', after).orderBy('id').limit(limit).execute()
   return rows.map(budgetOf)
@@ -123,7 +123,7 @@ export async function changeBudget(
   return budgetOf(row)
 }
 
-/** Not a change by a person: `updated_at` stays. */
+/** No person makes this change, so `updated_at` stays. */
 export async function saveBudgetMarks(tx: Tx, id: string, marks: BudgetMarks): Promise<void> {
   await tx.db.updateTable('budget').set(marksOnRow(marks)).where('id', '=', id).execute()
 }
@@ -133,12 +133,12 @@ function marksOnRow({ month, alerted, exceededAt }: BudgetMarks) {
 }
 
 export async function deleteBudget(tx: Tx, accountId: string, id: string): Promise<boolean> {
-  const deleted = await tx.db
+  const result = await tx.db
     .deleteFrom('budget')
     .where('account_id', '=', accountId)
     .where('id', '=', id)
     .executeTakeFirst()
-  return deleted.numDeletedRows > 0n
+  return result.numDeletedRows > 0n
 }
 
 /** The budgets that apply to an order and may block it. */
@@ -156,7 +156,7 @@ export async function listBlockingBudgets(
   return rows.rows.map(budgetOf)
 }
 
-/** Charges less refunds in a month by key, and by label. The account's own sum is in `account_spend`. */
+/** Sums up charges less refunds in a month by key, and by label. The account's own sum is in `account_spend`. */
 export async function sumScopeSpend(
   db: Db,
   budget: Pick<StoredBudget, 'accountId' | 'scope' | 'scopeValue'>,
@@ -166,20 +166,20 @@ export async function sumScopeSpend(
     budget.scope === 'key'
       ? sql`coalesce(nullif(d.api_key_id, ''), r.api_key_id, v.api_key_id) = ${budget.scopeValue}`
       : sql`coalesce(r.label, v.label) = ${budget.scopeValue}`
-  const found = await sql<{ spent: NanoUsd }>`
+  const { rows } = await sql<{ spent: NanoUsd }>`
     select coalesce(sum(-d.amount_nano), 0)::bigint as spent
     from ledger_day d
     left join rental r on r.id = d.rental_id
     left join volume v on v.id = d.volume_id
     where d.account_id = ${budget.accountId} and d.day between ${month.first}::date and ${month.last}::date
       and d.kind in ('charge', 'refund') and ${matches}`.execute(db)
-  return found.rows[0]?.spent ?? zeroUsd
+  return rows[0]?.spent ?? zeroUsd
 }
 
 /** A running segment, and who pays for it. */
 export interface Accruing {
   readonly segment: OpenSegment
-  /** Set while its machine is unreachable: nothing is charged after that instant. */
+  /** Nothing is charged after this instant. null: its machine is reachable. */
   readonly chargedUntil: Instant | null
   readonly apiKeyId: string | null
   readonly label: string | null
@@ -221,7 +221,7 @@ export async function listAccruing(db: Db, accountIds: readonly string[]): Promi
   return byAccount
 }
 
-/** Rentals that a budget stops, in the order of ids: on demand, since a reserved term is paid for already. */
+/** Lists rentals that a budget stops, in the order of ids: those on demand, since a reserved term is paid for already. */
 export async function listStoppable(
   db: Db,
   budget: Pick<StoredBudget, 'accountId' | 'scope' | 'scopeValue'>,
@@ -233,13 +233,13 @@ export async function listStoppable(
       : budget.scope === 'key'
         ? sql`r.api_key_id = ${budget.scopeValue}`
         : sql`r.label = ${budget.scopeValue}`
-  const found = await sql<{ id: number }>`
+  const { rows } = await sql<{ id: number }>`
     select r.id from rental r
     where r.account_id = ${budget.accountId} and r.id > ${page.after}
       and r.status in (${sqlStates(({ goal }) => goal === 'on')}) and ${matches}
       and not exists (select 1 from commitment c where c.rental_id = r.id and c.closed_at is null)
     order by r.id limit ${page.limit}`.execute(db)
-  return found.rows.map(({ id }) => id)
+  return rows.map(({ id }) => id)
 }
 
 export async function readSpendMany(

@@ -45,23 +45,23 @@ export async function hasOpenCommitment(db: Db, rentalId: number): Promise<boole
 export async function closeCommitment(
   tx: Tx,
   rentalId: number,
-  closed: { readonly at: Instant; readonly ending: Ending; readonly atFault: boolean; readonly supplierShare: NanoUsd },
+  close: { readonly at: Instant; readonly ending: Ending; readonly atFault: boolean; readonly supplierShare: NanoUsd },
 ): Promise<void> {
   await tx.db
     .updateTable('commitment')
     .set({
-      closed_at: toDate(closed.at),
-      closed_rate_nano: closed.ending.rate,
-      at_fault: closed.atFault,
-      rerated_nano: closed.ending.extra,
-      supplier_nano: closed.supplierShare,
+      closed_at: toDate(close.at),
+      closed_rate_nano: close.ending.rate,
+      at_fault: close.atFault,
+      rerated_nano: close.ending.extra,
+      supplier_nano: close.supplierShare,
     })
     .where('rental_id', '=', rentalId)
     .where('closed_at', 'is', null)
     .execute()
 }
 
-/** Charged for ending a term early, by rental; those without such a charge are left out. */
+/** Returns the charge for ending a term early, by rental; those without such a charge are left out. */
 export async function readRerated(db: Db, rentalIds: readonly number[]): Promise<Map<number, NanoUsd>> {
   if (rentalIds.length === 0) return new Map()
   const rows = await db

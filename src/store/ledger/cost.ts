@@ -43,12 +43,12 @@ export interface CostCell {
   /** `rest`: all groups beyond the largest. */
   readonly id: string
   readonly name: string
-  /** null: of several services. */
+  /** null: the cost is of several services. */
   readonly service: CostService | null
   readonly cost: NanoUsd
 }
 
-/** One row per day and group, with the `limit` largest groups and the rest as one. One pass over the days of the range. */
+/** Returns one row per day and group: the `limit` largest groups, and all others as one. It reads the days of the range once. */
 export async function sumCosts(
   db: Db,
   accountId: string,
@@ -56,7 +56,7 @@ export async function sumCosts(
   groups: { by: CostGrouping; limit: number },
 ): Promise<CostCell[]> {
   const { id, name } = groupings[groups.by]
-  const found = await sql<CostCell>`
+  const { rows } = await sql<CostCell>`
     with used as (
       select d.day, ${id} as id, min(${name}) as name, min(d.service) as least, max(d.service) as most,
              sum(-d.amount_nano) as cost
@@ -81,19 +81,19 @@ export async function sumCosts(
     from used u join ranked g on g.id = u.id
     group by u.day, g.is_rest, 2
     order by u.day, 2`.execute(db)
-  return found.rows
+  return rows
 }
 
-/** Charges less refunds of one service. */
+/** Sums up charges less refunds of one service. */
 export async function sumService(db: Db, accountId: string, range: DayRange, service: CostService): Promise<NanoUsd> {
-  const found = await sql<{ cost: NanoUsd }>`
+  const { rows } = await sql<{ cost: NanoUsd }>`
     select coalesce(sum(-amount_nano), 0)::bigint as cost from ledger_day
     where account_id = ${accountId} and day between ${range.from}::date and ${range.to}::date
       and kind in ('charge', 'refund') and service = ${service}`.execute(db)
-  return found.rows[0]?.cost ?? (0n as NanoUsd)
+  return rows[0]?.cost ?? (0n as NanoUsd)
 }
 
-/** Charges less refunds of a month, by its first day. */
+/** Reads charges less refunds of the month with this first day. */
 export async function readMonthSpend(db: Db, accountId: string, month: string): Promise<NanoUsd> {
   const row = await db
     .selectFrom('account_spend')
@@ -134,14 +134,14 @@ function after(line: StatementDayPlace | undefined): RawBuilder<unknown> {
     ${volume_id}::integer, ${model})`
 }
 
-/** One line per day, kind of posting and resource, oldest first. */
+/** Lists one line per day, kind of posting and resource, oldest first. */
 export async function listStatementDays(
   db: Db,
   accountId: string,
   range: DayRange,
   page: { after?: StatementDayPlace; limit: number },
 ): Promise<StatementDayRow[]> {
-  const found = await sql<StatementDayRow>`
+  const { rows } = await sql<StatementDayRow>`
     select d.*, case when r.id is not null
         then jsonb_build_object('kind', r.kind, 'name', r.name, 'label', r.label) end as rental,
       v.label as volume_label
@@ -158,7 +158,7 @@ export async function listStatementDays(
     left join rental r on r.id = d.rental_id
     left join volume v on v.id = d.volume_id
     order by ${place}`.execute(db)
-  return found.rows
+  return rows
 }
 
 /** The balance before `day`, or after the line `after` of a later day. Computed backwards from the current balance. */
@@ -168,10 +168,10 @@ export async function readBalanceBefore(
   day: string,
   line?: StatementDayPlace,
 ): Promise<NanoUsd> {
-  const found = await sql<{ balance: NanoUsd }>`
+  const { rows } = await sql<{ balance: NanoUsd }>`
     select (${balanceNow(accountId)} - coalesce(sum(d.amount_nano), 0))::bigint as balance
     from ledger_day d where d.account_id = ${accountId} and d.day >= ${day}::date and ${after(line)}`.execute(db)
-  const row = found.rows[0]
+  const row = rows[0]
   if (row === undefined) throw new Error('a sum gave no row')
   return row.balance
 }

@@ -19,21 +19,21 @@ export interface MachineEarning {
 
 /** Total earnings per machine. */
 export async function listEarnings(db: Db, supplierId: string): Promise<MachineEarning[]> {
-  const found = await sql<MachineEarning>`
+  const { rows } = await sql<MachineEarning>`
     select part.machine_id as "machineId", sum(${shareOf(sql`s.supplier_nano`)})::bigint as earned
     from segment s join ${partsOf(supplierId)} part on part.rental_id = s.rental_id
     where s.supplier_id = ${supplierId}
     group by 1 order by 1`.execute(db)
-  return found.rows
+  return rows
 }
 
 /** Earnings per machine in a period, by posting time. */
 export async function listEarningsWithin(db: Db, supplierId: string, span: Span): Promise<MachineEarning[]> {
-  const found = await sql<MachineEarning>`
+  const { rows } = await sql<MachineEarning>`
     select part.machine_id as "machineId", sum(${shareOf(sql`earned.amount_nano`)})::bigint as earned
     from ${earnedWithin(supplierId, span)} earned join ${partsOf(supplierId)} part on part.rental_id = earned.rental_id
     group by 1 order by 1`.execute(db)
-  return found.rows
+  return rows
 }
 
 /** The same per day. Only days with a posting. */
@@ -42,11 +42,11 @@ export async function listEarningsByDay(
   supplierId: string,
   span: Span,
 ): Promise<Array<{ day: string; earned: NanoUsd }>> {
-  const found = await sql<{ day: string; earned: NanoUsd }>`
+  const { rows } = await sql<{ day: string; earned: NanoUsd }>`
     select (at at time zone 'UTC')::date as day, sum(amount_nano)::bigint as earned
     from ${earnedWithin(supplierId, span)} earned
     group by 1 order by 1`.execute(db)
-  return found.rows
+  return rows
 }
 
 /**
@@ -58,14 +58,14 @@ export async function listSoldByMachine(
   supplierId: string,
   span: Span,
 ): Promise<Array<{ machineId: string; gpuMs: bigint }>> {
-  const found = await sql<{ machineId: string; gpuMs: bigint }>`
+  const { rows } = await sql<{ machineId: string; gpuMs: bigint }>`
     select part.machine_id as "machineId",
       sum(part.gpus * ${overlapMs(at(span.from), at(span.until))})::bigint as "gpuMs"
     from segment s join ${partsOf(supplierId)} part on part.rental_id = s.rental_id
     where s.supplier_id = ${supplierId} and s.price_nano_per_hour > 0 and not s.while_stopped and not s.without_gpus
       and s.settled_until > ${at(span.from)} and s.started_at < ${at(span.until)}
     group by 1 order by 1`.execute(db)
-  return found.rows
+  return rows
 }
 
 /** The same per day. Only days with sales. */
@@ -75,7 +75,7 @@ export async function listSoldByDay(
   span: Span,
 ): Promise<Array<{ day: string; gpuMs: bigint }>> {
   const end = sql`starts + interval '24 hours'`
-  const found = await sql<{ day: string; gpuMs: bigint }>`
+  const { rows } = await sql<{ day: string; gpuMs: bigint }>`
     select (starts at time zone 'UTC')::date as day, sum(r.gpu_count * ${overlapMs(sql`starts`, end)})::bigint as "gpuMs"
     from segment s
     join rental r on r.id = s.rental_id
@@ -83,7 +83,7 @@ export async function listSoldByDay(
       on s.settled_until > starts and s.started_at < ${end}
     where s.supplier_id = ${supplierId} and s.price_nano_per_hour > 0 and not s.while_stopped and not s.without_gpus
     group by 1 order by 1`.execute(db)
-  return found.rows
+  return rows
 }
 
 type Fragment = ReturnType<typeof sql>
@@ -93,7 +93,7 @@ function overlapMs(from: Fragment | ReturnType<typeof at>, until: Fragment | Ret
   return sql`(extract(epoch from least(s.settled_until, ${until}) - greatest(s.started_at, ${from})) * 1000)`
 }
 
-/** All transfers to the supplier's earnings, found by rental: transfers have no index by receiver. */
+/** Selects all transfers to the supplier's earnings by rental: transfers have no index by receiver. */
 function earnedWithin(supplierId: string, span: Span): Fragment {
   return sql`(
     select p.at, p.rental_id, t.amount_nano
@@ -112,7 +112,7 @@ function partsOf(supplierId: string): Fragment {
     where r.id in (select rental_id from segment where supplier_id = ${supplierId}))`
 }
 
-/** Rounded on the running total, so that the parts add up to the whole. */
+/** The running total is rounded, so that the parts add up to the whole. */
 function shareOf(amount: Fragment): Fragment {
   return sql`(div(${amount} * part.gpus_so_far, part.gpus_in_all)
     - div(${amount} * (part.gpus_so_far - part.gpus), part.gpus_in_all))`

@@ -5,7 +5,7 @@ import type { Db, Tx } from '../platform/database.ts'
 
 export interface HouseMoney {
   readonly accountId: string
-  /** What the living replicas cost per hour. */
+  /** The cost of the living replicas per hour. */
   readonly perHour: NanoUsd
   /** The part of the account's balance that the house has given and that no rental holds. Below zero: it owes the account. */
   readonly free: bigint
@@ -36,7 +36,7 @@ export async function noteHouseMoney(tx: Tx, accountId: string, amount: bigint):
     on conflict (account_id) do update set given_nano = house_money.given_nano + excluded.given_nano`.execute(tx.db)
 }
 
-/** A replica of the house has ended: what it cost is spent. */
+/** The cost of a replica of the house is spent when it has ended. */
 export async function spendHouseMoney(tx: Tx, accountId: string, rentalId: number): Promise<void> {
   await sql`insert into house_money (account_id, given_nano)
     select ${accountId}, -coalesce(sum(settled_nano), 0)::bigint from segment where rental_id = ${rentalId}

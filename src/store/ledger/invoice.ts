@@ -14,12 +14,12 @@ export interface MonthTotal {
 
 /** Months in which the balance changed, newest first. */
 export async function listMonths(db: Db, accountId: string): Promise<MonthTotal[]> {
-  const found = await sql<MonthTotal>`
+  const { rows } = await sql<MonthTotal>`
     select to_char(d.day, 'YYYY-MM') as month,
            coalesce(-sum(d.amount_nano) filter (where d.kind = 'charge'), 0)::bigint as charges
     from ledger_day d where d.account_id = ${accountId}
     group by 1 order by 1 desc`.execute(db)
-  return found.rows
+  return rows
 }
 
 export interface Month {
@@ -54,11 +54,11 @@ interface MonthChargeRow extends Omit<MonthCharge, 'segment'> {
   readonly after: NanoUsd | null
 }
 
-/** Segments from their postings; requests, which have many, from the sums by day. */
+/** Reads segments from their postings; requests, which have many, from the sums by day. */
 export async function listMonthCharges(db: Db, accountId: string, month: Month): Promise<MonthCharge[]> {
   const inMonth = sql`filter (where line.at < ${at(month.until)})`
   // A segment has its total charge; less later charges, that is its total at the end of the month.
-  const found = await sql<MonthChargeRow>`
+  const { rows } = await sql<MonthChargeRow>`
     select line.rental_id as "rentalId", line.volume_id as "volumeId", null as model,
            (count(distinct line.id) ${inMonth})::integer as postings,
            (-sum(line.amount) ${inMonth})::bigint as amount,
@@ -78,19 +78,17 @@ export async function listMonthCharges(db: Db, accountId: string, month: Month):
       and d.day >= (${at(month.from)} at time zone 'UTC')::date and d.day < (${at(month.until)} at time zone 'UTC')::date
     group by d.rental_id, d.volume_id, d.model
     order by "rentalId", "volumeId", model, segment`.execute(db)
-  return found.rows.map(
-    ({ rentalId, volumeId, model, postings, amount, price, stopped, withoutGpus, before, after }) => ({
-      rentalId,
-      volumeId,
-      model,
-      postings,
-      amount,
-      segment:
-        price === null || before === null || after === null
-          ? null
-          : { pricePerHour: price, whileStopped: stopped === true, withoutGpus: withoutGpus === true, before, after },
-    }),
-  )
+  return rows.map(({ rentalId, volumeId, model, postings, amount, price, stopped, withoutGpus, before, after }) => ({
+    rentalId,
+    volumeId,
+    model,
+    postings,
+    amount,
+    segment:
+      price === null || before === null || after === null
+        ? null
+        : { pricePerHour: price, whileStopped: stopped === true, withoutGpus: withoutGpus === true, before, after },
+  }))
 }
 
 export interface MonthPayment {
@@ -101,13 +99,13 @@ export interface MonthPayment {
   readonly amount: NanoUsd
 }
 
-/** All postings of the month that are not charges, oldest first. */
+/** Lists all postings of the month that are not charges, oldest first. */
 export async function listMonthPayments(db: Db, accountId: string, month: Month): Promise<MonthPayment[]> {
-  const found = await sql<MonthPayment>`
+  const { rows } = await sql<MonthPayment>`
     select line.at, line.kind, line.memo, line.reason, line.amount from ${lines(accountId)} line
     where line.at >= ${at(month.from)} and line.at < ${at(month.until)} and line.kind <> 'charge' and ${notInference}
     order by line.at, line.id`.execute(db)
-  return found.rows
+  return rows
 }
 
 export async function countMonthRequests(db: Db, accountId: string, month: Month): Promise<Map<string, number>> {

@@ -3,8 +3,8 @@ import { reservedStates } from '../rental/state-list.ts'
 import { sql } from 'kysely'
 import type { LedgerCheck } from './ledger-check.ts'
 
-/** Per commitment: its term, the sums of its segments in that term, and the postings for an early end. */
-const committed = sql`(
+/** The term of each commitment, the sums of its segments in that term, and the postings for an early end. */
+const commitmentSums = sql`(
   select c.*, t.effective_at, t.reservation_ends_at, t.cost_nano_per_hour, r.status, r.status_reason,
          coalesce(u.ms, 0) as ms, coalesce(u.charged, 0) as charged,
          coalesce(h.amount_nano, 0) as held, coalesce(p.extra, 0) as extra_posted, coalesce(p.share, 0) as share_posted,
@@ -39,7 +39,7 @@ export const commitmentChecks: readonly LedgerCheck[] = [
     offending: sql`
       select 'rental ' || m.rental_id as subject,
              format('the term costs %s, charged %s, held %s', m.total_nano, m.charged, m.held) as detail
-      from ${committed} m
+      from ${commitmentSums} m
       where m.closed_at is null and (m.held + m.charged <> m.total_nano or m.status not in (${reservedStates}))`,
   },
   {
@@ -48,7 +48,7 @@ export const commitmentChecks: readonly LedgerCheck[] = [
     offending: sql`
       select 'rental ' || m.rental_id as subject,
              format('the term costs %s, charged %s plus %s for an early end', m.total_nano, m.charged, m.rerated_nano) as detail
-      from ${committed} m where m.charged + m.rerated_nano > m.total_nano`,
+      from ${commitmentSums} m where m.charged + m.rerated_nano > m.total_nano`,
   },
   {
     name: 'early_end_is_rerated',
@@ -59,7 +59,7 @@ export const commitmentChecks: readonly LedgerCheck[] = [
       select 'rental ' || m.rental_id as subject,
              format('closed at rate %s (expected %s), extra charge %s (expected %s, posted %s)', m.closed_rate_nano, due.rate,
                     m.rerated_nano, due.extra, m.extra_posted) as detail
-      from ${committed} m
+      from ${commitmentSums} m
       cross join lateral (select
         m.closed_at < m.reservation_ends_at and m.status_reason in ('customer_request', 'auto_terminate') and not m.at_fault
           as is_early) e
@@ -77,7 +77,7 @@ export const commitmentChecks: readonly LedgerCheck[] = [
     offending: sql`
       select 'rental ' || m.rental_id as subject,
              format('share %s, recorded %s, paid %s', share.nano, m.supplier_nano, m.share_posted) as detail
-      from ${committed} m
+      from ${commitmentSums} m
       cross join lateral (
         select coalesce(div(m.rerated_nano::numeric * (10000 - m.platform_fee_bp), 10000), 0) as nano) share
       where m.supplier_nano <> share.nano or m.supplier_nano <> m.share_posted`,

@@ -2,8 +2,8 @@
 import { sql } from 'kysely'
 import type { LedgerCheck } from './ledger-check.ts'
 
-/** Per account, day and kind: what its postings changed in its own money, from the transfers alone. */
-const posted = sql`(
+/** The change of an account's own money per day and kind of posting, from the transfers alone. */
+const postingSums = sql`(
   select p.account_id, (p.at at time zone 'UTC')::date as day, p.kind,
          coalesce(p.rental_id, 0) as rental_id, coalesce(p.volume_id, 0) as volume_id,
          coalesce(p.api_key_id, '') as api_key_id, coalesce(p.model, '') as model,
@@ -25,7 +25,7 @@ export const dayChecks: readonly LedgerCheck[] = [
       from (select account_id, day, kind, rental_id, volume_id, api_key_id, model,
                    sum(amount_nano) as amount_nano, sum(postings) as postings
             from ledger_day group by 1, 2, 3, 4, 5, 6, 7) d
-      full join ${posted} p using (account_id, day, kind, rental_id, volume_id, api_key_id, model)
+      full join ${postingSums} p using (account_id, day, kind, rental_id, volume_id, api_key_id, model)
       where (d.amount_nano, d.postings) is distinct from (p.amount, p.postings)`,
   },
   {
@@ -36,7 +36,7 @@ export const dayChecks: readonly LedgerCheck[] = [
              format('recorded %s, charged %s', coalesce(s.spent_nano, 0), coalesce(c.spent, 0)) as detail
       from account_spend s
       full join (select account_id, date_trunc('month', day)::date as month, -sum(amount) as spent
-                 from ${posted} p where kind in ('charge', 'refund') group by 1, 2) c using (account_id, month)
+                 from ${postingSums} p where kind in ('charge', 'refund') group by 1, 2) c using (account_id, month)
       where s.spent_nano is distinct from c.spent`,
   },
 ]

@@ -35,18 +35,18 @@ export async function runCheck(
   check: LedgerCheck,
   limit: number,
 ): Promise<{ rows: number; total: number; findings: Finding[] }> {
-  const over = await sql<{ rows: bigint }>`select count(*) as rows from ${check.over} counted`.execute(db)
-  const found = await sql<{ subject: string; detail: string; total: bigint }>`
+  const counts = await sql<{ rows: bigint }>`select count(*) as rows from ${check.over} counted`.execute(db)
+  const { rows } = await sql<{ subject: string; detail: string; total: bigint }>`
     select subject, detail, count(*) over () as total from (${check.offending}) offending
     order by subject, detail limit ${limit}`.execute(db)
   return {
-    rows: Number.parseInt(String(over.rows[0]?.rows ?? 0), 10),
-    total: Number.parseInt(String(found.rows[0]?.total ?? 0), 10),
-    findings: found.rows.map(({ subject, detail }) => ({ check: check.name, subject, detail })),
+    rows: Number.parseInt(String(counts.rows[0]?.rows ?? 0), 10),
+    total: Number.parseInt(String(rows[0]?.total ?? 0), 10),
+    findings: rows.map(({ subject, detail }) => ({ check: check.name, subject, detail })),
   }
 }
 
-/** Enough to see when a fault appeared. */
+/** So many are enough to see when a fault appeared. */
 const MAX_CHECKS_KEPT = 100
 
 export async function saveLedgerCheck(database: Database, check: { tookMs: number; findings: number }): Promise<void> {
@@ -69,15 +69,15 @@ export async function findLastLedgerCheck(db: Db): Promise<{ at: Instant; findin
 
 /** The house keeps no balances: they are the sums of its transfers. */
 export async function readHouse(db: Db): Promise<Map<string, NanoUsd>> {
-  const found = await sql<{ kind: string; balance: string }>`
+  const { rows } = await sql<{ kind: string; balance: string }>`
     select l.kind, coalesce(m.change, 0)::text as balance
-    from ledger_account l left join ${moved} m using (id)
+    from ledger_account l left join ${transferSums} m using (id)
     where l.account_id is null order by l.kind`.execute(db)
-  return new Map(found.rows.map((row) => [row.kind, nanoUsdOf(BigInt(row.balance))]))
+  return new Map(rows.map((row) => [row.kind, nanoUsdOf(BigInt(row.balance))]))
 }
 
-/** Per ledger account: incoming less outgoing transfers. */
-const moved = sql`(
+/** Incoming less outgoing transfers of each ledger account. */
+const transferSums = sql`(
   select id, sum(change) as change
   from (select to_id as id, amount_nano as change from transfer
         union all select from_id, -amount_nano from transfer) legs
@@ -87,8 +87,8 @@ const moved = sql`(
 const segmentId = sql`case when p.key ~ '^segment:[0-9]+:[0-9]+$' and length(split_part(p.key, ':', 2)) < 19
   then split_part(p.key, ':', 2)::bigint end`
 
-/** Per segment: the sum of its charges, and of the supplier's share. */
-const charged = sql`(
+/** The sum of the charges of each segment, and of the supplier's share. */
+const chargeSums = sql`(
   select p.segment_id,
          coalesce(sum(t.amount_nano) filter (where f.kind in ('held', 'available')), 0) as charged,
          coalesce(sum(t.amount_nano) filter (where e.kind = 'earnings' and e.account_id = s.supplier_id), 0) as to_supplier
@@ -103,8 +103,8 @@ const charged = sql`(
 /** Whole milliseconds between two instants, as a numeric. */
 const ms = (from: string, until: string) => sql`floor(extract(epoch from ${sql.ref(until)} - ${sql.ref(from)}) * 1000)`
 
-/** Per rental: start and end of its segments; `bill_ends` is null while one is open. */
-const metered = sql`(
+/** Start and end of the segments of each rental; `bill_ends` is null while one is open. */
+const billSpans = sql`(
   select r.id, r.status, r.status_since, r.started_at, r.terminate_requested_at, r.seen_at,
          min(s.started_at) as bill_starts,
          case when bool_or(s.ended_at is null) then null else max(s.ended_at) end as bill_ends,
@@ -113,7 +113,7 @@ const metered = sql`(
   group by r.id)`
 
 /** The amount released when a rental's hold closed. */
-const givenBack = sql`(
+const releaseAmounts = sql`(
   select split_part(p.key, ':', 3) as rental_id, sum(t.amount_nano) as amount
   from posting p join transfer t on t.posting_id = p.id
   where p.kind = 'release' and p.key like 'release:rental:%'
@@ -126,7 +126,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
     offending: sql`
       select l.account_id || ' ' || l.kind as subject,
              format('balance %s, transfers %s', l.balance_nano, coalesce(m.change, 0)) as detail
-      from ledger_account l left join ${moved} m using (id)
+      from ledger_account l left join ${transferSums} m using (id)
       where l.account_id is not null and l.balance_nano is distinct from coalesce(m.change, 0)`,
   },
   {
@@ -135,7 +135,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
     offending: sql`
       select 'ledger' as subject, format('sums to %s', total) as detail
       from (select sum(case when l.account_id is null then coalesce(m.change, 0) else l.balance_nano end) as total
-            from ledger_account l left join ${moved} m using (id)) ledger
+            from ledger_account l left join ${transferSums} m using (id)) ledger
       where total <> 0`,
   },
   {
@@ -179,7 +179,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
     offending: sql`
       select 'segment ' || coalesce(s.id, c.segment_id) as subject,
              format('settled %s, charged %s', coalesce(s.settled_nano, 0), coalesce(c.charged, 0)) as detail
-      from segment s full join ${charged} c on c.segment_id = s.id
+      from segment s full join ${chargeSums} c on c.segment_id = s.id
       where s.id is null or s.settled_nano <> coalesce(c.charged, 0)`,
   },
   {
@@ -201,7 +201,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
       select 'segment ' || s.id as subject,
              format('share %s, recorded %s, paid %s', share.nano, s.supplier_nano, coalesce(c.to_supplier, 0)) as detail
       from segment s
-      left join ${charged} c on c.segment_id = s.id
+      left join ${chargeSums} c on c.segment_id = s.id
       cross join lateral (
         select coalesce(div(s.settled_nano::numeric * (10000 - s.platform_fee_bp), 10000), 0) as nano) share
       where s.supplier_nano <> share.nano or s.supplier_nano <> coalesce(c.to_supplier, 0)`,
@@ -225,7 +225,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
     over: sql`(select from rental where started_at is not null)`,
     offending: sql`
       select 'rental ' || r.id as subject, format('started at %s, metered from %s', r.started_at, m.bill_starts) as detail
-      from rental r left join ${metered} m on m.id = r.id
+      from rental r left join ${billSpans} m on m.id = r.id
       where r.started_at is distinct from m.bill_starts`,
   },
   {
@@ -235,8 +235,8 @@ export const ledgerChecks: readonly LedgerCheck[] = [
     // a hold that released less than the price of a millisecond.
     offending: sql`
       select 'rental ' || m.id as subject, format('metered until %s, ended at %s', m.bill_ends, m.terminate_requested_at) as detail
-      from ${metered} m
-      left join ${givenBack} g on g.rental_id = m.id::text
+      from ${billSpans} m
+      left join ${releaseAmounts} g on g.rental_id = m.id::text
       where m.bill_ends > m.terminate_requested_at
          or m.bill_ends < m.terminate_requested_at and m.bill_ends is distinct from m.seen_at
             and coalesce(g.amount, 0) * 3600000 >= greatest(m.price, 1)

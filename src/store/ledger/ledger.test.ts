@@ -55,9 +55,9 @@ const charge = (more: Pick<Charge, 'postingKey' | 'holdKey' | 'amount'> & Partia
 })
 
 async function findings() {
-  const found = []
-  for (const check of ledgerChecks) found.push(...(await runCheck(ledger.database.db, check, 10)).findings)
-  return found
+  const findings = []
+  for (const check of ledgerChecks) findings.push(...(await runCheck(ledger.database.db, check, 10)).findings)
+  return findings
 }
 
 describe('sequentially', () => {

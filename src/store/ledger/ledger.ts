@@ -47,7 +47,7 @@ export async function post(tx: Tx, posting: Posting): Promise<PostAnswer> {
   return outcome
 }
 
-/** available → held. */
+/** Moves money: available → held. */
 export async function placeHold(
   tx: Tx,
   hold: { postingKey: string; holdKey: string; accountId: string; amount: NanoUsd; memo: string; expiresAt?: Instant },
@@ -68,7 +68,7 @@ export async function placeHold(
   )
 }
 
-/** held → available, the whole rest of the hold. */
+/** Moves all that remains in the hold: held → available. */
 export async function releaseHold(tx: Tx, holdKey: string, postingKey: string, memo: string): Promise<void> {
   const owner = await tx.db.selectFrom('hold').select('account_id').where('key', '=', holdKey).executeTakeFirst()
   if (owner === undefined) return
@@ -80,18 +80,18 @@ export async function releaseHold(tx: Tx, holdKey: string, postingKey: string, m
     ${hold.amount_nano.toString()}::bigint, ${memo})`.execute(tx.db)
 }
 
-/** held → available, what the hold has above `keep`. */
+/** Moves the amount that the hold has above `keep`: held → available. */
 export async function releaseExcess(
   tx: Tx,
   hold: { holdKey: string; accountId: string; keep: NanoUsd; postingKey: string; memo: string },
 ): Promise<void> {
   await lockAvailable(tx, [hold.accountId])
-  const found = await tx.db
+  const row = await tx.db
     .selectFrom('hold')
     .select('amount_nano')
     .where('key', '=', hold.holdKey)
     .executeTakeFirstOrThrow()
-  const excess = found.amount_nano - hold.keep
+  const excess = row.amount_nano - hold.keep
   if (excess <= 0n) return
   await sql`select ledger_release(${hold.postingKey}, ${hold.holdKey}, ${toDate(tx.clock.now())},
     ${excess.toString()}::bigint, ${hold.memo})`.execute(tx.db)
@@ -107,11 +107,11 @@ export interface Charge {
   readonly rentalId: number | null
   readonly volumeId: number | null
   readonly apiKeyId: string | null
-  /** The model, for inference. */
+  /** The charge is for inference by this model. */
   readonly model?: string
 }
 
-/** held → revenue, and on to the supplier. */
+/** Moves money: held → revenue, and on to the supplier. */
 export async function chargeHold(tx: Tx, charge: Charge): Promise<void> {
   if (charge.amount === 0n) return
   const result = answer(
@@ -168,21 +168,21 @@ export async function lockAvailable(tx: Tx, accountIds: readonly string[]): Prom
 /** Releases expired holds. The release of a gateway's purse is written to the audit log. */
 export async function releaseExpiredHolds(tx: Tx, limit: number): Promise<number> {
   const now = toDate(tx.clock.now())
-  const expired = await sql<{ key: string; account_id: string }>`
+  const candidates = await sql<{ key: string; account_id: string }>`
     select key, account_id from hold where expires_at <= ${now} and amount_nano > 0
     order by account_id, key limit ${limit}`.execute(tx.db)
-  if (expired.rows.length === 0) return 0
-  const keys = expired.rows.map((row) => row.key)
+  if (candidates.rows.length === 0) return 0
+  const keys = candidates.rows.map((row) => row.key)
   await lockAvailable(
     tx,
-    expired.rows.map((row) => row.account_id),
+    candidates.rows.map((row) => row.account_id),
   )
-  // Read again under the lock, in the common lock order of holds: some may have been renewed meanwhile.
-  const due = await sql<{ key: string; account_id: string; amount_nano: NanoUsd; gateway_id: string | null }>`
+  // They are read again under the lock, in the common lock order of holds: some may have been renewed meanwhile.
+  const holds = await sql<{ key: string; account_id: string; amount_nano: NanoUsd; gateway_id: string | null }>`
     select h.key, h.account_id, h.amount_nano, p.gateway_id from hold h left join purse p on p.hold_key = h.key
     where h.key = any (${keys}::text[]) and h.expires_at <= ${now} and h.amount_nano > 0
     order by h.account_id, h.key for update of h`.execute(tx.db)
-  for (const { key, account_id, amount_nano, gateway_id } of due.rows) {
+  for (const { key, account_id, amount_nano, gateway_id } of holds.rows) {
     await releaseHold(tx, key, `expire:${key}:${tx.clock.now()}`, 'Hold expired unused')
     if (gateway_id === null) continue
     await writeAudit(tx, {
@@ -194,5 +194,5 @@ export async function releaseExpiredHolds(tx: Tx, limit: number): Promise<number
       detail: { gateway: gateway_id, amountUsd: formatUsd(amount_nano) },
     })
   }
-  return expired.rows.length
+  return candidates.rows.length
 }

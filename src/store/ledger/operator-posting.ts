@@ -4,7 +4,7 @@ import { nanoUsdOf, type NanoUsd } from '../../base/money.ts'
 import type { Tx } from '../platform/database.ts'
 import type { LedgerKind, Posting } from './ledger.ts'
 
-export interface FoundPosting {
+export interface OperatorPosting {
   readonly kind: Posting['kind']
   readonly rental_id: number | null
   readonly from_kind: LedgerKind
@@ -13,15 +13,15 @@ export interface FoundPosting {
 }
 
 /** A posting by an operator has one transfer. Call it under `lockAvailable`, so that none is being written. */
-export async function findOperatorPosting(tx: Tx, key: string): Promise<FoundPosting | undefined> {
-  const found = await sql<FoundPosting>`
+export async function findOperatorPosting(tx: Tx, key: string): Promise<OperatorPosting | undefined> {
+  const { rows } = await sql<OperatorPosting>`
     select p.kind, p.rental_id, f.kind as from_kind, t.kind as to_kind, m.amount_nano
     from posting p
     join transfer m on m.posting_id = p.id
     join ledger_account f on f.id = m.from_id
     join ledger_account t on t.id = m.to_id
     where p.key = ${key}`.execute(tx.db)
-  return found.rows[0]
+  return rows[0]
 }
 
 /**

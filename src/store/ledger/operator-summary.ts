@@ -5,10 +5,10 @@ import type { NanoUsd } from '../../base/money.ts'
 import type { Db } from '../platform/database.ts'
 
 export interface MoneySummary {
-  /** Of all accounts. */
+  /** The sum over all accounts. */
   readonly balances: NanoUsd
   readonly held: NanoUsd
-  /** Owed to suppliers. */
+  /** The house owes this to suppliers. */
   readonly earnings: NanoUsd
   /** Charges less refunds of the current UTC day and month, and payments of the day. */
   readonly chargedToday: NanoUsd

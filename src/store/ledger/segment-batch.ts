@@ -7,13 +7,13 @@ import type { Db, Tx } from '../platform/database.ts'
 import type { Rental } from '../rental/rental.ts'
 import type { Segment } from './segment.ts'
 
-/** What the settlement of a rental without any limits has to know. */
+/** The settlement of a rental without any limits has to know this. */
 export interface PlainRental extends Pick<Rental, 'name' | 'kind' | 'gpu_count' | 'gpu_type' | 'api_key_id'> {
   readonly held: NanoUsd
   readonly spec: Pick<Rental['spec'], 'gpuModel'>
 }
 
-/** By segment id. Those that a commitment or a limit of the rental or its key may end are missing. */
+/** The keys are ids of segments. Those that a commitment or a limit of the rental or its key may end are missing. */
 export async function readPlainRentals(db: Db, segmentIds: readonly bigint[]): Promise<Map<bigint, PlainRental>> {
   const { rows } = await sql<PlainRental & { id: bigint }>`
     select s.id, h.amount_nano as held, r.api_key_id, r.name, r.kind, r.gpu_count, r.gpu_type,
@@ -35,9 +35,9 @@ export interface PlannedSettlement {
   readonly memo: string
 }
 
-/** Of segments that go on. All or none; their rentals and balances are locked. */
-export async function settleSegments(tx: Tx, planned: readonly PlannedSettlement[]): Promise<void> {
-  const rows = planned.map(({ segment, plan, apiKeyId, memo }) => ({
+/** Settles segments that go on, all or none; their rentals and balances are locked. */
+export async function settleSegments(tx: Tx, settlements: readonly PlannedSettlement[]): Promise<void> {
+  const rows = settlements.map(({ segment, plan, apiKeyId, memo }) => ({
     segment_id: segment.id.toString(),
     n: segment.settlements + 1,
     account_id: segment.account_id,

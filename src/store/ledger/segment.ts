@@ -102,7 +102,7 @@ async function readAllowance(db: Db, segment: Segment): Promise<NanoUsd | null> 
 }
 
 export interface DueSegment extends Segment {
-  /** Until when the engine showed it, and not past the end of its term: the time after that has another price. */
+  /** The provider showed it until then. It is never past the end of its term: the time after that has another price. */
   readonly proved_until: Instant | null
 }
 
@@ -120,7 +120,7 @@ export async function lockDueSegments(tx: Tx, batch: { limit: number; maxRentals
     select v.id from volume v join segment s on s.volume_id = v.id
     where s.ended_at is null and s.due_at <= ${now}
     order by s.due_at limit ${batch.limit - rentals.rows.length} for update of v skip locked`.execute(tx.db)
-  const due = await sql<DueSegment>`
+  const { rows } = await sql<DueSegment>`
     select s.*, case
         when s.volume_id is not null then coalesce(lv.done_at, ${now}::timestamptz)
         when r.status in (${pausedStates}) or r.status in (${diskStates}) and r.missing_since is not null
@@ -136,7 +136,7 @@ export async function lockDueSegments(tx: Tx, batch: { limit: number; maxRentals
     where s.ended_at is null and s.due_at <= ${now}
       and (s.rental_id = any (${rentals.rows.map((row) => row.id)}) or s.volume_id = any (${volumes.rows.map((row) => row.id)}))
     order by s.account_id, s.id`.execute(tx.db)
-  return due.rows
+  return rows
 }
 
 /** Whether `lockDueSegments` would find a segment. */
@@ -177,14 +177,14 @@ export function openSegmentOf(row: Segment): OpenSegment {
 export async function settleSegment(tx: Tx, row: Segment, plan: Settlement, memo: string): Promise<void> {
   const n = row.settlements + 1
   if (plan.topUp > 0n) {
-    const topped = await placeHold(tx, {
+    const answer = await placeHold(tx, {
       postingKey: `segment:${row.id}:${n}:hold`,
       holdKey: row.hold_key,
       accountId: row.account_id,
       amount: plan.topUp,
       memo: `Held for ${memo}`,
     })
-    if (topped === 'insufficient') throw new Error(`the balance of segment ${row.id} changed while it was locked`)
+    if (answer === 'insufficient') throw new Error(`the balance of segment ${row.id} changed while it was locked`)
   }
   await chargeHold(tx, {
     postingKey: `segment:${row.id}:${n}`,

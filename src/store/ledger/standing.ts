@@ -6,7 +6,7 @@ import type { RunningSegment, Standing } from '../../domain/balance.ts'
 import type { Db, Tx } from '../platform/database.ts'
 import { reservedStates } from '../rental/state-list.ts'
 
-/** Several accounts at once. Run it on one snapshot: a charge between two reads would count twice or not at all. */
+/** Reads several accounts at once. Run it on one snapshot: a charge between two reads would count twice or not at all. */
 export async function readStandings(db: Db, accountIds: readonly string[]): Promise<Map<string, Standing>> {
   if (accountIds.length === 0) return new Map()
   const ledger = await sql<Omit<Standing, 'segments'> & { accountId: string }>`
@@ -43,7 +43,7 @@ export async function readStanding(db: Db, accountId: string): Promise<Standing>
   return standing
 }
 
-/** Resources that are charged now. A rental that its engine does not list is not. */
+/** Lists resources that are charged now. A rental that its provider does not list is not. */
 async function listOpenSegments(db: Db, accountIds: readonly string[]): Promise<Map<string, RunningSegment[]>> {
   const rows = await db
     .selectFrom('segment as s')
@@ -86,7 +86,7 @@ export interface Watched {
   readonly warnedH: number | null
 }
 
-/** Accounts with running resources, or with a warning that may be over, in the order of ids. */
+/** Lists accounts with running resources, or with a warning that may be over, in the order of ids. */
 export async function listWatched(db: Db, after: string, limit: number): Promise<Watched[]> {
   const rows = await sql<Watched>`
     select a.id as "accountId", a.runway_warned_h as "warnedH" from account a
@@ -107,7 +107,7 @@ export async function setRunwayWarned(tx: Tx, account: Watched, hours: number | 
   return row !== undefined
 }
 
-/** The credit line of an account. Money drawn earlier stays drawn. */
+/** Sets the credit line of an account. Money drawn earlier stays drawn. */
 export async function saveCreditLine(tx: Tx, accountId: string, line: NanoUsd): Promise<void> {
   await tx.db
     .insertInto('credit_line')

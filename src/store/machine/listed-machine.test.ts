@@ -58,13 +58,13 @@ beforeAll(async () => {
 afterAll(() => ledger.close())
 
 test('each combination of filters finds the machines that match all of them', async () => {
-  for (const asked of combinations) {
-    const chosen = names.filter((name) => hasBit(asked, name))
+  for (const combination of combinations) {
+    const chosen = names.filter((name) => hasBit(combination, name))
     const given = Object.fromEntries(chosen.map((name) => [name, filters[name]])) as MarketplaceFilters
-    const found = await listMarketplace(ledger.database.db, given, { limit: 1_000 })
-    expect([chosen, found.map(({ id }) => id)]).toEqual([
+    const machines = await listMarketplace(ledger.database.db, given, { limit: 1_000 })
+    expect([chosen, machines.map(({ id }) => id)]).toEqual([
       chosen,
-      combinations.filter((n) => (n & asked) === 0).map(idOf),
+      combinations.filter((n) => (n & combination) === 0).map(idOf),
     ])
   }
 })
@@ -74,9 +74,9 @@ test('a page starts after the last machine of the one before', async () => {
   for (;;) {
     const after = ids.at(-1)
     const page = { limit: 100, ...(after === undefined ? {} : { after }) }
-    const found = await listMarketplace(ledger.database.db, {}, page)
-    if (found.length === 0) break
-    ids.push(...found.map(({ id }) => id))
+    const machines = await listMarketplace(ledger.database.db, {}, page)
+    if (machines.length === 0) break
+    ids.push(...machines.map(({ id }) => id))
   }
   expect(ids).toEqual(combinations.map(idOf))
 })

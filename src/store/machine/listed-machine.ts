@@ -7,7 +7,7 @@ import { MIN_DISK_GB } from '../../domain/machine.ts'
 import { prepareAs, type Db } from '../platform/database.ts'
 import { isPresent, type Machine } from './machine.ts'
 
-/** As `hasDisk` of domain/machine.ts, for all free GPUs together: stopped rentals may have the disk. */
+/** The rule is that of `hasDisk` of domain/machine.ts, for all free GPUs together: stopped rentals may have the disk. */
 export const hasDisk = sql<boolean>`(floor(disk_gb_per_gpu * gpus_free)
   >= least(${sql.lit(MIN_DISK_GB)}, floor((hardware ->> 'storageGb')::double precision * gpus_free / gpus_total / 2)))`
 
@@ -31,7 +31,7 @@ const rowColumns = [
 const listedColumns = [...rowColumns, 'driver', 'hardware'] as const
 export type ListedMachine = Pick<Machine, (typeof listedColumns)[number]>
 
-/** With its hardware as JSON text: few different texts describe many machines, so they are parsed once each. */
+/** The hardware is JSON text: few different texts describe many machines, so they are parsed once each. */
 export type ListedRow = Pick<ListedMachine, (typeof rowColumns)[number]> & {
   readonly hardware_text: string
   /** null: it has no rental. */
@@ -69,7 +69,7 @@ function allOf(conditions: Conditions): RawBuilder<boolean> {
   return sql<boolean>`${sql.join([...conditions.values()], sql` and `)}`
 }
 
-/** By name: two requests with the same names differ in values only. */
+/** The keys are names of conditions: two requests with the same names differ in values only. */
 function conditionsOf(filters: MarketplaceFilters): Conditions {
   // PostgreSQL checks these in this order, for up to all machines: plain columns first, texts and JSON last.
   const conditions = new Map([['listed', sql<boolean>`offering = 'marketplace' and listed`]])
@@ -92,15 +92,15 @@ function conditionsOf(filters: MarketplaceFilters): Conditions {
   return conditions
 }
 
-/** Each takes some 50 kB on every connection, and anyone can ask for hundreds of combinations of filters. */
+/** Each plan takes some 50 kB on every connection, and anyone can ask for hundreds of combinations of filters. */
 const MAX_SHAPES = 64
 const shapes = new Map<string, string>()
 
 /** The first combinations of filters that are asked for are planned once per connection: planning is a fifth of a request. */
 function prepareShape(conditions: Conditions): RawBuilder<unknown> {
   const shape = [...conditions.keys()].join(' ')
-  const known = shapes.get(shape)
-  if (known !== undefined) return prepareAs(known)
+  const preparedName = shapes.get(shape)
+  if (preparedName !== undefined) return prepareAs(preparedName)
   if (shapes.size >= MAX_SHAPES) return sql``
   const name = `listing_${shapes.size}`
   shapes.set(shape, name)
@@ -116,14 +116,14 @@ function isLike(gpu: string): RawBuilder<boolean> {
 /** Machines on sale with enough free GPUs, cheapest first, and at equal price the preferred ones. */
 export async function listCheapest(
   db: Db,
-  wanted: {
+  query: {
     gpuModel?: string
     /** A part of the model's name, whatever separates its words: `RTX 4090` or `rtx4090`. */
     gpuLike?: string
     gpuCount: number
     limit: number
     minRamMib?: number
-    /** Per GPU-hour. */
+    /** The price is per GPU-hour. */
     maxPrice?: NanoUsd
     driver?: ProviderId
     region?: string | undefined
@@ -136,10 +136,10 @@ export async function listCheapest(
     avoided?: { readonly ids: readonly string[]; readonly factor: number }
   },
 ): Promise<ListedMachine[]> {
-  const { avoided = { ids: [], factor: 1 } } = wanted
-  const { gpuModel, gpuLike, gpuCount, driver, region, host, cluster, minRamMib, maxPrice } = wanted
-  const listed = conditionsOf({ gpu_model: gpuModel, min_gpus_available: gpuCount, available_only: true })
-  let select = db.selectFrom('machine').select(listedColumns).where(allOf(listed))
+  const { avoided = { ids: [], factor: 1 } } = query
+  const { gpuModel, gpuLike, gpuCount, driver, region, host, cluster, minRamMib, maxPrice } = query
+  const conditions = conditionsOf({ gpu_model: gpuModel, min_gpus_available: gpuCount, available_only: true })
+  let select = db.selectFrom('machine').select(listedColumns).where(allOf(conditions))
   if (gpuLike !== undefined) select = select.where(isLike(gpuLike))
   if (minRamMib !== undefined) select = select.where('gpu_ram_mib', '>=', minRamMib)
   if (maxPrice !== undefined) select = select.where('price_nano_per_gpu_hour', '<=', maxPrice)
@@ -147,17 +147,17 @@ export async function listCheapest(
   if (region !== undefined) select = select.where('region', '=', region)
   if (host !== undefined) select = select.where('id', '=', host)
   if (cluster !== undefined) select = select.where('cluster_name', '=', cluster)
-  if (wanted.isSimulated !== undefined) {
-    select = select.where(sql<boolean>`(simulation is not distinct from 'machine') = ${wanted.isSimulated}`)
+  if (query.isSimulated !== undefined) {
+    select = select.where(sql<boolean>`(simulation is not distinct from 'machine') = ${query.isSimulated}`)
   }
   return select
     .where('price_nano_per_gpu_hour', 'is not', null)
     .orderBy(
       sql`price_nano_per_gpu_hour * case when id = any (${avoided.ids}::text[]) then ${avoided.factor}::float8 else 1 end`,
     )
-    .orderBy(sql`id = any (${wanted.preferred ?? []}::text[])`, 'desc')
+    .orderBy(sql`id = any (${query.preferred ?? []}::text[])`, 'desc')
     .orderBy('id')
-    .limit(wanted.limit)
+    .limit(query.limit)
     .execute()
 }
 
@@ -167,13 +167,13 @@ export async function listCheapestOfEach(
   counts: readonly number[],
   { region, gpuLike, maxPrice }: { region?: string | undefined; gpuLike?: string | undefined; maxPrice?: NanoUsd },
 ): Promise<Array<ListedMachine & { readonly gpu_count: number }>> {
-  const listed = conditionsOf({ available_only: true, ...(region === undefined ? {} : { region }) })
+  const conditions = conditionsOf({ available_only: true, ...(region === undefined ? {} : { region }) })
   const columns = listedColumns.map((name) => sql.ref(name))
   const { rows } = await sql<ListedMachine & { gpu_count: number }>`
     select distinct on (wanted.gpu_count, gpu_model, gpu_ram_mib, hardware ->> 'cudaVersion', simulation)
       wanted.gpu_count, ${sql.join(columns)}
     from unnest(${counts}::int[]) wanted (gpu_count) join machine on gpus_free >= wanted.gpu_count
-    where ${allOf(listed)} and price_nano_per_gpu_hour is not null
+    where ${allOf(conditions)} and price_nano_per_gpu_hour is not null
       and ${maxPrice === undefined ? sql`true` : sql`price_nano_per_gpu_hour <= ${maxPrice}`}
       and ${gpuLike === undefined ? sql`true` : isLike(gpuLike)}
     order by wanted.gpu_count, gpu_model, gpu_ram_mib, hardware ->> 'cudaVersion', simulation,

@@ -1,4 +1,4 @@
-/** How often machines were online, by day. */
+/** The share of time that machines were online, by day. */
 import { sql, type RawBuilder } from 'kysely'
 import { addMs, DAY_MS, toDate, type Instant } from '../../base/instant.ts'
 import type { Db } from '../platform/database.ts'
@@ -19,7 +19,7 @@ export async function lookAtMachines(db: Db, now: Instant): Promise<void> {
   await sql`delete from machine_uptime where day < (${oldest} at time zone 'UTC')::date`.execute(db)
 }
 
-/** In percent with one decimal, rounded down, so that 100 means always; null: never looked at. */
+/** The result is in percent with one decimal, rounded down, so that 100 means always. null: nobody has looked at it. */
 export function uptimeOf(machineId: RawBuilder<unknown>): RawBuilder<number | null> {
   return sql<number | null>`(select (floor(1000.0 * sum(online) / sum(looks)) / 10)::float8
     from machine_uptime where machine_id = ${machineId})`

@@ -17,7 +17,7 @@ export async function findMachine(db: Db, id: string): Promise<Machine | undefin
   return db.selectFrom('machine').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** Engines that have machines of each kind in these regions, on sale or not. */
+/** Returns the drivers that have machines of each kind in these regions, on sale or not. */
 export async function listEnginesOf(
   db: Db,
   regions: readonly string[],
@@ -68,7 +68,7 @@ export interface ReportedMachine {
   readonly sellsBelowCost?: boolean
 }
 
-/** In one statement. The JSON of 26,000 machines is 16 MB, and there are several copies of it on its way. */
+/** One statement writes so many. The JSON of 26,000 machines is 16 MB, and there are several copies of it on its way. */
 const MAX_WRITTEN = 1_000
 
 /**
@@ -84,9 +84,9 @@ export async function saveInventory(
 ): Promise<void> {
   tx.wake.add(CAPACITY_WAKE)
   const now = toDate(seenAt)
-  const sorted = machines.toSorted((one, other) => (one.id < other.id ? -1 : 1))
-  for (let from = 0; from < sorted.length; from += MAX_WRITTEN) {
-    const rows = sorted.slice(from, from + MAX_WRITTEN).map(toRow)
+  const machinesInOrder = machines.toSorted((one, other) => (one.id < other.id ? -1 : 1))
+  for (let from = 0; from < machinesInOrder.length; from += MAX_WRITTEN) {
+    const rows = machinesInOrder.slice(from, from + MAX_WRITTEN).map(toRow)
     await sql`
       insert into machine (id, driver, cluster_name, region, offering, supplier_id, status, gpu_type, gpu_model,
         gpu_ram_mib, gpu_form_factor, network_type, ethernet_variant, gpus_total, gpus_sick, price_nano_per_gpu_hour,
@@ -131,10 +131,10 @@ export async function saveInventory(
         status = case when machine.status = 'node_lost' then excluded.status else machine.status end
       where machine.driver = ${driver}`.execute(tx.db)
   }
-  const reported = sql<string>`any (${machines.map((machine) => machine.id)}::text[])`
+  const anyReportedId = sql<string>`any (${machines.map((machine) => machine.id)}::text[])`
   await sql`
     with seen as (
-      select id from machine where driver = ${driver} and id = ${reported} and seen_at <> ${now}::timestamptz
+      select id from machine where driver = ${driver} and id = ${anyReportedId} and seen_at <> ${now}::timestamptz
       order by id for no key update)
     update machine set seen_at = ${now} from seen where machine.id = seen.id`.execute(tx.db)
   await tx.db
@@ -142,7 +142,7 @@ export async function saveInventory(
     .set({ status: 'node_lost' })
     .where('driver', '=', driver)
     .where('status', '=', 'node_ready')
-    .where((e) => e.not(e('id', '=', reported)))
+    .where((e) => e.not(e('id', '=', anyReportedId)))
     .execute()
 }
 
@@ -173,7 +173,6 @@ function toRow(machine: ReportedMachine): Record<string, unknown> {
   }
 }
 
-/** Machines for suppliers and operators, in the order of ids. */
 /** null: the operator, who manages machines of joined hosts like a supplier; those of clouds and clusters have no host. */
 export function isOfSupplier(supplierId: string | null) {
   return supplierId === null
@@ -196,8 +195,8 @@ export async function listFleet(
 ): Promise<Machine[]> {
   let select = db.selectFrom('machine').selectAll().where(isPresent)
   if (query.q !== undefined) {
-    const shown = sql`concat_ws(' ', id, cluster_name, region, gpu_model, driver)`
-    select = select.where(sql<boolean>`position(lower(${query.q}) in lower(${shown})) > 0`)
+    const text = sql`concat_ws(' ', id, cluster_name, region, gpu_model, driver)`
+    select = select.where(sql<boolean>`position(lower(${query.q}) in lower(${text})) > 0`)
   }
   if (query.offering !== undefined) select = select.where('offering', '=', query.offering)
   if (query.status !== undefined) select = select.where('status', '=', query.status)
@@ -216,7 +215,7 @@ export async function changeMachine(
     status?: Machine['status']
     gpusWithdrawn?: readonly number[]
   },
-  /** Only if this supplier owns it; null: the operator. Absent: any owner. */
+  /** The machine must belong to this supplier. null: to the operator. Absent: to anyone. */
   owner?: string | null,
 ): Promise<Machine | undefined> {
   tx.wake.add(CAPACITY_WAKE)
@@ -265,7 +264,7 @@ const orderColumns = [
   'disk_gb_per_gpu',
 ] as const
 
-/** What has to be known of a machine that orders name. */
+/** The facts that orders need of a machine that they name. */
 export type OrderedMachine = Pick<Machine, (typeof orderColumns)[number]>
 
 export async function readOrderedMachines(db: Db, ids: readonly string[]): Promise<Map<string, OrderedMachine>> {

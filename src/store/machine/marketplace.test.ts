@@ -69,14 +69,14 @@ describe('a search', () => {
     [{ text: 'fjord h100' }, []],
     [{ text: '100%' }, []],
   ])('for %j finds %j', async (search, ids) => {
-    const found = await find(search)
-    expect(found.machines.map(({ id }) => id)).toEqual(ids)
-    expect(found.matches).toBe(ids.length)
+    const result = await find(search)
+    expect(result.machines.map(({ id }) => id)).toEqual(ids)
+    expect(result.matches).toBe(ids.length)
   })
 
   test('shows no free GPUs of a machine that accepts no tenants', async () => {
-    const { machines: found } = await find({})
-    expect(found.map(({ id, free }) => [id, free])).toEqual([
+    const { machines } = await find({})
+    expect(machines.map(({ id, free }) => [id, free])).toEqual([
       ['a', 8],
       ['c', 7],
       ['d', 8],
@@ -111,9 +111,9 @@ describe('machines that are the same offer', () => {
     ]
     await transact(ledger.database, (tx) => saveInventory(tx, 'mock', [...machines, ...reported], tx.clock.now()))
     const search = { region: 'bergen' }
-    const found = await find(search, { grouped: true })
-    expect(found.matches).toBe(2)
-    expect(found.machines.map(({ id, free, alike: same, alike_free: all }) => ({ id, free, same, all }))).toEqual([
+    const result = await find(search, { grouped: true })
+    expect(result.matches).toBe(2)
+    expect(result.machines.map(({ id, free, alike: same, alike_free: all }) => ({ id, free, same, all }))).toEqual([
       { id: 'e2', free: 8, same: 3, all: 23 },
       { id: 'e4', free: 8, same: 1, all: 8 },
     ])

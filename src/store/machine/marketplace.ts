@@ -20,12 +20,12 @@ export interface MachineSearch {
 
 const MAX_WORDS = 20
 
-/** As `gpuLabel` of view/gpu.ts. */
+/** The label is that of `gpuLabel` of view/gpu.ts. */
 const gpuName = sql<string>`regexp_replace(replace(gpu_model, '-', ' '), '^(NVIDIA )?(GeForce )?', '', 'i')`
 const free = sql<number>`(case when status = 'node_ready' and ${hasDisk} then gpus_free else 0 end)`
 const supplier = sql<string>`coalesce(supplier_id, 'house')`
 const hardware = (name: string): RawBuilder<number> => sql`(hardware ->> ${sql.lit(name)})::numeric`
-const searched = sql<string>`lower(concat_ws(' ', ${gpuName}, hardware ->> 'cpuModel', id, cluster_name, region, ${supplier}))`
+const searchText = sql<string>`lower(concat_ws(' ', ${gpuName}, hardware ->> 'cpuModel', id, cluster_name, region, ${supplier}))`
 
 const sorts: Readonly<Record<MarketplaceSort, RawBuilder<unknown>>> = {
   gpu: sql`${gpuName} collate "C"`,
@@ -46,7 +46,7 @@ function withoutGaps(text: string): string {
 
 const onSale = sql<boolean>`offering = 'marketplace' and listed and ${isPresent}`
 
-function matching({ gpu, free: atLeast, price, region, text = '' }: MachineSearch): RawBuilder<boolean> {
+function matches({ gpu, free: atLeast, price, region, text = '' }: MachineSearch): RawBuilder<boolean> {
   const most = price === undefined ? undefined : usdFromNumber(price)
   const words = text.toLowerCase().split(/\s+/).filter(Boolean).slice(0, MAX_WORDS)
   const conditions = [
@@ -57,7 +57,7 @@ function matching({ gpu, free: atLeast, price, region, text = '' }: MachineSearc
     ...(atLeast === undefined ? [] : [sql`${free} >= ${atLeast}`]),
     ...(most === undefined ? [] : [sql`price_nano_per_gpu_hour <= ${most}`]),
     ...(region === undefined ? [] : [sql`region = ${region}`]),
-    ...words.map((word) => sql`position(${word} in ${searched}) > 0`),
+    ...words.map((word) => sql`position(${word} in ${searchText}) > 0`),
   ]
   return sql<boolean>`${sql.join(conditions, sql` and `)}`
 }
@@ -92,9 +92,9 @@ export async function searchMarketplace(
   search: MachineSearch,
   page: { sort: MarketplaceSort; down: boolean; offset: number; limit: number; grouped: boolean },
 ): Promise<{ machines: FoundMachine[]; matches: number }> {
-  const where = matching(search)
+  const where = matches(search)
   const direction = page.down ? sql`desc` : sql`asc`
-  const found = page.grouped
+  const candidates = page.grouped
     ? sql`select *, ${free} as free, count(*) over offer as alike, sum(${free}) over offer as alike_free,
         row_number() over (offer order by ${free} desc, id collate "C") as place
       from machine where ${where} window offer as (partition by ${offer})`
@@ -102,18 +102,18 @@ export async function searchMarketplace(
   const rows = page.grouped
     ? sql`(select 1 from machine where ${where} group by ${offer}) as offers`
     : sql`machine where ${where}`
-  const [machines, counted] = await Promise.all([
+  const [machines, counts] = await Promise.all([
     sql<FoundMachine>`
       select shown.*, ${uptimeOf(sql`shown.id`)} as uptime_percent from (
         select id, driver, cluster_name, region, supplier_id, gpu_model, gpu_ram_mib, gpus_total, free,
           price_nano_per_gpu_hour, has_persistent_storage, hardware, simulation,
           alike::integer, alike_free::integer, row_number() over (order by ${sorts[page.sort]} ${direction}, id collate "C") as nth
-        from (${found}) as machine where place = 1
+        from (${candidates}) as machine where place = 1
         order by nth offset ${page.offset} limit ${page.limit}
       ) as shown order by nth`.execute(db),
     sql<{ matches: number }>`select count(*)::integer as matches from ${rows}`.execute(db),
   ])
-  return { machines: machines.rows, matches: counted.rows[0]?.matches ?? 0 }
+  return { machines: machines.rows, matches: counts.rows[0]?.matches ?? 0 }
 }
 
 export interface GpuModelCount {
@@ -132,7 +132,7 @@ export interface MarketplaceCounts {
   readonly regions: Array<{ name: string; machines: number }>
 }
 
-/** How many machines there are, and of what. */
+/** Counts machines on sale: all of them, by GPU model, and by region. */
 export async function countMarketplace(db: Db, limit: number): Promise<MarketplaceCounts> {
   const [all, gpuModels, regions] = await Promise.all([
     sql<{ machines: number }>`select count(*)::integer as machines from machine where ${onSale}`.execute(db),

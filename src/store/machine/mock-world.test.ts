@@ -92,9 +92,9 @@ describe('the world in PostgreSQL, called by several servers at once', () => {
 
   it('uses each refusal once, and grants the same end to all others', async () => {
     await world.addMachine(machine('refusing', { destroyRefusalsLeft: DESTROY_REFUSALS }))
-    const asked = await Promise.all(many.map((i) => world.requestMachineDestroy('refusing', addMs(now, i))))
-    const granted = asked.filter((after) => typeof after?.destroyAskedAt === 'number')
-    expect(asked.length - granted.length).toBe(DESTROY_REFUSALS)
+    const answers = await Promise.all(many.map((i) => world.requestMachineDestroy('refusing', addMs(now, i))))
+    const granted = answers.filter((after) => typeof after?.destroyAskedAt === 'number')
+    expect(answers.length - granted.length).toBe(DESTROY_REFUSALS)
     const final = await world.findMachine('refusing')
     expect(final?.goneAt).toBe(Math.min(...granted.map((after) => after?.goneAt ?? Infinity)))
   })

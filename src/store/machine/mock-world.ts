@@ -38,13 +38,13 @@ interface Volume extends Resource {
   readonly attachedTo: readonly string[]
 }
 
-/** Kept in memory; beyond that they are read anew. */
+/** Memory has room for so many; beyond that they are read anew. */
 const MAX_SPECS = 100_000
 const MAX_NEW_SPECS = 1_000
 /** Works like that of rentals (store/rental/rental-engine.ts). */
 const MACHINES_PER_TEXT = 1_000
 
-/** As JSON, which takes less memory: the spec of a machine that runs is rarely asked for. */
+/** Specs are JSON text, which takes less memory: the spec of a machine that runs is rarely asked for. */
 type Specs = Map<string, Pick<Machine, 'runningAt' | 'failedAt'> & { readonly json: string }>
 
 export function postgresMockWorld(db: Db) {
@@ -82,9 +82,9 @@ function machinesOf(db: Db) {
     },
 
     async findMachine(externalId: string): Promise<Machine | undefined> {
-      const found = await sql<Machine>`
+      const { rows } = await sql<Machine>`
         select ${machineColumns} from mock.machine t where t.external_id = ${externalId}`.execute(db)
-      return found.rows[0]
+      return rows[0]
     },
 
     async listMachines(tagPrefix: string, at: Instant): Promise<Machine[]> {
@@ -94,20 +94,20 @@ function machinesOf(db: Db) {
           select *, (row_number() over (order by created_at, external_id) - 1) / ${sql.lit(MACHINES_PER_TEXT)} as page
           from mock.machine t where ${isUnder(tagPrefix)} and ${isThere(sql`t`, at)}
         ) t group by page order by page`.execute(db)
-      const listed = rows.flatMap(({ part }) => part)
-      const specs = await readSpecs(listed)
+      const tuples = rows.flatMap(({ part }) => part)
+      const specs = await readSpecs(tuples)
       // One whose spec is not there was forgotten meanwhile.
-      return listed.flatMap((tuple) => {
+      return tuples.flatMap((tuple) => {
         const spec = specs.get(tuple[0])
         return spec === undefined ? [] : [machineOfTuple(tuple, spec.json)]
       })
     },
 
     async requestMachineDestroy(externalId: string, at: Instant): Promise<Machine | undefined> {
-      const asked = await sql<Machine>`
-        update mock.machine t set ${destroyRequested(at)} where t.external_id = ${externalId}
+      const { rows } = await sql<Machine>`
+        update mock.machine t set ${destroyAssignments(at)} where t.external_id = ${externalId}
         returning ${machineColumns}`.execute(db)
-      return asked.rows[0]
+      return rows[0]
     },
 
     turnOff: (externalId: string, at: Instant) =>
@@ -140,27 +140,28 @@ function machinesOf(db: Db) {
 
 /** A spec is ten times the rest of its machine, and changes only when the machine is turned on. */
 function makeSpecReader(db: Db): (machines: readonly MachineTuple[]) => Promise<Specs> {
-  let kept: Specs = new Map()
+  let cache: Specs = new Map()
   return async (machines) => {
-    if (kept.size > MAX_SPECS) kept = new Map()
-    const known = kept
-    const missing = new Map<string, Pick<Machine, 'runningAt' | 'failedAt'>>()
+    if (cache.size > MAX_SPECS) cache = new Map()
+    const specs = cache
+    const unknownVersions = new Map<string, Pick<Machine, 'runningAt' | 'failedAt'>>()
     for (const machine of machines) {
       const [externalId, , , , , , , , , , runningAt, failedAt] = machine
-      const spec = known.get(externalId)
-      if (spec?.runningAt !== runningAt || spec.failedAt !== failedAt) missing.set(externalId, { runningAt, failedAt })
+      const spec = specs.get(externalId)
+      if (spec?.runningAt !== runningAt || spec.failedAt !== failedAt)
+        unknownVersions.set(externalId, { runningAt, failedAt })
     }
-    const ids = [...missing.keys()]
+    const ids = [...unknownVersions.keys()]
     for (let from = 0; from < ids.length; from += MAX_NEW_SPECS) {
       const { rows } = await sql<{ id: string; json: string }>`
         select external_id as id, spec::text as json from mock.machine
         where external_id = any (${ids.slice(from, from + MAX_NEW_SPECS)})`.execute(db)
       for (const { id, json } of rows) {
-        const version = missing.get(id)
-        if (version !== undefined) known.set(id, { ...version, json })
+        const version = unknownVersions.get(id)
+        if (version !== undefined) specs.set(id, { ...version, json })
       }
     }
-    return known
+    return specs
   }
 }
 
@@ -185,18 +186,18 @@ function volumesOf(db: Db) {
     },
 
     async listVolumes(tagPrefix: string, at: Instant): Promise<Volume[]> {
-      const found = await sql<Volume>`
+      const { rows } = await sql<Volume>`
         select ${volumeColumns(at)} from mock.volume t where ${isUnder(tagPrefix)} and ${isThere(sql`t`, at)}
         order by t.created_at, t.external_id`.execute(db)
-      return found.rows
+      return rows
     },
 
     async askVolumeDestroy(externalId: string, at: Instant): Promise<Volume | undefined> {
-      const asked = await sql<Volume>`
-        update mock.volume t set ${destroyRequested(at, sql`cardinality(${livingAttachments(at)}) > 0`)}
+      const { rows } = await sql<Volume>`
+        update mock.volume t set ${destroyAssignments(at, sql`cardinality(${livingAttachments(at)}) > 0`)}
         where t.external_id = ${externalId}
         returning ${volumeColumns(at)}`.execute(db)
-      return asked.rows[0]
+      return rows[0]
     },
 
     async markVolumeGone(externalId: string, at: Instant): Promise<void> {
@@ -204,7 +205,7 @@ function volumesOf(db: Db) {
     },
 
     async attachVolume(externalId: string, machineExternalId: string, at: Instant): Promise<Volume | undefined> {
-      const attached = await sql<Volume>`
+      const { rows } = await sql<Volume>`
         update mock.volume t set
           attach_refusals_left = greatest(t.attach_refusals_left - 1, 0),
           attached_to = case when t.attach_refusals_left > 0 then t.attached_to
@@ -212,7 +213,7 @@ function volumesOf(db: Db) {
         where t.external_id = ${externalId} and ${isThere(sql`t`, at)}
           and exists (select from mock.machine m where m.external_id = ${machineExternalId} and ${isThere(sql`m`, at)})
         returning ${volumeColumns(at)}`.execute(db)
-      return attached.rows[0]
+      return rows[0]
     },
 
     async detachVolume(externalId: string, machineExternalId: string): Promise<void> {
@@ -258,8 +259,8 @@ type MachineTuple = readonly [
 ]
 
 function machineOfTuple(tuple: MachineTuple, specJson: string): Machine {
-  const [externalId, tag, createdAt, listedAt, hiddenFrom, hiddenUntil, goneAt, destroyAskedAt, ...rest] = tuple
-  const [destroyMs, destroyRefusalsLeft, runningAt, failedAt, offAt, reboots] = rest
+  const [externalId, tag, createdAt, listedAt, hiddenFrom, hiddenUntil, goneAt, destroyAskedAt, ...laterFields] = tuple
+  const [destroyMs, destroyRefusalsLeft, runningAt, failedAt, offAt, reboots] = laterFields
   return {
     externalId,
     tag,
@@ -301,21 +302,21 @@ function isUnder(tagPrefix: string): Sql {
 }
 
 /** `blocked` keeps it without using up a refusal. A repeated call does not postpone the end. */
-function destroyRequested(at: Instant, blocked: Sql = sql`false`): Sql {
-  const refused = sql`(t.destroy_refusals_left > 0 or ${blocked})`
+function destroyAssignments(at: Instant, isBlocked: Sql = sql`false`): Sql {
+  const isRefused = sql`(t.destroy_refusals_left > 0 or ${isBlocked})`
   return sql`
-    destroy_refusals_left = case when ${blocked} then t.destroy_refusals_left
+    destroy_refusals_left = case when ${isBlocked} then t.destroy_refusals_left
       else greatest(t.destroy_refusals_left - 1, 0) end,
-    destroy_asked_at = case when ${refused} then t.destroy_asked_at
+    destroy_asked_at = case when ${isRefused} then t.destroy_asked_at
       else coalesce(t.destroy_asked_at, ${toDate(at)}) end,
-    gone_at = case when ${refused} then t.gone_at
+    gone_at = case when ${isRefused} then t.gone_at
       else least(t.gone_at, ${toDate(at)}::timestamptz + t.destroy_ms * interval '1 millisecond') end`
 }
 
-async function updateMachine(db: Db, externalId: string, set: Sql): Promise<Machine | undefined> {
-  const changed = await sql<Machine>`
-    update mock.machine t set ${set} where t.external_id = ${externalId} returning ${machineColumns}`.execute(db)
-  return changed.rows[0]
+async function updateMachine(db: Db, externalId: string, change: Sql): Promise<Machine | undefined> {
+  const { rows } = await sql<Machine>`
+    update mock.machine t set ${change} where t.external_id = ${externalId} returning ${machineColumns}`.execute(db)
+  return rows[0]
 }
 
 async function markGone(db: Db, table: Sql, externalId: string, at: Instant): Promise<void> {
@@ -324,10 +325,10 @@ async function markGone(db: Db, table: Sql, externalId: string, at: Instant): Pr
 
 async function insertNew(db: Db, table: Sql, columns: Readonly<Record<string, unknown>>): Promise<boolean> {
   const names = sql.join(Object.keys(columns).map((name) => sql.ref(name)))
-  const added = await sql`
+  const { rows } = await sql`
     insert into ${table} (${names}) values (${sql.join(Object.values(columns))})
     on conflict (external_id) do nothing returning external_id`.execute(db)
-  return added.rows.length > 0
+  return rows.length > 0
 }
 
 function resourceColumns(resource: Resource) {

@@ -13,7 +13,7 @@ export type OfferOutcome =
   | { readonly kind: 'made' | 'no_capacity' | 'failed' }
   | { readonly kind: 'started'; readonly afterMs: number }
 
-/** No effect for machines that are not units of an offer. */
+/** Machines that are not units of an offer are ignored. */
 export async function recordOutcome(
   tx: Tx,
   { driver, spec }: Pick<Rental, 'driver' | 'spec'>,
@@ -48,15 +48,15 @@ export async function recordCounts(
       where o.lowest is null or excluded.lowest < o.lowest or excluded.highest > o.highest`.execute(tx.db)
 }
 
-/** By driver and offer (`originOf`), since an instant. */
+/** Reads the history since an instant, by driver and offer (`originOf`). */
 export async function readOfferHistory(db: Db, since: Instant): Promise<Map<string, OfferHistory>> {
-  const found = await sql<{ driver: string; offer_id: string; start_ms: bigint } & OfferHistory>`
+  const { rows } = await sql<{ driver: string; offer_id: string; start_ms: bigint } & OfferHistory>`
     select driver, offer_id, sum(made)::integer as made, sum(no_capacity)::integer as "noCapacity",
       sum(failed)::integer as failed, sum(started)::integer as started, sum(start_ms)::bigint as start_ms,
       min(lowest) as lowest, max(highest) as highest
     from offer_outcome where at > ${at(since)} group by driver, offer_id`.execute(db)
   return new Map(
-    found.rows.map(({ driver, offer_id, start_ms, ...row }) => {
+    rows.map(({ driver, offer_id, start_ms, ...row }) => {
       const startMs = row.started === 0 ? null : Math.round(Number(start_ms) / row.started)
       return [`${driver} ${offer_id}`, { ...row, startMs }]
     }),

@@ -1,4 +1,4 @@
-/** What the database reads for an order is what the rules of placement accept. */
+/** The database reads for an order exactly what the rules of placement accept. */
 import fc from 'fast-check'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -71,7 +71,7 @@ const anyDemand: fc.Arbitrary<Demand> = fc.record({
 test('reads exactly the machines with room that no rule rejects', async () => {
   const { db } = ledger.database
   const all = await listAllMachines(db, MACHINES)
-  let found = 0
+  let listedCount = 0
   await fc.assert(
     fc.asyncProperty(anyDemand, fc.constantFrom(undefined, undefined, 'cheap'), async (demand, account) => {
       const refusedBy = ['o:dear:y', 'm-7']
@@ -86,7 +86,7 @@ test('reads exactly the machines with room that no rule rejects', async () => {
       const ids = (machines: ReadonlyArray<{ readonly machineId: string }>) =>
         machines.map((one) => one.machineId).sort()
       expect(ids(listed)).toEqual(ids(fit))
-      found += listed.length
+      listedCount += listed.length
       // Without room it still tells that such machines exist, and only then.
       const full = ['too_few_free', 'not_whole', 'sick_gpus', 'no_disk', undefined]
       const isSold = within.some((one) => full.includes(rejectionOf(one, demand, new Set(drivers))?.reason))
@@ -94,7 +94,7 @@ test('reads exactly the machines with room that no rule rejects', async () => {
     }),
     { numRuns: 100, seed: 51 },
   )
-  expect(found).toBeGreaterThan(100)
+  expect(listedCount).toBeGreaterThan(100)
 })
 
 test('an order takes the next place while another transaction has the first one locked, and waits for its only one', async () => {

@@ -14,7 +14,7 @@ export interface PlaceableMachine extends PlacementMachine {
   readonly shape: string
 }
 
-/** Where an order must go. */
+/** An order must go to a machine within these bounds. */
 export interface Bounds {
   /** The engine, and the host if they are on its disk, of its volumes. */
   readonly volumes?: { readonly driver: ProviderId; readonly host?: string | undefined } | undefined
@@ -24,11 +24,11 @@ export interface Bounds {
   readonly refusedBy?: readonly string[]
 }
 
-/** Of an engine's own machines: as many as orders that arrive together may take. */
+/** So many of a driver's own machines are read: as many as orders that arrive together may take. */
 const MAX_OWN = 32
-/** Units of all offers, one of each before any second. */
+/** So many units of all offers are read, one of each before any second. */
 const MAX_UNITS = 512
-/** Whole machines of all clusters. */
+/** So many whole machines of all clusters are read. */
 const MAX_WHOLE = 4_096
 
 /**
@@ -58,8 +58,8 @@ export async function listPlaceable(
            from machine m
            where ${where} and m.driver = any (${drivers}) and m.offer_id is not null and ${hasRoom(demand)}) unit
          order by unit.rank limit ${MAX_UNITS})`
-  const found = await readPlaceable(db, ids)
-  return bounds.account === undefined ? found : found.map((machine) => ({ ...machine, asking: null }))
+  const machines = await readPlaceable(db, ids)
+  return bounds.account === undefined ? machines : machines.map((machine) => ({ ...machine, asking: null }))
 }
 
 /** A machine that would do if it were free, for the order to be refused for a reason that matters more. */
@@ -75,7 +75,7 @@ export async function findFull(
   return (await readPlaceable(db, id))[0]
 }
 
-/** As `rejectionOf` of domain/placement.ts, except for what is free; that has the last word. */
+/** The rules are those of `rejectionOf` of domain/placement.ts, which has the last word, except for what is free. */
 function matches(demand: Demand, { volumes, account, refusedBy = [] }: Bounds) {
   const { machineType, region, gpuType, networkType, gpuCount, machineGpus, pays } = demand
   const size =
@@ -96,7 +96,7 @@ function matches(demand: Demand, { volumes, account, refusedBy = [] }: Bounds) {
     ${account === undefined ? sql`` : sql`and split_part(m.offer_id, ':', 2) = ${account}`}`
 }
 
-/** As `hasDisk` of domain/machine.ts. */
+/** The rule is that of `hasDisk` of domain/machine.ts. */
 function hasRoom({ gpuCount, diskGb }: Demand) {
   return sql<boolean>`m.gpus_free >= ${gpuCount} and floor(m.disk_gb_per_gpu * ${gpuCount})
     >= coalesce(${diskGb}::double precision, least(${MIN_DISK_GB},
@@ -126,7 +126,7 @@ export async function withHistory<T extends PlacementMachine>(
   return machines.map((machine) => ({ ...machine, history: history.get(originOf(machine)) ?? null }))
 }
 
-/** All machines, for the operator's placement report. */
+/** Lists all machines, for the operator's placement report. */
 export async function listAllMachines(db: Db, limit: number): Promise<PlacementMachine[]> {
   return (await selectMachines(db).where(isPresent).orderBy('id').limit(limit).execute()).map(machineOf)
 }

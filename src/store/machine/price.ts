@@ -49,7 +49,7 @@ export async function findStoragePrice(db: Db, region: string): Promise<StorageP
   return db.selectFrom('storage_price').selectAll().where('region', '=', region).executeTakeFirst()
 }
 
-/** Terms for everyone, and those agreed with the account. */
+/** Lists terms for everyone, and those agreed with the account. */
 export async function listReserveOptions(db: Db, accountId: string): Promise<ReserveOption[]> {
   const rows = await db
     .selectFrom('reserve_option')
@@ -111,17 +111,17 @@ export async function saveStoragePrices(
     .execute()
 }
 
-/** One discount per term, for everyone or for one account; zero deletes the row. */
+/** Saves one discount per term, for everyone or for one account; zero deletes the row. */
 export async function saveReserveOptions(
   tx: Tx,
   options: ReadonlyArray<ReserveOption & { readonly accountId: string | null }>,
 ): Promise<void> {
   for (const option of options) {
-    const same = tx.db
+    const deletion = tx.db
       .deleteFrom('reserve_option')
       .where('term_period_days', '=', option.termPeriodDays)
       .where('account_id', option.accountId === null ? 'is' : '=', option.accountId)
-    await same.execute()
+    await deletion.execute()
     if (option.discountPercentage === 0) continue
     await tx.db
       .insertInto('reserve_option')

@@ -6,15 +6,15 @@ import { systemClock } from '../../base/instant.ts'
 import { openDatabase, type Database } from '../platform/database.ts'
 import { listOptionRows } from './rental-option.ts'
 
-let made: TestDatabase
+let testDb: TestDatabase
 let database: Database
 beforeAll(async () => {
-  made = await testDatabase()
-  database = openDatabase({ url: made.url, clock: systemClock, poolSize: 2 })
+  testDb = await testDatabase()
+  database = openDatabase({ url: testDb.url, clock: systemClock, poolSize: 2 })
 })
 afterAll(async () => {
   await database.close()
-  await made.drop()
+  await testDb.drop()
 })
 
 const machine = fc.record({
@@ -85,8 +85,8 @@ it('counts the machines that fit each price, for random fleets', async () => {
           listed boolean, gpu_type text, network_type text, gpus_total integer, sick integer, n integer)`.execute(
         database.db,
       )
-      const found = await listOptionRows(database.db)
-      const facts = found.map(
+      const options = await listOptionRows(database.db)
+      const facts = options.map(
         ({ machine_type, region, gpu_type, network_type, gpu_count, available, gpus_total, hardware }) => ({
           machine_type,
           region,

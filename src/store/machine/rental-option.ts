@@ -21,7 +21,7 @@ export interface OptionRow {
   readonly available: number
   /** null: some of its machines are real. */
   readonly simulated: Simulation | null
-  /** All of its machines are of engines that can stop them. */
+  /** Whether all of its machines are of drivers that can stop them. */
   readonly can_stop: boolean
 }
 

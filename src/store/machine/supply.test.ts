@@ -99,8 +99,8 @@ test('finds by a part of the name, and by the time of joining', async () => {
 })
 
 test('the operator has the hosts without a supplier and their machines, not those of engines without hosts (issue 31, 10)', async () => {
-  const found = await listSupply(ledger.database.db, null, { limit: 100 })
-  expect(found.map(({ id, machine: listed }) => [id, listed?.gpus_total])).toEqual([['house', 8]])
+  const supply = await listSupply(ledger.database.db, null, { limit: 100 })
+  expect(supply.map(({ id, machine: listed }) => [id, listed?.gpus_total])).toEqual([['house', 8]])
   const fleet = await listFleet(ledger.database.db, { supplierId: null, limit: 100 })
   expect(fleet.map(({ id }) => id)).toEqual(['house'])
   expect(await sumSupply(ledger.database.db, null, ledger.clock.now())).toMatchObject({

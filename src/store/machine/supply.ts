@@ -21,13 +21,13 @@ function pairs(supplierId: string | null) {
     full join (select * from machine where ${isOfSupplier(supplierId)} and ${isPresent}) m on m.id = h.id`
 }
 
-/** In the order of names. `supplierId`: null for the operator. */
+/** The list is in the order of names. `supplierId`: null for the operator. */
 export async function listSupply(
   db: Db,
   supplierId: string | null,
   query: {
     q?: string | undefined
-    /** Also those that have left. */
+    /** Whether to list those that have left too. */
     left?: boolean | undefined
     joinedAfter?: Instant | undefined
     after?: string | undefined
@@ -35,14 +35,14 @@ export async function listSupply(
   },
 ): Promise<SuppliedPair[]> {
   const { q, left = false, joinedAfter, after = '', limit } = query
-  const found = await sql<{ id: string }>`
+  const { rows } = await sql<{ id: string }>`
     select coalesce(h.id, m.id) as id from ${pairs(supplierId)}
     where coalesce(h.id, m.id) > ${after}
       and (${left} or h.state is distinct from 'left')
       ${q === undefined ? sql`` : sql`and position(lower(${q}) in lower(coalesce(h.id, m.id))) > 0`}
       ${joinedAfter === undefined ? sql`` : sql`and h.created_at >= ${at(joinedAfter)}`}
     order by 1 limit ${limit}`.execute(db)
-  const ids = found.rows.map(({ id }) => id)
+  const ids = rows.map(({ id }) => id)
   const [hosts, machines] = await Promise.all([readHostRecords(db, ids), readMachines(db, ids)])
   return ids.map((id) => {
     const host = hosts.get(id)
@@ -56,7 +56,7 @@ export async function listSupply(
 }
 
 export interface SupplyTotals {
-  /** Without those that have left. */
+  /** The number does not count those that have left. */
   readonly machines: number
   readonly onSale: number
   readonly gpus: number
@@ -68,7 +68,7 @@ export interface SupplyTotals {
 
 /** Sums over all of them. "On sale" is what view/supply.ts calls so. */
 export async function sumSupply(db: Db, supplierId: string | null, now: Instant): Promise<SupplyTotals> {
-  const found = await sql<SupplyTotals>`
+  const { rows } = await sql<SupplyTotals>`
     select count(*) filter (where here)::integer as machines,
       count(*) filter (where here and on_sale)::integer as "onSale",
       coalesce(sum(gpus) filter (where here), 0)::integer as gpus,
@@ -88,5 +88,5 @@ export async function sumSupply(db: Db, supplierId: string | null, now: Instant)
             and h.seen_at >= ${at(addMs(now, -SILENT_MS))}) as on_sale
       from ${pairs(supplierId)}
     ) one`.execute(db)
-  return found.rows[0] ?? { machines: 0, onSale: 0, gpus: 0, gpusRented: 0, gpusFaulty: 0, tenants: 0, left: 0 }
+  return rows[0] ?? { machines: 0, onSale: 0, gpus: 0, gpusRented: 0, gpusFaulty: 0, tenants: 0, left: 0 }
 }

@@ -6,7 +6,7 @@ import type { KnownUnit } from '../../domain/unit.ts'
 import { at, type Db, type Tx } from '../platform/database.ts'
 import { CAPACITY_WAKE } from './machine.ts'
 
-/** By offer. */
+/** Lists units by offer. */
 export async function listUnits(db: Db, driver: ProviderId): Promise<Map<string, KnownUnit[]>> {
   const { rows } = await sql<{ offer_id: string; id: string; is_rented: boolean; is_unconfirmed: boolean }>`
     select m.offer_id, m.id, m.gpus_claimed > 0 as is_rented,
@@ -35,7 +35,7 @@ export async function closeOffers(tx: Tx, driver: ProviderId, offerIds: readonly
     .execute()
 }
 
-/** The same for all offers last reported before that time. */
+/** Does the same for all offers last reported before that time. */
 export async function dropStaleOffers(tx: Tx, driver: ProviderId, before: Instant): Promise<void> {
   const stale = await tx.db
     .selectFrom('machine')

@@ -15,7 +15,7 @@ export type Model = Selectable<Tables['model']>
 export type Deployment = Selectable<Tables['deployment']>
 export interface ModelWithDeployments extends Model {
   readonly deployments: readonly Deployment[]
-  /** Replicas that answer, of a managed deployment. */
+  /** The replicas of a managed deployment that answer. */
   readonly replicas: readonly ServingReplica[]
   /** null: nothing starts it on demand. */
   readonly managed: ManagedFacts | null
@@ -124,7 +124,7 @@ export async function findModel(db: Db, name: string): Promise<ModelWithDeployme
   return row === undefined ? undefined : withInstants(row)
 }
 
-/** Serialises changes of a model and its deployments. */
+/** Serializes changes of a model and its deployments. */
 export async function lockModel(tx: Tx, name: string): Promise<Model | undefined> {
   return tx.db.selectFrom('model').selectAll().where('name', '=', name).forUpdate().executeTakeFirst()
 }
@@ -139,13 +139,13 @@ export async function countModels(db: Db): Promise<number> {
 
 /** False: the name is taken. */
 export async function insertModel(tx: Tx, model: Omit<Insertable<Tables['model']>, 'created_at'>): Promise<boolean> {
-  const inserted = await tx.db
+  const row = await tx.db
     .insertInto('model')
     .values({ ...model, created_at: toDate(tx.clock.now()) })
     .onConflict((conflict) => conflict.doNothing())
     .returning('name')
     .executeTakeFirst()
-  return inserted !== undefined
+  return row !== undefined
 }
 
 export async function updateModel(tx: Tx, name: string, change: Updateable<Tables['model']>): Promise<void> {
@@ -154,7 +154,7 @@ export async function updateModel(tx: Tx, name: string, change: Updateable<Table
 
 export interface AdapterModel {
   readonly name: string
-  /** undefined: as the base model. */
+  /** undefined: those of the base model. */
   readonly sharedWith: readonly string[] | undefined
 }
 
@@ -202,8 +202,8 @@ export async function passPricesOn(tx: Tx, base: string): Promise<void> {
 
 /** Deletes its deployments too. */
 export async function deleteModel(tx: Tx, name: string): Promise<boolean> {
-  const deleted = await tx.db.deleteFrom('model').where('name', '=', name).returning('name').executeTakeFirst()
-  return deleted !== undefined
+  const row = await tx.db.deleteFrom('model').where('name', '=', name).returning('name').executeTakeFirst()
+  return row !== undefined
 }
 
 /** Call it under `lockModel`. */
@@ -254,11 +254,11 @@ export async function deleteDeployment(tx: Tx, id: string): Promise<Deployment |
 
 /** Notes that a bundled model was offered. False: it was offered before. */
 export async function noteOffered(tx: Tx, name: string): Promise<boolean> {
-  const noted = await tx.db
+  const row = await tx.db
     .insertInto('offered_model')
     .values({ name, at: toDate(tx.clock.now()) })
     .onConflict((conflict) => conflict.doNothing())
     .returning('name')
     .executeTakeFirst()
-  return noted !== undefined
+  return row !== undefined
 }

@@ -17,10 +17,10 @@ import { eventColumns, eventRecord, type EventRow } from './event.ts'
 
 /** Events are written last in their transaction, so most writers have ended at the next check. */
 const POLL_MS = 10
-/** How long a reader waits for a stuck writer before it returns what it has. */
+/** A reader waits so long for a stuck writer before it returns what it has. */
 const MAX_POLLS = 200
 
-/** Newest first. */
+/** Lists the newest first. */
 export async function listAllEvents(
   db: Db,
   query: { upTo: bigint; type?: EventType; accountId?: string; limit: number },
@@ -32,13 +32,13 @@ export async function listAllEvents(
   return rows.map(accountEvent)
 }
 
-/** Oldest first, for followers. Stops before a gap that may still be filled. */
+/** Lists the oldest first, for followers. Stops before a gap that may still be filled. */
 export async function listAllEventsAfter(db: Db, after: bigint, limit: number): Promise<AccountEvent[]> {
-  const found = await readAfter(db, after, limit)
-  const missing = found.findIndex((row, index) => row.id !== after + BigInt(index) + 1n)
-  const last = found.at(-1)
-  if (missing === -1 || last === undefined) return found.map(accountEvent)
-  if (!(await writersAreDone(db))) return found.slice(0, missing).map(accountEvent)
+  const events = await readAfter(db, after, limit)
+  const gapIndex = events.findIndex((row, index) => row.id !== after + BigInt(index) + 1n)
+  const last = events.at(-1)
+  if (gapIndex === -1 || last === undefined) return events.map(accountEvent)
+  if (!(await writersAreDone(db))) return events.slice(0, gapIndex).map(accountEvent)
   return (await readAfter(db, after, limit, last.id)).map(accountEvent)
 }
 
@@ -80,9 +80,9 @@ async function writersAreDone(db: Db): Promise<boolean> {
 
 /** Transactions that hold an advisory lock. A migration holds one too, which costs a wait and nothing else. */
 async function listWriters(db: Db): Promise<string[]> {
-  const found = await sql<{ writer: string }>`
+  const { rows } = await sql<{ writer: string }>`
     select distinct virtualtransaction as writer from pg_locks
     where locktype = 'advisory' and granted
       and database = (select oid from pg_database where datname = current_database())`.execute(db)
-  return found.rows.map((row) => row.writer)
+  return rows.map((row) => row.writer)
 }

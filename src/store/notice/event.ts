@@ -20,7 +20,7 @@ export interface EventRow {
 
 export const eventColumns = ['id', 'at', 'type', 'subject_kind', 'subject_id', 'data'] as const
 
-/** Newest first. */
+/** The newest come first. */
 export async function listEvents(
   db: Db,
   accountId: string,
@@ -36,7 +36,7 @@ export async function listEvents(
   return rows.map(eventRecord)
 }
 
-/** Oldest first, for followers. */
+/** Followers read the oldest first. */
 export async function listEventsAfter(db: Db, accountId: string, after: bigint, limit: number): Promise<EventRecord[]> {
   const rows = await db
     .selectFrom('event')

@@ -1,4 +1,4 @@
-/** The outbox of e-mails: queued from notifications, leased by the loop that sends them. */
+/** The outbox of emails: queued from notifications, leased by the loop that sends them. */
 import { sql } from 'kysely'
 import { randomId } from '../../base/id.ts'
 import { toDate, type Instant } from '../../base/instant.ts'
@@ -9,7 +9,7 @@ import type { Notification } from './notification.ts'
 
 /** Notifications of one kind and account that were not mailed yet. */
 export interface MailGroup {
-  /** null: for the operators. */
+  /** null: they are for the operators. */
   readonly accountId: string | null
   readonly kind: NotificationKind
   readonly ids: readonly bigint[]
@@ -20,24 +20,24 @@ export interface MailGroup {
  * `claimNotifications` decides between servers.
  */
 export async function listMailGroups(db: Db, since: Instant, limit: number): Promise<MailGroup[]> {
-  const found = await sql<MailGroup>`
+  const { rows } = await sql<MailGroup>`
     select n.account_id as "accountId", n.kind, array_agg(n.id order by n.id) as ids
     from (select * from notification where mailed_at is null order by id limit 5000) n
     where not exists (select 1 from notification p where p.account_id is not distinct from n.account_id
       and p.kind = n.kind and p.mailed_at > ${at(since)})
     group by n.account_id, n.kind
     order by min(n.id) limit ${limit}`.execute(db)
-  return found.rows.map((row) => ({ ...row, ids: row.ids.map(BigInt) }))
+  return rows.map((row) => ({ ...row, ids: row.ids.map(BigInt) }))
 }
 
 /** Marks notifications as queued, and returns those that no other server has taken. */
 export async function claimNotifications(tx: Tx, ids: readonly bigint[]): Promise<Array<{ id: bigint; at: Instant }>> {
-  const found = await sql<{ id: bigint; at: Instant }>`
+  const { rows } = await sql<{ id: bigint; at: Instant }>`
     update notification set mailed_at = ${toDate(tx.clock.now())}
     where id in (select id from notification where id = any (${ids.map(String)}::bigint[]) and mailed_at is null
                  order by id for update skip locked)
     returning id, at`.execute(tx.db)
-  return found.rows
+  return rows
 }
 
 export interface Recipient {
@@ -45,14 +45,14 @@ export interface Recipient {
   readonly personId: string
 }
 
-/** Members of an account who confirmed e-mail and want this kind; `byDefault` for those who have not chosen. */
+/** Lists members of an account who confirmed email and want this kind; `byDefault` is for those who have not chosen. */
 export async function listRecipients(
   db: Db,
   accountId: string,
   kind: NotificationKind,
   byDefault: boolean,
 ): Promise<Recipient[]> {
-  const found = await sql<Recipient>`
+  const { rows } = await sql<Recipient>`
     select m.account_id as "accountId", m.person_id as "personId"
     from member m
     join account a on a.id = m.account_id and a.suspended_at is null
@@ -60,17 +60,17 @@ export async function listRecipients(
     where m.account_id = ${accountId} and m.mail_confirmed_at is not null and coalesce(c.email, ${byDefault}) order by m.person_id`.execute(
     db,
   )
-  return found.rows
+  return rows
 }
 
-/** People with an active key of the scope `operator`, by membership. */
+/** Lists people with an active key of the scope `operator`, by membership. */
 export async function listOperatorRecipients(
   db: Db,
   kind: NotificationKind,
   byDefault: boolean,
   now: Instant,
 ): Promise<Recipient[]> {
-  const found = await sql<Recipient>`
+  const { rows } = await sql<Recipient>`
     select distinct on (m.person_id) m.account_id as "accountId", m.person_id as "personId"
     from api_key k
     join member m on m.account_id = k.account_id and m.person_id = k.person_id
@@ -79,7 +79,7 @@ export async function listOperatorRecipients(
       and m.mail_confirmed_at is not null and coalesce(c.email, ${byDefault}) order by m.person_id, m.account_id`.execute(
     db,
   )
-  return found.rows
+  return rows
 }
 
 export async function insertMails(
@@ -124,7 +124,7 @@ export async function leaseMails(
 ): Promise<Leased<OutgoingMail>> {
   const { token, rows } = await leaseDue(db, 'mail', sql`t.state = 'pending'`, options)
   if (rows.length === 0) return { token, rows: [] }
-  const found = await db
+  const messages = await db
     .selectFrom('mail as m')
     .innerJoin('person as p', 'p.id', 'm.person_id')
     .innerJoin('account as a', 'a.id', 'm.account_id')
@@ -140,7 +140,7 @@ export async function leaseMails(
     .execute()
   return {
     token,
-    rows: found.map((row) => ({
+    rows: messages.map((row) => ({
       id: row.id,
       attempts: row.attempts,
       accountId: row.account_id,
@@ -153,7 +153,7 @@ export async function leaseMails(
   }
 }
 
-/** Newest first. */
+/** The newest come first. */
 export async function readNotifications(db: Db, ids: readonly bigint[], limit: number): Promise<Notification[]> {
   if (ids.length === 0) return []
   return db.selectFrom('notification').selectAll().where('id', 'in', ids).orderBy('id', 'desc').limit(limit).execute()
@@ -166,21 +166,21 @@ interface LeasedMail {
 
 export async function endMail(
   db: Db,
-  leased: LeasedMail,
+  mail: LeasedMail,
   state: 'sent' | 'failed',
   end: { at: Instant; error: string | null },
 ): Promise<void> {
   const change = { state, last_error: errorText(end.error), ended_at: toDate(end.at) }
-  await releaseLease(db, 'mail', leased, leased.token, change)
+  await releaseLease(db, 'mail', mail, mail.token, change)
 }
 
-export async function postponeMail(db: Db, leased: LeasedMail, dueAt: Instant, error: string): Promise<void> {
-  await releaseLease(db, 'mail', leased, leased.token, { due_at: toDate(dueAt), last_error: errorText(error) })
+export async function postponeMail(db: Db, mail: LeasedMail, dueAt: Instant, error: string): Promise<void> {
+  await releaseLease(db, 'mail', mail, mail.token, { due_at: toDate(dueAt), last_error: errorText(error) })
 }
 
 /** Undoes the lease: the attempt does not count, because the mail server took nothing. */
-export async function returnMail(db: Db, leased: LeasedMail, dueAt: Instant, error: string | null): Promise<void> {
-  await releaseLease(db, 'mail', leased, leased.token, {
+export async function returnMail(db: Db, mail: LeasedMail, dueAt: Instant, error: string | null): Promise<void> {
+  await releaseLease(db, 'mail', mail, mail.token, {
     attempts: sql`attempts - 1`,
     due_at: toDate(dueAt),
     ...(error === null ? {} : { last_error: errorText(error) }),
@@ -193,7 +193,7 @@ function errorText(error: string | null): string | null {
   return error?.replaceAll(/\p{Cc}+/gu, ' ').slice(0, MAX_ERROR_CHARS) ?? null
 }
 
-/** Confirmation messages since `since`, of the account and to the person. */
+/** Counts confirmation messages since `since`, those of the account and those to the person. */
 export async function countConfirmations(
   db: Db,
   { accountId, personId }: Recipient,
@@ -215,17 +215,17 @@ export async function insertConfirmation(tx: Tx, { accountId, personId }: Recipi
 }
 
 export async function deleteConfirmations(db: Db, before: Instant, limit: number): Promise<number> {
-  const deleted = await sql`
+  const result = await sql`
     delete from mail_confirmation where id in (
       select id from mail_confirmation where sent_at < ${at(before)} order by sent_at limit ${limit})`.execute(db)
-  return Number(deleted.numAffectedRows ?? 0n)
+  return Number(result.numAffectedRows ?? 0n)
 }
 
 export async function deleteMails(db: Db, before: Instant, limit: number): Promise<number> {
-  const deleted = await sql`
+  const result = await sql`
     delete from mail where id in (
       select id from mail where created_at < ${at(before)} order by created_at limit ${limit})`.execute(db)
-  return Number(deleted.numAffectedRows ?? 0n)
+  return Number(result.numAffectedRows ?? 0n)
 }
 
 export interface MailCounts {
@@ -236,9 +236,9 @@ export interface MailCounts {
   readonly lastErrorAt: Instant | null
 }
 
-/** Ended ones since `since`. */
+/** Messages that have ended count only since `since`. */
 export async function countMails(db: Db, since: Instant): Promise<MailCounts> {
-  const found = await sql<MailCounts>`
+  const { rows } = await sql<MailCounts>`
     select (select count(*)::integer from mail where state = 'pending') as pending,
       (select count(*)::integer from mail where state = 'sent' and created_at > ${at(since)}) as sent,
       (select count(*)::integer from mail where state = 'failed' and created_at > ${at(since)}) as failed,
@@ -246,5 +246,5 @@ export async function countMails(db: Db, since: Instant): Promise<MailCounts> {
     from (select 1) one left join lateral (
       select last_error, created_at from mail where last_error is not null and created_at > ${at(since)}
       order by created_at desc limit 1) last on true`.execute(db)
-  return found.rows[0] ?? { pending: 0, sent: 0, failed: 0, lastError: null, lastErrorAt: null }
+  return rows[0] ?? { pending: 0, sent: 0, failed: 0, lastError: null, lastErrorAt: null }
 }

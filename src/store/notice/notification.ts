@@ -12,14 +12,14 @@ import type { Tables } from '../platform/tables.ts'
 
 export type Notification = Selectable<Tables['notification']>
 
-/** Whose notifications: a member of an account, and the operators' feed for keys with that scope. */
+/** A reader is a member of an account; keys with the scope `operator` read the operators' feed too. */
 export interface Reader {
   readonly accountId: string
   readonly personId: string
   readonly isOperator: boolean
 }
 
-/** Kinds that the member has turned off in the console are left out. */
+/** The feed leaves out kinds that the member has turned off in the console. */
 function feedOf({ accountId, personId, isOperator }: Reader): RawBuilder<unknown> {
   const account = isOperator
     ? sql`(n.account_id = ${accountId} or n.account_id is null)`
@@ -35,27 +35,27 @@ function isUnread({ accountId, personId }: Reader): RawBuilder<boolean> {
       where d.account_id = ${accountId} and d.person_id = ${personId} and d.notification_id = n.id))`
 }
 
-/** Newest first. */
+/** The newest come first. */
 export async function listNotifications(
   db: Db,
   reader: Reader,
   query: { before?: bigint; unread: boolean; limit: number },
 ): Promise<Array<Notification & { unread: boolean }>> {
   const older = query.before === undefined ? sql`true` : sql`n.id < ${query.before.toString()}::bigint`
-  const found = await sql<Notification & { unread: boolean }>`
+  const { rows } = await sql<Notification & { unread: boolean }>`
     select n.*, ${isUnread(reader)} as unread from notification n
     where ${feedOf(reader)} and ${older} and (${!query.unread} or ${isUnread(reader)})
     order by n.id desc limit ${query.limit}`.execute(db)
-  return found.rows
+  return rows
 }
 
-/** Up to `limits.unreadNotifications`. */
+/** Counts up to `limits.unreadNotifications`. */
 export async function countUnread(db: Db, reader: Reader): Promise<number> {
-  const found = await sql<{ unread: number }>`
+  const { rows } = await sql<{ unread: number }>`
     select count(*)::integer as unread from (
       select 1 from notification n where ${feedOf(reader)} and ${isUnread(reader)}
       limit ${limits.unreadNotifications}) counted`.execute(db)
-  return found.rows[0]?.unread ?? 0
+  return rows[0]?.unread ?? 0
 }
 
 export async function markReadUpTo(tx: Tx, reader: Reader, id: bigint): Promise<void> {
@@ -80,7 +80,7 @@ export async function markRead(tx: Tx, reader: Reader, ids: readonly bigint[]): 
     on conflict do nothing`.execute(tx.db)
 }
 
-/** For the operators. Those of accounts come from their events. */
+/** Writes a notification for the operators. Those of accounts come from their events. */
 export async function notifyOperators(tx: Tx, notice: Notice): Promise<void> {
   await tx.db
     .insertInto('notification')
@@ -102,7 +102,7 @@ export interface Choice {
   readonly email: boolean
 }
 
-/** Only what differs from the defaults. */
+/** Lists only the choices that differ from the defaults. */
 export async function listChoices(db: Db, accountId: string, personId: string): Promise<Choice[]> {
   return db
     .selectFrom('notification_choice')
@@ -121,12 +121,12 @@ export async function saveChoice(tx: Tx, accountId: string, personId: string, ch
     .execute()
 }
 
-/** Oldest first, so that a bounded number of passes catches up. */
+/** Deletes the oldest first, so that a bounded number of passes catches up. */
 export async function deleteNotifications(db: Db, before: Instant, limit: number): Promise<number> {
-  const deleted = await sql`
+  const result = await sql`
     delete from notification where id in (
       select id from notification where at < ${at(before)} order by at limit ${limit})`.execute(db)
-  return Number(deleted.numAffectedRows ?? 0n)
+  return Number(result.numAffectedRows ?? 0n)
 }
 
 /** Opens an alert for the operators. False: it is open already. */

@@ -13,7 +13,7 @@ import type { Tables } from '../platform/tables.ts'
 export type Delivery = Selectable<Tables['webhook_delivery']>
 export type DeliveryOfEvent = Delivery & { readonly event_type: EventType }
 
-/** Newest first. `before` is the last row of the previous page. */
+/** The newest come first. `before` is the last row of the previous page. */
 export async function listDeliveries(
   db: Db,
   webhookId: string,
@@ -31,7 +31,7 @@ export async function findDelivery(db: Db, accountId: string, id: string): Promi
   return deliveries(db).where('e.account_id', '=', accountId).where('d.id', '=', id).executeTakeFirst()
 }
 
-/** The delivery of a webhook's newest test. */
+/** Finds the delivery of a webhook's newest test. */
 export async function findTestDelivery(db: Db, webhookId: string): Promise<DeliveryOfEvent | undefined> {
   return deliveries(db)
     .where('d.webhook_id', '=', webhookId)
@@ -72,12 +72,12 @@ export interface DueDelivery {
   readonly accountId: string
 }
 
-/** Deliveries that can be sent now, longest due first, without webhooks and accounts whose slots are used up. */
+/** Lists deliveries that can be sent now, longest due first, without webhooks and accounts whose slots are used up. */
 export async function listDueDeliveries(
   db: Db,
   query: { now: Instant; limit: number; busyWebhooks: readonly string[]; busyAccounts: readonly string[] },
 ): Promise<DueDelivery[]> {
-  const found = await sql<DueDelivery>`
+  const { rows } = await sql<DueDelivery>`
     select t.id, t.webhook_id as "webhookId", w.account_id as "accountId"
     from webhook_delivery t
     join webhook w on w.id = t.webhook_id
@@ -86,7 +86,7 @@ export async function listDueDeliveries(
       and w.account_id <> all (${query.busyAccounts}::text[])
     order by t.due_at, t.id
     limit ${query.limit}`.execute(db)
-  return found.rows
+  return rows
 }
 
 export const hasDueDelivery: DueWork = ({ now }) => hasDue('webhook_delivery', isPending, now)
@@ -112,10 +112,10 @@ export async function leaseDeliveries(
   ids: readonly string[],
   options: { now: Instant; leaseMs: number },
 ): Promise<Leased<Outgoing>> {
-  const chosen = sql`${isPending} and t.id = any (${ids}::text[])`
-  const { token, rows } = await leaseDue(db, 'webhook_delivery', chosen, { ...options, limit: ids.length })
-  const leased = rows.map((row) => row.id)
-  return { token, rows: leased.length === 0 ? [] : await loadOutgoing(db, leased) }
+  const where = sql`${isPending} and t.id = any (${ids}::text[])`
+  const { token, rows } = await leaseDue(db, 'webhook_delivery', where, { ...options, limit: ids.length })
+  const leasedIds = rows.map((row) => row.id)
+  return { token, rows: leasedIds.length === 0 ? [] : await loadOutgoing(db, leasedIds) }
 }
 
 async function loadOutgoing(db: Db, ids: readonly string[]): Promise<Outgoing[]> {
@@ -155,22 +155,22 @@ interface LeasedDelivery {
 /** Writes the last attempt. False: the lease was lost. */
 export async function finishDelivery(
   db: Db,
-  leased: LeasedDelivery,
+  delivery: LeasedDelivery,
   state: 'delivered' | 'failed',
   attempt: Attempt,
 ): Promise<boolean> {
-  return releaseLease(db, 'webhook_delivery', leased, leased.token, { state, ...lastOf(attempt) })
+  return releaseLease(db, 'webhook_delivery', delivery, delivery.token, { state, ...lastOf(attempt) })
 }
 
 /** Writes an attempt that another will follow, unless the webhook was disabled meanwhile. */
 export async function postponeDelivery(
   db: Db,
-  leased: LeasedDelivery,
+  delivery: LeasedDelivery,
   dueAt: Instant,
   attempt: Attempt,
 ): Promise<void> {
   const isEnabled = sql`(select w.enabled from webhook w where w.id = webhook_id)`
-  await releaseLease(db, 'webhook_delivery', leased, leased.token, {
+  await releaseLease(db, 'webhook_delivery', delivery, delivery.token, {
     state: sql`case when ${isEnabled} then 'pending' else 'failed' end`,
     due_at: toDate(dueAt),
     ...lastOf(attempt),
@@ -178,13 +178,13 @@ export async function postponeDelivery(
 }
 
 /** Undoes the lease: this server stops, and another one may send it at once. */
-export async function returnDelivery(db: Db, leased: LeasedDelivery): Promise<void> {
-  await releaseLease(db, 'webhook_delivery', leased, leased.token, { attempts: sql`attempts - 1` })
+export async function returnDelivery(db: Db, delivery: LeasedDelivery): Promise<void> {
+  await releaseLease(db, 'webhook_delivery', delivery, delivery.token, { attempts: sql`attempts - 1` })
 }
 
-/** Deliveries that failed since the last success or change of the webhook, and when the first of them did. */
+/** Counts deliveries that failed since the last success or change of the webhook, and says when the first of them did. */
 export async function failureStreak(db: Db, webhookId: string): Promise<{ failed: number; since: Instant | null }> {
-  const found = await sql<{ failed: number; since: Instant | null }>`
+  const { rows } = await sql<{ failed: number; since: Instant | null }>`
     select count(*)::integer as failed, min(d.last_at) as since
     from webhook w
     join webhook_delivery d on d.webhook_id = w.id and d.state = 'failed'
@@ -192,7 +192,7 @@ export async function failureStreak(db: Db, webhookId: string): Promise<{ failed
       and d.last_at >= coalesce(w.updated_at, w.created_at)
       and d.last_at > coalesce((select max(last_at) from webhook_delivery
                                 where webhook_id = w.id and state = 'delivered'), '-infinity')`.execute(db)
-  return found.rows[0] ?? { failed: 0, since: null }
+  return rows[0] ?? { failed: 0, since: null }
 }
 
 /** Disables a webhook for a reason that its owner sees. */

@@ -34,7 +34,7 @@ export async function insertWebhook(
     .executeTakeFirstOrThrow()
 }
 
-/** Counted against the quota under `lockAccount`, so that concurrent creates see each other. */
+/** Call it under `lockAccount`, so that concurrent creates see each other when they check the quota. */
 export async function countWebhooks(db: Db, accountId: string): Promise<number> {
   const { count } = await db
     .selectFrom('webhook')
@@ -44,7 +44,7 @@ export async function countWebhooks(db: Db, accountId: string): Promise<number> 
   return Number(count)
 }
 
-/** Oldest first. */
+/** The oldest come first. */
 export async function listWebhooks(db: Db, accountId: string): Promise<Webhook[]> {
   return db
     .selectFrom('webhook')
@@ -78,11 +78,11 @@ export async function lockWebhook(tx: Tx, accountId: string, id: string): Promis
 type Change = Partial<Omit<Webhook, 'id' | 'account_id' | 'created_at' | 'updated_at'>>
 
 export async function changeWebhook(tx: Tx, id: string, change: Change): Promise<Webhook> {
-  const { old_secret_until, ...rest } = change
+  const { old_secret_until, ...columns } = change
   return tx.db
     .updateTable('webhook')
     .set({
-      ...rest,
+      ...columns,
       ...(old_secret_until === undefined ? {} : { old_secret_until: toDateOrNull(old_secret_until) }),
       updated_at: toDate(tx.clock.now()),
     })
@@ -93,10 +93,10 @@ export async function changeWebhook(tx: Tx, id: string, change: Change): Promise
 
 /** Deletes its deliveries too. False: the account has no such webhook. */
 export async function deleteWebhook(tx: Tx, accountId: string, id: string): Promise<boolean> {
-  const deleted = await tx.db
+  const result = await tx.db
     .deleteFrom('webhook')
     .where('account_id', '=', accountId)
     .where('id', '=', id)
     .executeTakeFirst()
-  return deleted.numDeletedRows > 0n
+  return result.numDeletedRows > 0n
 }

@@ -1,4 +1,4 @@
-/** The audit log: actions of operators and of Berth itself. Written in the transaction of the action; append-only. */
+/** The audit log: actions of operators and of Berth itself. An entry is written with its action and never changed. */
 import type { Selectable } from 'kysely'
 import { toDate } from '../../base/instant.ts'
 import type { AuditAction } from '../../domain/audit.ts'
@@ -32,7 +32,7 @@ export async function writeAudit(tx: Tx, record: NewAuditRecord): Promise<void> 
     .execute()
 }
 
-/** Newest first. */
+/** The newest come first. */
 export async function listAudit(
   db: Db,
   query: { before?: bigint; accountId?: string; limit: number },

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises'
 import pg from 'pg'
 
-/** What pg gives a query when the server is ready for its rows; missing in its types. */
+/** A query gets this from pg when the server is ready for its rows; it is missing in the types of pg. */
 interface CopyConnection {
   sendCopyFromChunk(chunk: Buffer): void
   endCopyFrom(): void

@@ -4,7 +4,7 @@ import type { Db } from './database.ts'
 
 /**
  * Writes all rows (base/copy-text.ts), or none. Each piece has whole rows and is sent in a turn of its own of the event
- * loop. An error of the database has its code, as of any statement.
+ * loop. An error of the database has its code, as that of any statement.
  */
 export async function copyRows(
   db: Db,

@@ -15,13 +15,13 @@ import { Notifications, type Log } from './listener.ts'
 import { SilenceWatch, WatchedClient } from './silence-watch.ts'
 import type { Tables } from './tables.ts'
 
-/** Reads, and writes inside a transaction. */
+/** A `Db` reads, and writes inside a transaction. */
 export type Db = Kysely<Tables>
 
 export interface Tx {
   readonly db: Transaction<Tables>
   readonly clock: Clock
-  /** Written at the end of the transaction. */
+  /** They are written at the end of the transaction. */
   readonly events: NewEvent[]
   /** Loops to wake and accounts to notify after the commit. */
   readonly wake: Set<string>
@@ -36,11 +36,11 @@ export interface Database {
   readonly steady: Db
   readonly pool: pg.Pool
   readonly clock: Clock
-  /** Changes made by other servers. */
+  /** Notifications tell of changes made by other servers. */
   readonly notifications: Notifications
   /** Times out statements on an unresponsive database. */
   readonly silence: SilenceWatch
-  /** Called with the wake-ups of each committed transaction. */
+  /** Each committed transaction calls it with its wake-ups. */
   onCommit: (wake: ReadonlySet<string>) => void
   close(): Promise<void>
 }
@@ -99,18 +99,18 @@ function openPool({ url, name = 'berth' }: { url: string; name?: string }, max: 
 }
 
 function watchedPool(pool: pg.Pool, silence: SilenceWatch): PostgresPool {
-  const watched = new WeakMap<pg.PoolClient, WatchedClient>()
+  const watchedClients = new WeakMap<pg.PoolClient, WatchedClient>()
   const connect = async (): Promise<WatchedClient> => {
     const connecting = pool.connect()
     const giveBack = (): void =>
       void connecting.then(
-        (late) => late.release(),
+        (lateClient) => lateClient.release(),
         () => {},
       )
     const client = await silence.wait(connecting, false, giveBack)
-    const known = watched.get(client) ?? new WatchedClient(client, silence)
-    watched.set(client, known)
-    return known
+    const watchedClient = watchedClients.get(client) ?? new WatchedClient(client, silence)
+    watchedClients.set(client, watchedClient)
+    return watchedClient
   }
   return { connect: connect as unknown as PostgresPool['connect'], end: () => pool.end() }
 }
@@ -182,8 +182,8 @@ function isRetryable(error: unknown): boolean {
 }
 
 /**
- * At the start of a statement: PostgreSQL keeps a plan for it on each connection, under this name, which the text must be
- * the only one to have.
+ * Put it at the start of a statement: PostgreSQL keeps a plan for it on each connection, under this name, which the text
+ * must be the only one to have.
  */
 export function prepareAs(name: string): RawBuilder<unknown> {
   return sql.raw(`/* prepared as ${name} */`)
@@ -203,7 +203,7 @@ const INT8 = 20
 const TIMESTAMPTZ = 1184
 const DATE = 1082
 
-/** int8 as bigint, timestamptz as an instant, date as text; the rest as in pg. */
+/** Reads int8 as bigint, timestamptz as an instant, date as text, and other types as pg does. */
 function getTypeParser(oid: number, format?: 'text' | 'binary'): (text: string) => unknown {
   if (format !== 'binary') {
     if (oid === INT8) return BigInt
@@ -213,17 +213,17 @@ function getTypeParser(oid: number, format?: 'text' | 'binary'): (text: string) 
   return pg.types.getTypeParser(oid, format) as (text: string) => unknown
 }
 
-/** Last in the transaction, since it takes the event lock of the account. Adds a delivery for each webhook, and notifications. */
+/** Comes last in the transaction, since it takes the event lock of the account. Adds deliveries and notifications. */
 export async function writeEvents(tx: Tx): Promise<void> {
   const { events } = tx
   if (events.length === 0) return
   const notices = await withoutReplicas(tx, events, events.map(noticeOf))
-  const written = await sql<{ deliveries: number }>`${prepareAs('write_events')}
+  const { rows } = await sql<{ deliveries: number }>`${prepareAs('write_events')}
     select write_events(${toDate(tx.clock.now())},
       ${events.map((event) => event.accountId)}::text[], ${events.map((event) => event.type)}::text[],
       ${events.map((event) => event.subject.kind)}::text[], ${events.map((event) => event.subject.id)}::text[],
       ${events.map((event) => JSON.stringify(event.data))}::jsonb[], ${notices}::text[]) as deliveries`.execute(tx.db)
-  if ((written.rows[0]?.deliveries ?? 0) > 0) tx.wake.add('deliver-webhooks')
+  if ((rows[0]?.deliveries ?? 0) > 0) tx.wake.add('deliver-webhooks')
   if (notices.some((kind) => kind !== null)) tx.wake.add('queue-mail')
   for (const event of events) tx.wake.add(`events:${event.accountId}`)
 }
@@ -237,8 +237,8 @@ async function withoutReplicas(
   const isOfRental = (at: number): boolean => notices[at] !== null && events[at]?.subject.kind === 'rental'
   const ids = events.filter((_, at) => isOfRental(at)).map(({ subject }) => subject.id)
   if (ids.length === 0) return [...notices]
-  const found = await sql<{ id: string }>`
+  const { rows } = await sql<{ id: string }>`
     select rental_id::text as id from replica_record where rental_id = any (${ids}::integer[])`.execute(tx.db)
-  const replicas = new Set(found.rows.map(({ id }) => id))
+  const replicas = new Set(rows.map(({ id }) => id))
   return notices.map((kind, at) => (isOfRental(at) && replicas.has(events[at]?.subject.id ?? '') ? null : kind))
 }

@@ -15,7 +15,7 @@ export type Count =
 
 /** Labels that count nothing may be absent. */
 export async function readCounts(db: Db, now: Instant): Promise<Count[]> {
-  const counted = await sql<Count>`
+  const { rows } = await sql<Count>`
     select 'rental' as of, status as label, count(*)::integer as n from rental where status <> 'Terminated' group by status
     union all select 'stuck rental', '', count(*)::integer from rental where stuck_at is not null and released_at is null
     union all select 'gpu', 'total', coalesce(sum(gpus_total), 0)::integer from machine
@@ -26,7 +26,7 @@ export async function readCounts(db: Db, now: Instant): Promise<Count[]> {
     union all select 'pending delivery', '', count(*)::integer from webhook_delivery where state = 'pending'`.execute(
     db,
   )
-  return counted.rows
+  return rows
 }
 
 export async function readDatabaseBytes(db: Db): Promise<number> {
@@ -34,22 +34,22 @@ export async function readDatabaseBytes(db: Db): Promise<number> {
   return Number.parseInt(String(size.rows[0]?.bytes ?? 0), 10)
 }
 
-/** Of a managed deployment. */
+/** The gauges of a managed deployment. */
 export interface ServingGauges {
   readonly model: string
   readonly ready: number
   readonly starting: number
   readonly draining: number
   readonly desired: number
-  /** Waiting and running, at all gateways. */
+  /** Requests that wait or run, at all gateways. */
   readonly outstanding: number
   readonly costUsdPerHour: number
   readonly budgetUsdPerHour: number | null
-  /** Why the last order of a replica failed. */
+  /** The reason why the last order of a replica failed. */
   readonly blockedReason: string | null
 }
 
-/** Those with the most replicas first, and how many there are in all. */
+/** Lists those with the most replicas first, and counts all. */
 export async function readServing(
   db: Db,
   now: Instant,
@@ -75,7 +75,7 @@ export async function readServing(
   return { deployments: rows.rows, count: rows.rows[0]?.total ?? 0 }
 }
 
-/** Without deleted volumes. */
+/** Deleted volumes do not count. */
 export async function readVolumeGb(db: Db): Promise<ReadonlyMap<VolumeState, number>> {
   const sums = await sql<{ state: VolumeState; gb: number }>`
     select state, sum(size_gb)::float8 as gb from volume where state <> 'deleted' group by state`.execute(db)

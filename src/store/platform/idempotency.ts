@@ -8,7 +8,7 @@ export async function startIdempotency(
   tx: Tx,
   row: { accountId: string; key: string; operation: string; bodyHash: Buffer },
 ): Promise<boolean> {
-  const inserted = await tx.db
+  const newRow = await tx.db
     .insertInto('idempotency')
     .values({
       account_id: row.accountId,
@@ -20,7 +20,7 @@ export async function startIdempotency(
     .onConflict((conflict) => conflict.doNothing())
     .returning('key')
     .executeTakeFirst()
-  return inserted !== undefined
+  return newRow !== undefined
 }
 
 export async function completeIdempotency(
@@ -45,7 +45,7 @@ export async function startIdempotencies(
   const nameOf = (accountId: string, key: string): string => `${accountId} ${key}`
   if (rows.length === 0) return () => false
   const values = rows
-    // In one order, so that two servers that are sent the same requests do not wait for each other.
+    // Rows are written in one order, so that two servers that are sent the same requests do not wait for each other.
     .toSorted((one, other) => (nameOf(one.accountId, one.key) < nameOf(other.accountId, other.key) ? -1 : 1))
     .map(({ accountId, key, operation, bodyHash }) => ({
       account_id: accountId,
@@ -54,13 +54,13 @@ export async function startIdempotencies(
       body_hash: bodyHash,
       created_at: toDate(tx.clock.now()),
     }))
-  const started = await tx.db
+  const newRows = await tx.db
     .insertInto('idempotency')
     .values(values)
     .onConflict((conflict) => conflict.doNothing())
     .returning(['account_id', 'key'])
     .execute()
-  const names = new Set(started.map((row) => nameOf(row.account_id, row.key)))
+  const names = new Set(newRows.map((row) => nameOf(row.account_id, row.key)))
   return (accountId, key) => names.has(nameOf(accountId, key))
 }
 
@@ -98,6 +98,6 @@ export async function findIdempotency(
 }
 
 export async function deleteIdempotency(db: Db, before: Instant): Promise<bigint> {
-  const deleted = await db.deleteFrom('idempotency').where('created_at', '<', at(before)).executeTakeFirst()
-  return deleted.numDeletedRows
+  const result = await db.deleteFrom('idempotency').where('created_at', '<', at(before)).executeTakeFirst()
+  return result.numDeletedRows
 }

@@ -11,17 +11,17 @@ export interface Installation {
 
 /** Returns the row that won the race, never one that was not written. */
 export async function readOrCreateInstallation(db: Db, make: () => Installation): Promise<Installation> {
-  const found = await readInstallation(db)
-  if (found !== undefined) return found
-  const made = make()
+  const existingRow = await readInstallation(db)
+  if (existingRow !== undefined) return existingRow
+  const candidate = make()
   await db
     .insertInto('installation')
-    .values({ id: made.id, key_check: made.keyCheck, created_at: toDate(made.createdAt) })
+    .values({ id: candidate.id, key_check: candidate.keyCheck, created_at: toDate(candidate.createdAt) })
     .onConflict((conflict) => conflict.doNothing())
     .execute()
-  const written = await readInstallation(db)
-  if (written === undefined) throw new Error('the installation row was not written')
-  return written
+  const row = await readInstallation(db)
+  if (row === undefined) throw new Error('the installation row was not written')
+  return row
 }
 
 async function readInstallation(db: Db): Promise<Installation | undefined> {

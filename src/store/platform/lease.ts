@@ -46,7 +46,7 @@ export async function leaseDue<Table extends LeasedTable>(
 ): Promise<Leased<Selectable<Tables[Table]>>> {
   const token = randomUUID()
   const key = sql.join(keyColumns[table].map((column) => sql.ref(`t.${column}`)))
-  const leased = await sql<Selectable<Tables[Table]>>`
+  const { rows } = await sql<Selectable<Tables[Table]>>`
     update ${sql.table(table)} t
     set lease_token = ${token}, lease_until = ${toDate(addMs(options.now, options.leaseMs))}, attempts = attempts + 1
     where (${key}) in (
@@ -57,7 +57,7 @@ export async function leaseDue<Table extends LeasedTable>(
       for update skip locked
     )
     returning t.*`.execute(db)
-  return { token, rows: leased.rows }
+  return { token, rows: rows }
 }
 
 /** Whether `leaseDue` would find a row. */
@@ -65,12 +65,12 @@ export function hasDue(table: LeasedTable, where: RawBuilder<unknown>, now: RawB
   return sql`exists (select from ${sql.table(table)} t where ${isDue(where, now)})`
 }
 
-/** Due, free, and matching `where`, of a table with the alias `t`. */
+/** The condition that a row is due, free, and matches `where`; its table has the alias `t`. */
 export function isDue(where: RawBuilder<unknown>, now: RawBuilder<Instant>): RawBuilder<unknown> {
   return sql`t.due_at <= ${now} and (t.lease_until is null or t.lease_until <= ${now}) and (${where})`
 }
 
-/** For updates that end whatever lease a row has. */
+/** An update with these values ends whatever lease a row has. */
 export const noLease = { lease_token: null, lease_until: null }
 
 /** Ends the lease and writes `change` with it. False: the lease was lost, and nothing is written. */
@@ -83,11 +83,11 @@ export async function releaseLease<Table extends LeasedTable>(
     readonly [Column in keyof Updateable<Tables[Table]>]: Updateable<Tables[Table]>[Column] | RawBuilder<unknown>
   },
 ): Promise<boolean> {
-  const set = Object.entries({ ...noLease, ...change }).map(([column, value]) => sql`${sql.ref(column)} = ${value}`)
-  const released = await sql`
-    update ${sql.table(table)} set ${sql.join(set)}
+  const sets = Object.entries({ ...noLease, ...change }).map(([column, value]) => sql`${sql.ref(column)} = ${value}`)
+  const { rows } = await sql`
+    update ${sql.table(table)} set ${sql.join(sets)}
     where ${matches(table, row)} and lease_token = ${token} returning 1`.execute(db)
-  return released.rows.length > 0
+  return rows.length > 0
 }
 
 /** A row on whose behalf engines are called. */
@@ -121,13 +121,13 @@ export async function takeTurn(
 ): Promise<string | undefined> {
   const token = randomUUID()
   const now = toDate(options.now)
-  const taken = await sql<{ name: string }>`${prepareAs('take_turn')}
+  const { rows } = await sql<{ name: string }>`${prepareAs('take_turn')}
     insert into loop (name, lease_token, lease_until)
     values (${name}, ${token}, ${toDate(addMs(options.now, options.leaseMs))})
     on conflict (name) do update set lease_token = excluded.lease_token, lease_until = excluded.lease_until
       where loop.lease_until is null or loop.lease_until <= ${now}
     returning name`.execute(db)
-  return taken.rows.length === 0 ? undefined : token
+  return rows.length === 0 ? undefined : token
 }
 
 /** Keeps a turn for longer. False: it was lost meanwhile. */
@@ -137,14 +137,14 @@ export async function prolongTurn(
   token: string,
   options: { now: Instant; leaseMs: number },
 ): Promise<boolean> {
-  const kept = await db
+  const row = await db
     .updateTable('loop')
     .set({ lease_until: toDate(addMs(options.now, options.leaseMs)) })
     .where('name', '=', name)
     .where('lease_token', '=', token)
     .returning('name')
     .executeTakeFirst()
-  return kept !== undefined
+  return row !== undefined
 }
 
 /** `doneAt`: when a good turn began; leave it out for one that failed. */
@@ -154,7 +154,7 @@ export async function endTurn(db: Db, name: string, token: string, doneAt?: Inst
     where name = ${name} and lease_token = ${token}`.execute(db)
 }
 
-/** When the last good turn of a loop began. null: there was none yet. */
+/** Returns when the last good turn of a loop began. null: there was none yet. */
 export async function readDoneAt(db: Db, name: string): Promise<Instant | null> {
   const { rows } = await sql<{ done_at: Instant | null }>`${prepareAs('done_at')}
     select done_at from loop where name = ${name}`.execute(db)

@@ -77,7 +77,7 @@ const notify = (payload: string) => fixture.database.pool.query(`select pg_notif
 
 describe('the notification connection', () => {
   test('is not trusted after a second of silence, and delivers missed notifications before it is trusted again', async () => {
-    // Not replaced, however slow this machine is.
+    // It is not replaced, however slow this machine is.
     const { listener, relay, heard, losses, close } = await startListening(60_000)
     await notify('one')
     await waitFor('the first to be received', () => heard.length > 0)

@@ -30,11 +30,11 @@ export interface Listener {
 
 export interface ListenOptions {
   readonly channel: string
-  /** Called with the payload of each notification. */
+  /** It is called with the payload of each notification. */
   readonly onNotification: (payload: string) => void
-  /** Called when notifications may have been missed. */
+  /** It is called when notifications may have been missed. */
   readonly onGap: () => void
-  /** Called when notifications arrive again after a gap. */
+  /** It is called when notifications arrive again after a gap. */
   readonly onResume?: () => void
 }
 
@@ -55,14 +55,14 @@ export class Notifications {
   readonly #options: NotificationOptions
   readonly #subscriptions = new Set<Subscription>()
   #client: Client | undefined
-  /** Settled when the last statement on the connection has ended: pg takes one at a time. */
+  /** The promise settles when the last statement on the connection has ended: pg takes one at a time. */
   #last: Promise<unknown> = Promise.resolve()
   #isClosed = false
   #failures = 0
   #reconnect: NodeJS.Timeout | undefined
   #heartbeat: NodeJS.Timeout | undefined
   #unanswered: Client | undefined
-  /** When the last answered heartbeat was sent. Real time, because it measures the network. */
+  /** The last answered heartbeat was sent then. It is real time, because it measures the network. */
   #answeredAt = Number.NEGATIVE_INFINITY
   #answers = 0
 
@@ -86,7 +86,7 @@ export class Notifications {
     }
   }
 
-  /** Heartbeats that the database has answered, however late. */
+  /** Counts heartbeats that the database has answered, however late. */
   answers(): number {
     return this.#answers
   }
@@ -105,26 +105,26 @@ export class Notifications {
 
   async #connect(): Promise<void> {
     const { url } = this.#options
-    const made = new Client({
+    const client = new Client({
       connectionString: url,
       application_name: 'berth:notifications',
       connectionTimeoutMillis: CONNECT_MS,
       keepAlive: true,
     })
-    this.#client = made
-    made.on('error', (error) => this.#drop(made, error))
-    made.on('end', () => this.#drop(made, new Error('the server ended the connection')))
-    made.on('notification', ({ channel, payload }) => {
+    this.#client = client
+    client.on('error', (error) => this.#drop(client, error))
+    client.on('end', () => this.#drop(client, new Error('the server ended the connection')))
+    client.on('notification', ({ channel, payload }) => {
       for (const one of this.#subscriptions) if (one.channel === channel) one.onNotification(payload ?? '')
     })
     try {
-      this.#last = made.connect()
+      this.#last = client.connect()
       await this.#last
-      for (const one of this.#subscriptions) await this.#subscribe(made, one)
-      await this.#beat(made)
+      for (const one of this.#subscriptions) await this.#subscribe(client, one)
+      await this.#beat(client)
       this.#failures = 0
     } catch (error) {
-      this.#drop(made, error)
+      this.#drop(client, error)
     }
   }
 

@@ -12,14 +12,14 @@ const LOCK = 8_420_001
 /** The oldest version that its makers still maintain, and that of Debian 12, which the tests use. */
 const MIN_POSTGRES = 15
 const INSUFFICIENT_PRIVILEGE = '42501'
-/** How many unknown migrations the error names. */
+/** The error names so many unknown migrations. */
 const MAX_NAMED = 5
 /**
  * Earlier texts of migrations that were wrong as released, by file. A database that has such a text gets the present one,
  * which must therefore be one that can run on top of the earlier. The first text of 0055 ran only as a superuser, and so
  * did the restore of a dump of its function.
  */
-const corrected: Readonly<Record<string, string>> = {
+const correctedDigests: Readonly<Record<string, string>> = {
   '0055_order_batches.sql': '856d05bf34c11a90238bbfdea13217979b31cc0d32b4ff563fcc1678927d2582',
 }
 
@@ -45,14 +45,14 @@ export async function migrate(pool: pg.Pool, schemaDir: string): Promise<string[
     client.release()
     return steps.flatMap(({ files }) => files.map(({ file }) => file))
   } catch (error) {
-    // Ends the session, and with it the lock and the settings.
+    // This ends the session, and with it the lock and the settings.
     client.release(true)
     throw error
   }
 }
 
 interface SchemaFile {
-  /** Path in schema/. */
+  /** The path in schema/. */
   readonly file: string
   readonly name: string
   readonly digest: string
@@ -65,26 +65,26 @@ interface Step {
   readonly migrations: readonly SchemaFile[]
 }
 
-async function planSteps(schemaDir: string, applied: ReadonlyMap<string, string>): Promise<Step[]> {
-  const [included, later] = [await readFiles(schemaDir, 'before-baseline'), await readFiles(schemaDir, '.')]
-  const migrations = [...included, ...later]
+async function planSteps(schemaDir: string, appliedDigests: ReadonlyMap<string, string>): Promise<Step[]> {
+  const [older, later] = [await readFiles(schemaDir, 'before-baseline'), await readFiles(schemaDir, '.')]
+  const migrations = [...older, ...later]
   const names = migrations.map(({ name }) => name)
-  refuseNewerSchema([...applied.keys()], names)
-  if (applied.size === 0) {
-    // In one commit: each has its wait for the disk. An upgrade keeps what it has finished.
+  refuseNewerSchema([...appliedDigests.keys()], names)
+  if (appliedDigests.size === 0) {
+    // All files go in one commit: each commit waits for the disk. An upgrade keeps what it has finished.
     const baseline = await readFiles(schemaDir, 'baseline')
-    return [{ files: [...(baseline.length > 0 ? baseline : included), ...later], migrations }]
+    return [{ files: [...(baseline.length > 0 ? baseline : older), ...later], migrations }]
   }
-  const missing = migrations.filter(({ file, name, digest }) => {
-    const before = applied.get(name)
-    if (before !== undefined && before !== digest && before !== corrected[name])
+  const missingMigrations = migrations.filter(({ file, name, digest }) => {
+    const before = appliedDigests.get(name)
+    if (before !== undefined && before !== digest && before !== correctedDigests[name])
       throw new Error(`schema/${file} was changed after it was applied to this database`)
     return before !== digest
   })
-  return missing.map((one) => ({ files: [one], migrations: [one] }))
+  return missingMigrations.map((one) => ({ files: [one], migrations: [one] }))
 }
 
-/** In the order of their names; none where there is no such folder. */
+/** Reads files in the order of their names; none if there is no such folder. */
 async function readFiles(schemaDir: string, folder: string): Promise<SchemaFile[]> {
   const entries = await readdir(path.join(schemaDir, folder)).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT' && folder !== '.') return []
@@ -137,12 +137,12 @@ async function ownershipAdvice(client: pg.PoolClient): Promise<string> {
 }
 
 /** A newer server has changed this database in ways that this one does not know, so its writes could break invariants. */
-function refuseNewerSchema(applied: readonly string[], known: readonly string[]): void {
-  const unknown = applied.filter((name) => !known.includes(name)).sort()
+function refuseNewerSchema(appliedNames: readonly string[], knownNames: readonly string[]): void {
+  const unknown = appliedNames.filter((name) => !knownNames.includes(name)).sort()
   if (unknown.length === 0) return
-  const shown = unknown.slice(0, MAX_NAMED).join(', ') + (unknown.length > MAX_NAMED ? ', …' : '')
+  const list = unknown.slice(0, MAX_NAMED).join(', ') + (unknown.length > MAX_NAMED ? ', …' : '')
   throw new Error(
-    `This database was upgraded by a newer Berth (unknown migrations: ${shown}). Start that version or a later one, or restore the backup from before the upgrade.`,
+    `This database was upgraded by a newer Berth (unknown migrations: ${list}). Start that version or a later one, or restore the backup from before the upgrade.`,
   )
 }
 

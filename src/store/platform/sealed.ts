@@ -9,7 +9,7 @@ export interface SealedTable {
   readonly columns: readonly string[]
 }
 
-/** Without `installation.key_check`, which changes last. */
+/** These are all but `installation.key_check`, which changes last. */
 export const sealedTables: readonly SealedTable[] = [
   {
     name: 'secret',
@@ -43,11 +43,11 @@ export const sealedTables: readonly SealedTable[] = [
 
 export interface SealedRow {
   readonly key: readonly string[]
-  /** In the order of the table's columns. */
+  /** The values are in the order of the table's columns. */
   readonly values: ReadonlyArray<string | null>
 }
 
-/** Rows with a sealed value, in the order of the key. */
+/** Lists rows with a sealed value, in the order of the key. */
 export async function listSealed(
   db: Db,
   { name, key, columns }: SealedTable,
@@ -64,10 +64,10 @@ export async function listSealed(
     after === undefined
       ? sql`true`
       : sql`(${keyRefs}) > (${sql.join(key.map(([, type], at) => sql`${after[at]}::${sql.raw(type)}`))})`
-  const found = await sql<SealedRow>`
+  const { rows } = await sql<SealedRow>`
     select array[${keyTexts}] as key, array[${sql.join(columns.map((column) => sql.ref(column)))}] as values
     from ${sql.table(name)} where (${hasValue}) and ${isAfter} order by ${keyRefs} limit ${page.limit}`.execute(db)
-  return found.rows
+  return rows
 }
 
 /** false: the row has changed or is gone. */

@@ -8,7 +8,7 @@ export interface PeerServer {
 }
 
 /**
- * Says that a server is there. Those that have not said so for some seconds are forgotten. By the clock of the database,
+ * Says that a server is there. Those that have not said so for some seconds are forgotten. It uses the clock of the database,
  * because those of servers may differ.
  */
 export async function announceServer(db: Db, { id, address }: PeerServer, forgetAfterSeconds: number): Promise<void> {
@@ -27,7 +27,7 @@ export interface HostPlace {
   readonly server: PeerServer
 }
 
-/** Where hosts are connected, of those whose server takes connections from others. `hostId`: only this one. */
+/** Lists the hosts whose server takes connections from others, with that server. `hostId`: only this one. */
 export async function listHostPlaces(db: Db, hostId?: string): Promise<HostPlace[]> {
   const rows = await db
     .selectFrom('host')

@@ -7,21 +7,21 @@ import { waitFor } from '../../../test/harness/wait.ts'
 import { openDatabase, transact, type Database } from './database.ts'
 import { DatabaseSilent } from './silence-watch.ts'
 
-let made: Awaited<ReturnType<typeof testDatabase>>
+let testDb: Awaited<ReturnType<typeof testDatabase>>
 let database: Database
 /** A separate connection, which always works. */
 let other: Database
 
 beforeEach(async () => {
-  made = await testDatabase()
-  database = openDatabase({ url: made.url, clock: systemClock, poolSize: 2 })
-  other = openDatabase({ url: made.url, clock: systemClock, poolSize: 1 })
+  testDb = await testDatabase()
+  database = openDatabase({ url: testDb.url, clock: systemClock, poolSize: 2 })
+  other = openDatabase({ url: testDb.url, clock: systemClock, poolSize: 1 })
   await sql`create table seen (what text)`.execute(other.db)
 })
 afterEach(async () => {
   await database.close()
   await other.close()
-  await made.drop()
+  await testDb.drop()
 })
 
 const seen = async () =>

@@ -21,15 +21,15 @@ export class DatabaseSilent extends Error {
   }
 }
 
-interface Waiting {
+interface Wait {
   ticks: number
   readonly giveUp: () => void
 }
 
 export class SilenceWatch {
-  /** Asked at each tick. Until there is a notification connection, nothing times out here. */
+  /** Each tick asks it. Nothing times out here until there is a notification connection. */
   isAnswering: () => boolean = () => true
-  readonly #waiting = new Set<Waiting>()
+  readonly #waiting = new Set<Wait>()
   readonly #timer: NodeJS.Timeout
   #silentTicks = 0
 
@@ -37,19 +37,19 @@ export class SilenceWatch {
     this.#timer = setInterval(() => this.#tick(), TICK_MS).unref()
   }
 
-  /** The same promise, unless the database becomes unresponsive; then `dropped` is called and it rejects. */
-  wait<T>(work: Promise<T>, isCommit: boolean, dropped: () => void): Promise<T> {
+  /** Returns the same promise, unless the database becomes unresponsive; then it calls `onDrop` and rejects. */
+  wait<T>(work: Promise<T>, isCommit: boolean, onDrop: () => void): Promise<T> {
     return new Promise((resolve, reject) => {
-      const waiting: Waiting = {
+      const wait: Wait = {
         ticks: 0,
         giveUp: () => {
-          this.#waiting.delete(waiting)
-          dropped()
+          this.#waiting.delete(wait)
+          onDrop()
           reject(new DatabaseSilent(isCommit))
         },
       }
-      this.#waiting.add(waiting)
-      work.then(resolve, reject).finally(() => this.#waiting.delete(waiting))
+      this.#waiting.add(wait)
+      work.then(resolve, reject).finally(() => this.#waiting.delete(wait))
     })
   }
 
@@ -74,16 +74,16 @@ export class SilenceWatch {
 
   #tick(): void {
     this.#silentTicks = this.isAnswering() ? 0 : this.#silentTicks + 1
-    for (const waiting of this.#waiting) {
-      waiting.ticks += 1
-      if (this.#silentTicks >= MAX_TICKS && waiting.ticks >= MAX_TICKS) waiting.giveUp()
+    for (const wait of this.#waiting) {
+      wait.ticks += 1
+      if (this.#silentTicks >= MAX_TICKS && wait.ticks >= MAX_TICKS) wait.giveUp()
     }
   }
 }
 
 type Query = (statement: { text: string; values: unknown[]; name?: string }) => Promise<unknown>
 
-/** What `prepareAs` (database.ts) writes. */
+/** The comment that `prepareAs` (database.ts) writes. */
 const PREPARED = /^\/\* prepared as (\w+) \*\//
 
 /** The part of a pool connection that Kysely uses. One that timed out is not reused. */

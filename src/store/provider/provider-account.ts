@@ -12,11 +12,11 @@ export type ProviderAccount = Selectable<Tables['provider_account']>
 export const PROVIDER_WAKE = 'provider-accounts'
 
 export interface ProviderAccountCosts extends ProviderAccount {
-  /** Posted in the calendar month (UTC) of the clock. */
+  /** The costs posted in the calendar month (UTC) of the clock. */
   readonly month_nano: NanoUsd
 }
 
-/** Those in use, by name. */
+/** Lists those in use, by name. */
 export async function listProviderAccounts(db: Db, now: number, driver?: ProviderId): Promise<ProviderAccountCosts[]> {
   let select = db.selectFrom('provider_account as a').selectAll('a').where('a.removed_at', 'is', null)
   if (driver !== undefined) select = select.where('a.driver', '=', driver)
@@ -30,7 +30,7 @@ export async function listProviderAccounts(db: Db, now: number, driver?: Provide
   return rows.map((row) => ({ ...row, month_nano: nanoUsdOf(row.month_nano) }))
 }
 
-/** The drivers that have an account. */
+/** Lists the drivers that have an account. */
 export async function listProviderDrivers(db: Db): Promise<ProviderId[]> {
   const rows = await db
     .selectFrom('provider_account')
@@ -41,7 +41,7 @@ export async function listProviderDrivers(db: Db): Promise<ProviderId[]> {
   return rows.map(({ driver }) => driver)
 }
 
-/** Also removed ones. */
+/** Finds removed ones too. */
 export async function findProviderAccount(db: Db, name: string): Promise<ProviderAccount | undefined> {
   return db.selectFrom('provider_account').selectAll().where('name', '=', name).executeTakeFirst()
 }
@@ -79,7 +79,7 @@ export async function updateProviderAccount(
   await tx.db.updateTable('provider_account').set(change).where('id', '=', id).execute()
 }
 
-/** Whether it answered. The time of the first of equal reports stays. */
+/** Records whether it answered. The time of the first of equal reports stays. */
 export async function saveProviderHealth(
   db: Db,
   id: string,
@@ -93,26 +93,26 @@ export async function saveProviderHealth(
     where id = ${id}`.execute(db)
 }
 
-/** Rentals at the account that are not released. */
+/** Counts rentals at the account that are not released. */
 export async function countProviderRentals(
   db: Db,
   { driver, name }: Pick<ProviderAccount, 'driver' | 'name'>,
 ): Promise<number> {
-  const found = await sql<{ n: number }>`
+  const { rows } = await sql<{ n: number }>`
     select count(*)::integer as n from rental
     where driver = ${driver} and released_at is null
       and (split_part(external_id, '/', 1) = ${name}
         or split_part(spec -> 'nodes' -> 0 ->> 'machineId', ':', 2) = ${name})`.execute(db)
-  return found.rows[0]?.n ?? 0
+  return rows[0]?.n ?? 0
 }
 
-/** Volumes at the account that are not deleted. */
+/** Counts volumes at the account that are not deleted. */
 export async function countProviderVolumes(
   db: Db,
   { driver, name }: Pick<ProviderAccount, 'driver' | 'name'>,
 ): Promise<number> {
-  const found = await sql<{ n: number }>`
+  const { rows } = await sql<{ n: number }>`
     select count(*)::integer as n from volume
     where driver = ${driver} and state <> 'deleted' and split_part(external_id, '/', 1) = ${name}`.execute(db)
-  return found.rows[0]?.n ?? 0
+  return rows[0]?.n ?? 0
 }

@@ -1,4 +1,4 @@
-/** Imported bills of other clouds, and their comparison with what was recorded. */
+/** Imported bills of other clouds, and their comparison with the records here. */
 import { sql, type RawBuilder, type Selectable } from 'kysely'
 import { toDate } from '../../base/instant.ts'
 import { nanoUsdOf, zeroUsd, type NanoUsd } from '../../base/money.ts'
@@ -10,7 +10,7 @@ export type ProviderBill = Omit<Selectable<Tables['provider_bill']>, 'provider_a
   readonly billed: NanoUsd
 }
 
-/** By machine or volume, with its id at the cloud. */
+/** The keys are the cloud's ids of machines and volumes. */
 export type BillAmounts = ReadonlyMap<string, NanoUsd>
 
 /** UTC days, inclusive. null: all time. */
@@ -23,14 +23,14 @@ const columns = sql`b.id, b.label, b.imported_by, b.imported_at,
   to_char(b.from_day, 'YYYY-MM-DD') as from_day, to_char(b.to_day, 'YYYY-MM-DD') as to_day,
   count(l.machine)::integer as lines, coalesce(sum(l.billed_nano), 0)::bigint as billed`
 
-/** Newest first. */
+/** The newest come first. */
 export async function listProviderBills(db: Db, accountId: string, limit: number): Promise<ProviderBill[]> {
-  const found = await sql<ProviderBill>`
+  const { rows } = await sql<ProviderBill>`
     select ${columns} from provider_bill b left join provider_bill_line l on l.bill_id = b.id
     where b.provider_account_id = ${accountId} group by b.id order by b.imported_at desc, b.id limit ${limit}`.execute(
     db,
   )
-  return found.rows
+  return rows
 }
 
 export async function findProviderBill(
@@ -39,10 +39,10 @@ export async function findProviderBill(
   by: { readonly id: string } | { readonly digest: string },
 ): Promise<ProviderBill | undefined> {
   const matches = 'id' in by ? sql`b.id = ${by.id}` : sql`b.digest = ${by.digest}`
-  const found = await sql<ProviderBill>`
+  const { rows } = await sql<ProviderBill>`
     select ${columns} from provider_bill b left join provider_bill_line l on l.bill_id = b.id
     where b.provider_account_id = ${accountId} and ${matches} group by b.id`.execute(db)
-  return found.rows[0]
+  return rows[0]
 }
 
 export async function countProviderBills(db: Db, accountId: string): Promise<number> {
@@ -66,11 +66,11 @@ export interface NewBill extends BillPeriod {
 /** False: the account has a bill with this digest. */
 export async function insertProviderBill(tx: Tx, bill: NewBill): Promise<boolean> {
   const { id, accountId, digest, label, from, to, importedBy } = bill
-  const inserted = await sql`
+  const result = await sql`
     insert into provider_bill (id, provider_account_id, digest, label, from_day, to_day, imported_by, imported_at)
     values (${id}, ${accountId}, ${digest}, ${label}, ${from}, ${to}, ${importedBy}, ${toDate(tx.clock.now())})
     on conflict (provider_account_id, digest) do nothing`.execute(tx.db)
-  if ((inserted.numAffectedRows ?? 0n) === 0n) return false
+  if ((result.numAffectedRows ?? 0n) === 0n) return false
   await sql`
     insert into provider_bill_line (bill_id, machine, billed_nano)
     select ${id}, machine, billed_nano from ${rowsOf(bill.amounts)} l`.execute(tx.db)
@@ -78,18 +78,18 @@ export async function insertProviderBill(tx: Tx, bill: NewBill): Promise<boolean
 }
 
 export async function deleteProviderBill(tx: Tx, accountId: string, id: string): Promise<boolean> {
-  const deleted = await tx.db
+  const result = await tx.db
     .deleteFrom('provider_bill')
     .where('provider_account_id', '=', accountId)
     .where('id', '=', id)
     .executeTakeFirst()
-  return deleted.numDeletedRows > 0n
+  return result.numDeletedRows > 0n
 }
 
 export interface BillComparison {
   readonly billed: NanoUsd
   readonly recorded: NanoUsd
-  /** How many there are; `differences` has the largest. */
+  /** The number of differences; `differences` has the largest. */
   readonly differing: number
   readonly differences: readonly BillDifference[]
 }
@@ -98,14 +98,14 @@ export interface BillDifference {
   readonly machine: string
   readonly rentalId: number | null
   readonly volumeId: number | null
-  /** null: not on the bill. */
+  /** null: it is not on the bill. */
   readonly billed: NanoUsd | null
-  /** null: not known here. */
+  /** null: it is not known here. */
   readonly recorded: NanoUsd | null
   readonly difference: NanoUsd
 }
 
-/** `bill`: the id of an imported one, or amounts. What was recorded is counted to the millisecond within the period. */
+/** `bill` is the id of an imported one, or amounts. Recorded costs are counted to the millisecond within the period. */
 export async function compareBill(
   db: Db,
   accountId: string,
@@ -113,7 +113,7 @@ export async function compareBill(
   { from, to }: BillPeriod,
   limit: number,
 ): Promise<BillComparison> {
-  const billed =
+  const billAmounts =
     'id' in bill
       ? sql`(select machine, billed_nano from provider_bill_line where bill_id = ${bill.id})`
       : rowsOf(bill.amounts)
@@ -121,7 +121,7 @@ export async function compareBill(
     sql`coalesce(${from}::date::timestamp at time zone 'UTC', '-infinity')`,
     sql`coalesce((${to}::date + 1)::timestamp at time zone 'UTC', 'infinity')`,
   ]
-  const found = await sql<Compared>`
+  const { rows } = await sql<Compared>`
     with recorded as (
       select regexp_replace(external_id, '^.*/', '') as machine, max(rental_id) as rental_id, max(volume_id) as volume_id,
         sum(div(nano_per_hour * floor(extract(epoch from least(settled_until, ${end}) - greatest(started_at, ${start})) * 1000),
@@ -132,16 +132,16 @@ export async function compareBill(
     compared as (
       select machine, r.rental_id, r.volume_id, b.billed_nano as billed, r.nano as recorded,
         coalesce(b.billed_nano, 0) - coalesce(r.nano, 0) as difference
-      from ${billed} b full join recorded r using (machine))
+      from ${billAmounts} b full join recorded r using (machine))
     select *, coalesce(sum(billed) over (), 0)::bigint as all_billed, coalesce(sum(recorded) over (), 0)::bigint as all_recorded,
       (count(*) filter (where difference <> 0) over ())::integer as differing
     from compared order by abs(difference) desc, machine limit ${limit}`.execute(db)
-  const [first] = found.rows
+  const [first] = rows
   return {
     billed: first?.all_billed ?? zeroUsd,
     recorded: first?.all_recorded ?? zeroUsd,
     differing: first?.differing ?? 0,
-    differences: found.rows
+    differences: rows
       .filter(({ difference }) => difference !== 0n)
       .map(({ machine, rental_id, volume_id, billed: theirs, recorded, difference }) => ({
         machine,

@@ -5,16 +5,16 @@ import { nanoUsdOf, type NanoUsd } from '../../base/money.ts'
 import type { Db } from '../platform/database.ts'
 
 export interface OfferSale {
-  /** Selling price of the whole machine per hour. null: it has none. */
+  /** The selling price of the whole machine per hour. null: it has none. */
   readonly price: NanoUsd | null
   readonly free: number
   readonly rented: number
   readonly seenAt: Instant
 }
 
-/** By offer, of one account. */
+/** Lists the sales of one account by offer. */
 export async function listOfferSales(db: Db, account: string): Promise<Map<string, OfferSale>> {
-  const found = await sql<{ offer_id: string; price: bigint | null; free: number; rented: number; seen_at: Instant }>`
+  const sales = await sql<{ offer_id: string; price: bigint | null; free: number; rented: number; seen_at: Instant }>`
     select m.offer_id, max(coalesce(m.asking_nano_per_gpu_hour, p.nano_per_gpu_hour) * m.gpus_total)::bigint as price,
       count(*) filter (where m.status = 'node_ready' and m.listed and m.gpus_claimed = 0)::integer as free,
       count(*) filter (where m.gpus_claimed > 0)::integer as rented, max(m.seen_at) as seen_at
@@ -24,7 +24,7 @@ export async function listOfferSales(db: Db, account: string): Promise<Map<strin
       and p.network_type = m.network_type and p.gpu_count = m.gpus_total and p.enabled
     where a.name = ${account} group by m.offer_id`.execute(db)
   return new Map(
-    found.rows.map(({ offer_id, price, free, rented, seen_at: seenAt }) => [
+    sales.rows.map(({ offer_id, price, free, rented, seen_at: seenAt }) => [
       offer_id,
       { price: price === null ? null : nanoUsdOf(price), free, rented, seenAt },
     ]),

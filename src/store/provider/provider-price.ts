@@ -21,7 +21,7 @@ export interface OfferCost extends PriceKey {
   readonly floor: NanoUsd | null
   readonly fixed: NanoUsd | null
   readonly sellsBelowCost: boolean
-  /** Some of them can be rented now. */
+  /** Whether some of them can be rented now. */
   readonly hasRoom: boolean
 }
 
@@ -29,9 +29,9 @@ export interface RulePrice extends PriceKey {
   readonly price: NanoUsd
 }
 
-/** The highest cost of each kind of machine that an account with a rule offers now. */
+/** Lists the highest cost of each kind of machine that an account with a rule offers now. */
 export async function listOfferCosts(db: Db): Promise<OfferCost[]> {
-  const found = await sql<OfferCost>`
+  const { rows } = await sql<OfferCost>`
     select m.offering as "machineType", m.region, m.gpu_type as "gpuType", m.network_type as "networkType",
       m.gpus_total as "gpuCount", a.id as "accountId", max(m.cost_nano_per_gpu_hour) as cost, a.markup_bp as "markupBp",
       a.floor_nano_per_gpu_hour as floor, a.fixed_nano_per_gpu_hour as fixed, a.sells_below_cost as "sellsBelowCost",
@@ -41,10 +41,10 @@ export async function listOfferCosts(db: Db): Promise<OfferCost[]> {
     where a.removed_at is null and (a.markup_bp is not null or a.fixed_nano_per_gpu_hour is not null)
       and m.status = 'node_ready' and m.gpu_type is not null and m.cost_nano_per_gpu_hour is not null
     group by m.offering, m.region, m.gpu_type, m.network_type, m.gpus_total, a.id`.execute(db)
-  return found.rows
+  return rows
 }
 
-/** Into the price book: one price per kind of machine. Prices that the operator set stay. */
+/** Writes one price per kind of machine into the price book. Prices that the operator set stay. */
 export async function saveRulePrices(tx: Tx, prices: readonly RulePrice[]): Promise<void> {
   if (prices.length === 0) return
   const updated_at = toDate(tx.clock.now())
@@ -59,7 +59,7 @@ export async function saveRulePrices(tx: Tx, prices: readonly RulePrice[]): Prom
     provider_account_id: accountId,
     updated_at,
   }))
-  const changed = await tx.db
+  const result = await tx.db
     .insertInto('gpu_price')
     .values(rows)
     .onConflict((conflict) =>
@@ -74,21 +74,21 @@ export async function saveRulePrices(tx: Tx, prices: readonly RulePrice[]): Prom
         .whereRef('gpu_price.nano_per_gpu_hour', '!=', 'excluded.nano_per_gpu_hour' as never),
     )
     .executeTakeFirst()
-  if ((changed.numInsertedOrUpdatedRows ?? 0n) > 0n) tx.wake.add(CAPACITY_WAKE)
+  if ((result.numInsertedOrUpdatedRows ?? 0n) > 0n) tx.wake.add(CAPACITY_WAKE)
 }
 
 /**
  * Takes offers off sale whose account asks more than the price book, which then has the price of another account, and
- * puts the others back on sale. `asked`: by the rules of all accounts. undefined: as before, except for machines whose
+ * puts the others back on sale. `rulePrices`: by the rules of all accounts. undefined: as before, except for machines whose
  * price the operator has set.
  */
-export async function writeAskingPrices(tx: Tx, asked: readonly RulePrice[] | undefined): Promise<void> {
-  const rules = JSON.stringify((asked ?? []).map((one) => ({ ...one, price: one.price.toString() })))
-  const changed = await sql`
+export async function writeAskingPrices(tx: Tx, rulePrices: readonly RulePrice[] | undefined): Promise<void> {
+  const rules = JSON.stringify((rulePrices ?? []).map((one) => ({ ...one, price: one.price.toString() })))
+  const result = await sql`
     with wanted as (
       select m.id, case
           when p.provider_account_id is null then null
-          when ${asked === undefined} then m.asking_nano_per_gpu_hour
+          when ${rulePrices === undefined} then m.asking_nano_per_gpu_hour
           when r.price > p.nano_per_gpu_hour then r.price
         end as asking
       from machine m
@@ -102,5 +102,5 @@ export async function writeAskingPrices(tx: Tx, asked: readonly RulePrice[] | un
       where m.offer_id is not null)
     update machine m set asking_nano_per_gpu_hour = w.asking from wanted w
     where m.id = w.id and m.asking_nano_per_gpu_hour is distinct from w.asking`.execute(tx.db)
-  if ((changed.numAffectedRows ?? 0n) > 0n) tx.wake.add(CAPACITY_WAKE)
+  if ((result.numAffectedRows ?? 0n) > 0n) tx.wake.add(CAPACITY_WAKE)
 }

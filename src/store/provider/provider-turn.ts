@@ -8,7 +8,7 @@ export interface TurnKey {
   readonly route: string
 }
 
-/** When the next request can be sent; the one after it can be sent `everyMs` later. */
+/** Returns when the next request can be sent; the one after it can be sent `everyMs` later. */
 export async function reserveTurn(
   db: Db,
   { accountId, route }: TurnKey,
@@ -24,7 +24,7 @@ export async function reserveTurn(
   return addMs(rows[0]?.next_at ?? now, rows[0] === undefined ? 0 : -everyMs)
 }
 
-/** No request is sent before this. */
+/** No request is sent before `until`. */
 export async function pauseTurns(db: Db, { accountId, route }: TurnKey, until: Instant): Promise<void> {
   await sql`
     insert into provider_turn as t (provider_account_id, route, next_at) values (${accountId}, ${route}, ${toDate(until)})

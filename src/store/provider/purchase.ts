@@ -1,4 +1,4 @@
-/** What machines and volumes of other clouds cost us: periods at one price, and their postings. */
+/** The cost of machines and volumes at other clouds: periods at one price, and their postings. */
 import { sql, type Selectable } from 'kysely'
 import { later, toDate, type Instant } from '../../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../../base/money.ts'
@@ -9,10 +9,10 @@ import type { Tables } from '../platform/tables.ts'
 
 export type Purchase = Selectable<Tables['purchase']>
 
-/** What was bought: the machine of a rental, or a volume. */
+/** The goods of a purchase: the machine of a rental, or a volume. */
 export type Bought = { readonly noun: 'rental' | 'volume'; readonly id: number }
 
-/** Those that run, at the accounts of a driver. */
+/** Lists purchases that run at the accounts of a driver. */
 export async function listOpenPurchases(db: Db, driver: ProviderId, noun: Bought['noun']): Promise<Purchase[]> {
   return db
     .selectFrom('purchase as p')
@@ -36,12 +36,12 @@ export interface NewPurchase {
   readonly startedAt: Instant
 }
 
-/** Its id. undefined: the machine has an open one. `account`: its name. */
+/** Returns its id. undefined: the machine has an open one. `account` is a name. */
 export async function openPurchase(tx: Tx, purchase: NewPurchase): Promise<bigint | undefined> {
   const startedAt = toDate(purchase.startedAt)
   const { noun, id } = purchase.bought
   const [rentalId, volumeId] = noun === 'rental' ? [id, null] : [null, id]
-  const opened = await sql<{ id: bigint }>`
+  const { rows } = await sql<{ id: bigint }>`
     insert into purchase (provider_account_id, rental_id, volume_id, external_id, nano_per_hour, increment_ms, minimum_ms,
       bought_at, started_at, settled_until)
     select id, ${rentalId}, ${volumeId}, ${purchase.externalId}, ${purchase.perHour.toString()}::bigint,
@@ -49,10 +49,10 @@ export async function openPurchase(tx: Tx, purchase: NewPurchase): Promise<bigin
     from provider_account where name = ${purchase.account}
     on conflict (external_id) where ended_at is null do nothing
     returning id`.execute(tx.db)
-  return opened.rows[0]?.id
+  return rows[0]?.id
 }
 
-/** When the machine or volume was first bought. undefined: it never was. */
+/** Finds out when the machine or volume was first bought. undefined: it never was. */
 export async function findBoughtAt(db: Db, externalId: string): Promise<Instant | undefined> {
   const row = await db
     .selectFrom('purchase')
@@ -64,36 +64,36 @@ export async function findBoughtAt(db: Db, externalId: string): Promise<Instant 
   return row?.bought_at
 }
 
-/** When the engine was asked for it; null: not known. undefined: this database has no such rental or volume. */
+/** Finds out when the provider was asked for it. null: not known. undefined: this database has no such rental or volume. */
 export async function findAskedAt(db: Db, { noun, id }: Bought): Promise<Instant | null | undefined> {
   const row = await db.selectFrom(noun).select('create_asked_at').where('id', '=', id).executeTakeFirst()
   return row?.create_asked_at
 }
 
 /**
- * Posts what is due up to `wanted`, and ends the purchase there if `ends`. Never before what is already posted. Returns
- * where it is settled up to now; undefined: it has ended before.
+ * Posts what is due up to `target`, or up to what is already posted if that is later, and ends the purchase there if
+ * `ends`. Returns where it is settled up to now; undefined: it has ended before.
  */
 export async function settlePurchase(
   tx: Tx,
   id: bigint,
-  wanted: Instant,
+  target: Instant,
   options: { readonly ends: boolean; readonly memo: string },
 ): Promise<Instant | undefined> {
   const row = await tx.db.selectFrom('purchase').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
   if (row === undefined || row.ended_at !== null) return undefined
-  const until = later(wanted, row.settled_until)
+  const until = later(target, row.settled_until)
   const n = row.settlements + 1
-  const due = costDue({ startedAt: row.started_at, pricePerHour: row.nano_per_hour, settled: row.settled_nano }, until)
-  if (due > 0n) {
+  const cost = costDue({ startedAt: row.started_at, pricePerHour: row.nano_per_hour, settled: row.settled_nano }, until)
+  if (cost > 0n) {
     await sql`select ledger_cost(${`purchase:${id}:${n}`}, ${toDate(tx.clock.now())}, ${row.provider_account_id},
-      ${row.rental_id}, ${row.volume_id}, ${due.toString()}::bigint, ${options.memo})`.execute(tx.db)
+      ${row.rental_id}, ${row.volume_id}, ${cost.toString()}::bigint, ${options.memo})`.execute(tx.db)
   }
   await tx.db
     .updateTable('purchase')
     .set({
       settled_until: toDate(until),
-      settled_nano: row.settled_nano + due,
+      settled_nano: row.settled_nano + cost,
       settlements: n,
       ...(options.ends ? { ended_at: toDate(until) } : {}),
     })
@@ -102,7 +102,7 @@ export async function settlePurchase(
   return until
 }
 
-/** Open purchases that were last settled before that time. */
+/** Lists open purchases that were last settled before that time. */
 export async function listUnsettledPurchases(db: Db, before: Instant, limit: number): Promise<Purchase[]> {
   return db
     .selectFrom('purchase')
@@ -115,7 +115,7 @@ export async function listUnsettledPurchases(db: Db, before: Instant, limit: num
 }
 
 export interface MarginRow {
-  /** The account, the rental or the day, as asked for. */
+  /** The account, the rental or the day, depending on the query. */
   readonly subject: string
   readonly revenue: NanoUsd
   readonly cost: NanoUsd
@@ -127,7 +127,7 @@ export interface MarginRow {
  */
 export async function listMargins(
   db: Db,
-  wanted: {
+  query: {
     readonly by: 'provider' | 'rental' | 'day'
     readonly from: string
     readonly to: string
@@ -139,8 +139,8 @@ export async function listMargins(
     provider: sql`a.name`,
     rental: sql`coalesce(m.rental_id::text, 'volume ' || m.volume_id)`,
     day: sql`m.day::text`,
-  }[wanted.by]
-  const found = await sql<{ subject: string; revenue: bigint; cost: bigint }>`
+  }[query.by]
+  const { rows } = await sql<{ subject: string; revenue: bigint; cost: bigint }>`
     with moved as (
       select provider_account_id, rental_id, volume_id, day, 0::bigint as revenue, cost_nano as cost from provider_cost
       union all
@@ -153,10 +153,10 @@ export async function listMargins(
       where d.kind in ('charge', 'refund'))
     select ${subject} as subject, sum(m.revenue)::bigint as revenue, sum(m.cost)::bigint as cost
     from moved m join provider_account a on a.id = m.provider_account_id
-    where m.day between ${wanted.from}::date and ${wanted.to}::date
-      and (${wanted.account ?? null}::text is null or a.name = ${wanted.account ?? null})
-    group by 1 order by 1 limit ${wanted.limit}`.execute(db)
-  return found.rows.map((row) => ({
+    where m.day between ${query.from}::date and ${query.to}::date
+      and (${query.account ?? null}::text is null or a.name = ${query.account ?? null})
+    group by 1 order by 1 limit ${query.limit}`.execute(db)
+  return rows.map((row) => ({
     subject: row.subject,
     revenue: nanoUsdOf(row.revenue),
     cost: nanoUsdOf(row.cost),

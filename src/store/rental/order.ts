@@ -11,7 +11,7 @@ import { errorCode, prepareAs, type Tx } from '../platform/database.ts'
 import type { Rental } from './rental.ts'
 
 export interface OrderFacts {
-  /** Only the values that differ from the default. */
+  /** It has only the values that differ from the default. */
   readonly quota: Partial<Quota>
   readonly gpus_in_use: number
   readonly ssh_keys: string[]
@@ -61,7 +61,7 @@ export interface NewOrder {
 
 /** An order in a batch names one machine, which must still have the price that the order was checked with. */
 export interface BatchedOrder extends NewOrder {
-  /** Per GPU-hour. */
+  /** The price is per GPU-hour. */
   readonly price: NanoUsd
 }
 
@@ -70,7 +70,7 @@ export interface PlacedOrder {
   readonly name: string
 }
 
-/** Why an order is not placed, with the numbers that explain it. Then nothing of it was written. */
+/** The reason why an order is not placed, with the numbers that explain it. Nothing of it was written. */
 export type OrderRefusal =
   | { readonly outcome: 'quota_exceeded'; readonly detail: { readonly quota: number; readonly used: number } }
   | { readonly outcome: 'key_spending_limit'; readonly detail: { readonly left: string } }
@@ -99,15 +99,15 @@ export async function placeTogether(
   tx: Tx,
   orders: readonly BatchedOrder[],
 ): Promise<Array<OrderAnswer<PlacedOrder> | undefined>> {
-  const used = new Set<string>()
-  const given = orders.map((order, n) => {
-    const names = candidateNames().filter((name) => !used.has(name))
-    for (const name of names) used.add(name)
+  const usedNames = new Set<string>()
+  const batch = orders.map((order, n) => {
+    const names = candidateNames().filter((name) => !usedNames.has(name))
+    for (const name of names) usedNames.add(name)
     return { ...rowOf(order), n, names, price_nano: order.price.toString() }
   })
   const { rows } = await sql<OrderRow & { n: number; id: number; name: string }>`${prepareAs('place_orders')}
     select o.n, o.outcome, o.detail, (o.rental).id, (o.rental).name
-    from place_orders(${JSON.stringify(given)}::jsonb, ${toDate(tx.clock.now())}, false) o`.execute(tx.db)
+    from place_orders(${JSON.stringify(batch)}::jsonb, ${toDate(tx.clock.now())}, false) o`.execute(tx.db)
   const answers = new Map(rows.map((row) => [row.n, row]))
   return orders.map((_, n) => {
     const { outcome, detail, id = 0, name = '' } = answers.get(n) ?? { outcome: 'again' }

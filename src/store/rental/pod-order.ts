@@ -15,15 +15,15 @@ export interface PodOrder {
   readonly clusterName: string
 }
 
-/** Orders whose create was called and whose end was not seen yet. */
+/** Lists orders whose create was called and whose end was not seen yet. */
 export async function listPodOrders(db: Db, driver: ProviderId): Promise<PodOrder[]> {
-  const found = await sql<PodOrder>`
+  const { rows } = await sql<PodOrder>`
     select id, nonce, account_id as "accountId", external_id as "externalId", status,
       coalesce(spec->'nodes'->0->>'machineId', '') as "machineId", spec->>'clusterName' as "clusterName"
     from rental
     where driver = ${driver} and released_at is null and create_asked_at is not null
     order by id`.execute(db)
-  return found.rows
+  return rows
 }
 
 export interface ClaimOrder {
@@ -33,7 +33,7 @@ export interface ClaimOrder {
   readonly machineId: string | null
 }
 
-/** Volumes whose create was called and whose end was not seen yet. */
+/** Lists volumes whose create was called and whose end was not seen yet. */
 export async function listClaimOrders(db: Db, driver: ProviderId): Promise<ClaimOrder[]> {
   return db
     .selectFrom('volume')
@@ -53,8 +53,8 @@ export async function assignRentalPorts(
   range: PortRange,
 ): Promise<Map<number, number>> {
   const read = () => db.selectFrom('relay_port').select(['target', 'port']).where('rental_id', '=', rentalId).execute()
-  const known = await read()
-  const missing = [...new Set(targets)].filter((target) => !known.some((one) => one.target === target))
-  for (const target of missing) await assignPort(db, { rental_id: rentalId }, target, range)
+  const ports = await read()
+  const newTargets = [...new Set(targets)].filter((target) => !ports.some((one) => one.target === target))
+  for (const target of newTargets) await assignPort(db, { rental_id: rentalId }, target, range)
   return new Map((await read()).map(({ target, port }) => [target, port]))
 }

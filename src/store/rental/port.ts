@@ -9,7 +9,7 @@ import type { Tables } from '../platform/tables.ts'
 
 export type PortToken = Selectable<Tables['port_token']>
 
-/** After a change, servers forget what they know about the ports of this rental. */
+/** A wake-up with this prefix makes servers forget the ports of a rental after a change. */
 export const PORT_WAKE = 'ports:'
 
 /** An HTTP port, as the proxy needs it. */
@@ -33,8 +33,8 @@ export async function findPortRoute(db: Db, rentalName: string, port: number): P
     .select(['id', 'account_id', 'status', 'driver', 'external_id', 'spec'])
     .where('name', '=', rentalName)
     .executeTakeFirst()
-  const found = rental?.spec.workload?.ports.find((one) => one.port === port && one.protocol === 'http')
-  if (rental === undefined || found === undefined) return undefined
+  const httpPort = rental?.spec.workload?.ports.find((one) => one.port === port && one.protocol === 'http')
+  if (rental === undefined || httpPort === undefined) return undefined
   const tokens = await listPortTokens(db, rental.id, port)
   return {
     rentalId: rental.id,
@@ -44,7 +44,7 @@ export async function findPortRoute(db: Db, rentalName: string, port: number): P
     driver: rental.driver,
     workloadId: rental.external_id,
     hostId: rental.spec.nodes[0]?.machineId ?? null,
-    port: found,
+    port: httpPort,
     tokens: tokens.map((one) => ({ hash: one.token_hash, expiresAt: one.expires_at })),
   }
 }
@@ -79,7 +79,7 @@ export async function insertPortToken(tx: Tx, token: NewToken): Promise<PortToke
     .executeTakeFirstOrThrow()
 }
 
-/** Oldest first; their number is limited. */
+/** The oldest come first; their number is limited. */
 export async function listPortTokens(db: Db, rentalId: number, port: number): Promise<PortToken[]> {
   return db
     .selectFrom('port_token')
@@ -112,7 +112,7 @@ export interface PortCode {
   readonly port: number
 }
 
-/** Also deletes the codes that nobody used in time. */
+/** Inserts a code, and deletes those that nobody used in time. */
 export async function insertPortCode(tx: Tx, code: PortCode & { keyId: string; expiresAt: Instant }): Promise<void> {
   await tx.db.deleteFrom('port_code').where('expires_at', '<=', at(tx.clock.now())).execute()
   await tx.db
@@ -127,9 +127,9 @@ export async function insertPortCode(tx: Tx, code: PortCode & { keyId: string; e
     .execute()
 }
 
-/** The id of the key that it was made with, once. undefined: unknown, used, expired, or for another port. */
+/** Returns the id of the key that it was made with, once. undefined: it is unknown, used, expired, or for another port. */
 export async function takePortCode(db: Db, code: PortCode, now: Instant): Promise<string | undefined> {
-  const taken = await db
+  const row = await db
     .deleteFrom('port_code')
     .where('code_hash', '=', code.hash)
     .where('rental_id', '=', code.rentalId)
@@ -137,7 +137,7 @@ export async function takePortCode(db: Db, code: PortCode, now: Instant): Promis
     .where('expires_at', '>', at(now))
     .returning('api_key_id')
     .executeTakeFirst()
-  return taken?.api_key_id
+  return row?.api_key_id
 }
 
 /** A port whose health is checked. */
@@ -153,10 +153,10 @@ export interface CheckedPort {
   readonly checkedAt: Instant | null
 }
 
-/** The ports with a health check of running rentals on these hosts. */
+/** Lists the ports with a health check of running rentals on these hosts. */
 export async function listCheckedPorts(db: Db, hostIds: readonly string[], limit: number): Promise<CheckedPort[]> {
   if (hostIds.length === 0) return []
-  const found = await sql<{
+  const { rows } = await sql<{
     id: number
     external_id: string
     host_id: string
@@ -175,7 +175,7 @@ export async function listCheckedPorts(db: Db, hostIds: readonly string[], limit
     where r.status = 'Running' and r.external_id is not null and p->>'protocol' = 'http'
       and p->>'healthPath' is not null and r.spec->'nodes'->0->>'machineId' = any (${hostIds}::text[])
     order by h.checked_at nulls first, r.id limit ${limit}`.execute(db)
-  return found.rows.map((row) => ({
+  return rows.map((row) => ({
     rentalId: row.id,
     workloadId: row.external_id,
     hostId: row.host_id,
@@ -199,7 +199,7 @@ export async function savePortHealth(
     where port_health.checked_at < excluded.checked_at`.execute(db)
 }
 
-/** By port: the results since the rental is in its state. */
+/** Returns the results since the rental is in its state, by port. */
 export async function readPortHealth(
   db: Db,
   rental: { readonly id: number; readonly status_since: Instant },

@@ -5,7 +5,7 @@ import type { ProviderId } from '../../contract/provider-data.ts'
 import { statesWhere, type RentalState } from '../../contract/rental-state.ts'
 import { wholeOf, type EngineSpec } from '../../domain/rental.ts'
 import { asMs, at, prepareAs, type Db, type Tx } from '../platform/database.ts'
-import type { Asked, DueWork } from '../platform/due-work.ts'
+import type { DueQuery, DueWork } from '../platform/due-work.ts'
 import { hasDue, leaseDue, releaseLease, type Leased, type LeaseOptions } from '../platform/lease.ts'
 import { CAPACITY_WAKE } from '../machine/machine.ts'
 import { lockRental, type Rental } from './rental.ts'
@@ -24,7 +24,7 @@ export interface LiveRow {
   readonly stuck_at: Instant | null
 }
 
-/** Those of `drivers` that have rentals which are not released yet. */
+/** Returns those of `drivers` that have rentals which are not released yet. */
 export async function findUsedDrivers(db: Db, drivers: readonly ProviderId[]): Promise<Set<ProviderId>> {
   const { rows } = await sql<{ driver: ProviderId }>`${prepareAs('used_drivers')}
     select driver from unnest(${drivers}::text[]) driver
@@ -77,7 +77,7 @@ type LiveTuple = readonly [
   stuckAt: Instant | null,
 ]
 
-/** Pending rentals without an engine id. Those of drivers that this server lacks are left to other servers. */
+/** Leases pending rentals without a driver's id. Those of drivers that this server lacks are left to other servers. */
 export async function leaseToCreate(
   db: Db,
   drivers: readonly ProviderId[],
@@ -89,25 +89,25 @@ export async function leaseToCreate(
 export const hasToCreate: DueWork = ({ now, drivers }) => hasDue('rental', toCreate(drivers), now)
 
 /** The same condition as that of the index rental_to_create. */
-function toCreate(drivers: Asked['drivers']): RawBuilder<unknown> {
+function toCreate(drivers: DueQuery['drivers']): RawBuilder<unknown> {
   return sql`t.status in (${callStates('create')}) and t.external_id is null and t.released_at is null
     and t.driver = any (${drivers})`
 }
 
-/** Running rentals by the engine's id of their machine. */
+/** Finds running rentals by the driver's id of their machine. */
 export async function findRunningAt(
   db: Db,
   driver: ProviderId,
   externalIds: readonly string[],
 ): Promise<Map<string, number>> {
   if (externalIds.length === 0) return new Map()
-  const found = await sql<{ id: number; externalId: string }>`
+  const { rows } = await sql<{ id: number; externalId: string }>`
     select id, external_id as "externalId" from rental
     where driver = ${driver} and status = 'Running' and external_id = any (${externalIds}::text[])`.execute(db)
-  return new Map(found.rows.map(({ id, externalId }) => [externalId, id]))
+  return new Map(rows.map(({ id, externalId }) => [externalId, id]))
 }
 
-/** Ended and failed rentals that an engine may still run. */
+/** Leases ended and failed rentals that may still run at a provider. */
 export async function leaseToDestroy(
   db: Db,
   drivers: readonly ProviderId[],
@@ -119,12 +119,12 @@ export async function leaseToDestroy(
 export const hasToDestroy: DueWork = ({ now, drivers }) => hasDue('rental', toDestroy(drivers), now)
 
 /** The same condition as that of the index rental_to_destroy. */
-function toDestroy(drivers: Asked['drivers']): RawBuilder<unknown> {
+function toDestroy(drivers: DueQuery['drivers']): RawBuilder<unknown> {
   return sql`t.status in (${callStates('destroy')}) and t.released_at is null and t.external_id is not null
     and t.driver = any (${drivers})`
 }
 
-/** Rentals that an engine should stop, start or reboot. */
+/** Leases rentals that a driver should stop, start or reboot. */
 export async function leaseToPower(
   db: Db,
   drivers: readonly ProviderId[],
@@ -133,12 +133,12 @@ export async function leaseToPower(
   return leaseDue(db, 'rental', toPower(sql`${drivers}::text[]`), options)
 }
 
-/** Also rentals that wait for GPUs (`listWaiting`). */
+/** Rentals that wait for GPUs count too (`listWaiting`). */
 export const hasToPower: DueWork = ({ now, drivers }) =>
-  sql`(${hasDue('rental', toPower(drivers), now)} or exists (select ${waiting(drivers)}))`
+  sql`(${hasDue('rental', toPower(drivers), now)} or exists (select ${fromWaiting(drivers)}))`
 
 /** The same condition as that of the index rental_to_power. */
-function toPower(drivers: Asked['drivers']): RawBuilder<unknown> {
+function toPower(drivers: DueQuery['drivers']): RawBuilder<unknown> {
   return sql`(t.status in (${callStates('start', 'stop')}) or t.status = 'Running' and t.reboots > t.reboots_done)
     and t.released_at is null and t.external_id is not null and t.driver = any (${drivers})`
 }
@@ -154,14 +154,14 @@ export async function saveRebootsDone(tx: Tx, rental: Rental, token: string): Pr
   return releaseLease(tx.db, 'rental', rental, token, { reboots_done: rental.reboots })
 }
 
-/** Stopped rentals that wait for GPUs which their machine may have now, longest wait first. */
+/** Lists stopped rentals that wait for GPUs which their machine may have now, longest wait first. */
 export async function listWaiting(db: Db, drivers: readonly ProviderId[], limit: number): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
-    select r.id ${waiting(sql`${drivers}::text[]`)} order by r.start_requested_at, r.id limit ${limit}`.execute(db)
+    select r.id ${fromWaiting(sql`${drivers}::text[]`)} order by r.start_requested_at, r.id limit ${limit}`.execute(db)
   return rows.map(({ id }) => id)
 }
 
-function waiting(drivers: Asked['drivers']): RawBuilder<unknown> {
+function fromWaiting(drivers: DueQuery['drivers']): RawBuilder<unknown> {
   return sql`from rental r join machine m on m.id = r.spec -> 'nodes' -> 0 ->> 'machineId'
     where r.start_requested_at is not null and r.status = 'Stopped' and r.driver = any (${drivers})
       and m.status = 'node_ready' and m.gpus_free >= r.gpu_count`
@@ -225,12 +225,12 @@ export async function saveCreateAnswer(
   token: string,
   externalId: string | null,
 ): Promise<Rental | undefined> {
-  const saved = await releaseLease(tx.db, 'rental', rental, token, {
+  const isSaved = await releaseLease(tx.db, 'rental', rental, token, {
     due_at: toDate(tx.clock.now()),
     attempts: 0,
     ...(externalId === null ? { create_asked_at: null } : { external_id: externalId }),
   })
-  return saved ? lockRental(tx, rental.id) : undefined
+  return isSaved ? lockRental(tx, rental.id) : undefined
 }
 
 interface OverdueRental<State> {
@@ -238,11 +238,11 @@ interface OverdueRental<State> {
   readonly status: State
 }
 
-/** Rentals that have been in one of the states since before its time, and are not flagged yet. */
+/** Lists rentals that have been in one of the states since before its time, and are not flagged yet. */
 export async function listOverdue<State extends RentalState>(
   db: Db,
   since: ReadonlyArray<readonly [state: State, before: Instant]>,
-  /** Engines at which a Pending rental is overdue only if it began before this. */
+  /** A Pending rental at these drivers is overdue only if it began before this. */
   slowStarts: ReadonlyArray<readonly [driver: ProviderId, before: Instant]>,
   /** A rental that moves to another machine is overdue only if it began before this. */
   movedBefore: Instant,

@@ -1,4 +1,4 @@
-/** Idle detection: the rentals with a rule, and what is known about each (schema/baseline/07_rental.sql). */
+/** Idle detection: the rentals with a rule, and the idle state of each (schema/baseline/07_rental.sql). */
 import { sql } from 'kysely'
 import { toDateOrNull } from '../../base/instant.ts'
 import type { IdleRule } from '../../contract/workload.ts'
@@ -12,7 +12,7 @@ export interface WatchedRental {
   readonly state: IdleState
 }
 
-/** Running rentals with a rule, by id. */
+/** Lists running rentals with a rule, by id. */
 export async function listWatchedRentals(db: Db, after: number, limit: number): Promise<WatchedRental[]> {
   const rentals = await db
     .selectFrom('rental')
@@ -44,7 +44,7 @@ export async function listWatchedRentals(db: Db, after: number, limit: number): 
   )
 }
 
-/** All states of a pass in one statement. */
+/** Saves all states of a pass in one statement. */
 export async function saveIdleStates(
   db: Db | Tx['db'],
   states: ReadonlyArray<{ readonly rentalId: number; readonly state: IdleState }>,

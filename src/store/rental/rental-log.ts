@@ -3,19 +3,19 @@ import { sql } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'
 import type { Db } from '../platform/database.ts'
 
-/** The rental of a workload. undefined: it is not on this host. */
+/** Finds the rental of a workload. undefined: it is not on this host. */
 export async function findMeasuredRental(
   db: Db,
   hostId: string,
   workloadId: string,
 ): Promise<{ id: number; accountId: string } | undefined> {
-  const found = await sql<{ id: number; accountId: string }>`
+  const { rows } = await sql<{ id: number; accountId: string }>`
     select r.id, r.account_id as "accountId"
     from workload_node n join workload w on w.id = n.workload_id and w.spec is not null
     join rental r on r.id = substring(w.tag from '-(\\d{1,9})-[0-9a-f]+$')::integer
       and r.external_id = w.id and r.driver = w.driver
     where n.host_id = ${hostId} and n.workload_id = ${workloadId} and n.node_index = 0`.execute(db)
-  return found.rows[0]
+  return rows[0]
 }
 
 export async function saveRentalLog(db: Db, rentalId: number, sealed: string, now: Instant): Promise<void> {

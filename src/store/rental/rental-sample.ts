@@ -48,11 +48,11 @@ export interface MeasuredNode {
  */
 export async function saveHostMetrics(db: Db, heard: readonly HeardMetrics[], now: Instant): Promise<MeasuredNode[]> {
   if (heard.length === 0) return []
-  const stored = heard.map(({ metrics }) => JSON.stringify({ ...metrics, lastLogs: undefined }))
-  const found = await sql<MeasuredNode>`
+  const metricTexts = heard.map(({ metrics }) => JSON.stringify({ ...metrics, lastLogs: undefined }))
+  const { rows } = await sql<MeasuredNode>`
     with heard as (
       select * from unnest(${heard.map((one) => one.hostId)}::text[], ${heard.map((one) => one.session)}::uuid[],
-        ${stored}::jsonb[]) as h (id, session, metrics)
+        ${metricTexts}::jsonb[]) as h (id, session, metrics)
     ), saved as (
       update host set metrics = heard.metrics, metrics_at = ${toDate(now)}
       from heard where host.id = heard.id and (heard.session is null or host.session = heard.session)
@@ -65,7 +65,7 @@ export async function saveHostMetrics(db: Db, heard: readonly HeardMetrics[], no
     join rental r on r.id = substring(w.tag from '-(\\d{1,9})-[0-9a-f]+$')::integer
       and r.external_id = w.id and r.driver = w.driver
     where r.status = 'Running'`.execute(db)
-  return found.rows
+  return rows
 }
 
 export async function insertMinutes(db: Db, minutes: readonly Minute[]): Promise<void> {
@@ -77,7 +77,7 @@ export async function insertMinutes(db: Db, minutes: readonly Minute[]): Promise
       ${minutes.map((one) => packSamples(one.at, one.samples))}::bytea[])`.execute(db)
 }
 
-/** Of each rental and machine, in the order of time. */
+/** Reads the minutes of each rental and machine, in the order of time. */
 export async function readMinutes(db: Db, rentalIds: readonly number[], from: Instant, to: Instant): Promise<Minute[]> {
   if (rentalIds.length === 0) return []
   const rows = await db
@@ -103,26 +103,26 @@ function minuteOf(row: MinuteRow): Minute {
   return { rentalId: row.rental_id, node: row.node, at: row.at, samples: unpackSamples(row.at, row.data) }
 }
 
-/** The points of a rental: samples where `fine`, else summaries, and samples for the hours that have none yet. */
+/** Reads the points of a rental: samples if `fine`, else summaries, and samples for the hours that have none yet. */
 export async function readPoints(
   db: Db,
   rentalId: number,
   range: { readonly from: Instant; readonly to: Instant; readonly fine: boolean },
-  unsaved: readonly Minute[],
+  unsavedMinutes: readonly Minute[],
 ): Promise<NodePoints[]> {
   const { from, to, fine } = range
   const until = fine ? null : await readSummarizedUntil(db)
   const coarseTo = until === null || until < from ? from : until
   const summaries = fine ? [] : await readSummaries(db, rentalId, from, coarseTo)
-  const saved = await readMinutes(db, [rentalId], fine ? from : coarseTo, to)
+  const savedMinutes = await readMinutes(db, [rentalId], fine ? from : coarseTo, to)
   const nodes = new Map<number, Point[]>()
   const add = (node: number, points: readonly Point[]): void => {
-    const known = nodes.get(node) ?? []
-    nodes.set(node, known)
-    known.push(...points)
+    const nodePoints = nodes.get(node) ?? []
+    nodes.set(node, nodePoints)
+    nodePoints.push(...points)
   }
   for (const { node, points } of summaries) add(node, points)
-  for (const { node, samples } of [...saved, ...unsaved]) add(node, samples.map(pointOf))
+  for (const { node, samples } of [...savedMinutes, ...unsavedMinutes]) add(node, samples.map(pointOf))
   return [...nodes].toSorted(([a], [b]) => a - b).map(([node, points]) => ({ node, points }))
 }
 
@@ -144,21 +144,21 @@ async function readSummarizedUntil(db: Db): Promise<Instant | null> {
   )
 }
 
-/** The next hour to summarize: it has samples and has ended. */
+/** Finds the next hour to summarize: it has samples and has ended. */
 export async function findDueHour(
   db: Db,
   now: Instant,
   limit: { readonly keptMs: number; readonly settleMs: number },
 ): Promise<Instant | undefined> {
-  const done = await readSummarizedUntil(db)
+  const summarizedUntil = await readSummarizedUntil(db)
   const oldest = floorTo(addMs(now, -limit.keptMs), SUMMARIES_SPAN_MS)
-  const from = done === null || done < oldest ? oldest : done
+  const from = summarizedUntil === null || summarizedUntil < oldest ? oldest : summarizedUntil
   const last = addMs(floorTo(addMs(now, -limit.settleMs), SUMMARIES_SPAN_MS), -SUMMARIES_SPAN_MS)
-  const found = await sql<{ hour: Instant }>`
+  const { rows } = await sql<{ hour: Instant }>`
     select hour from generate_series(${toDate(from)}::timestamptz, ${toDate(last)}::timestamptz, interval '1 hour') hour
     where exists (select 1 from rental_sample s where s.at >= hour and s.at < hour + interval '1 hour')
     order by hour limit 1`.execute(db)
-  return found.rows[0]?.hour
+  return rows[0]?.hour
 }
 
 /** Summarizes the next rentals of an hour. Returns the last of them; undefined: there are no more. */
@@ -169,17 +169,17 @@ export async function summarizeSome(
   rows: number,
 ): Promise<number | undefined> {
   const { db } = database
-  const read = await sql<MinuteRow>`
+  const batch = await sql<MinuteRow>`
     select rental_id, node, at, data from rental_sample
     where at >= ${toDate(hour)} and at < ${toDate(addMs(hour, SUMMARIES_SPAN_MS))} and rental_id > ${after}
     order by rental_id, at limit ${rows}`.execute(db)
-  const last = read.rows.at(-1)?.rental_id
+  const last = batch.rows.at(-1)?.rental_id
   if (last === undefined) return undefined
   // The last rental may continue in the next batch, unless it is alone and its machines fill this one.
-  const isWhole = read.rows.length < rows || read.rows[0]?.rental_id === last
-  const taken = isWhole ? read.rows : read.rows.filter((row) => row.rental_id !== last)
+  const isWhole = batch.rows.length < rows || batch.rows[0]?.rental_id === last
+  const wholeRows = isWhole ? batch.rows : batch.rows.filter((row) => row.rental_id !== last)
   const groups = new Map<string, Minute[]>()
-  for (const row of taken) {
+  for (const row of wholeRows) {
     const key = `${row.rental_id} ${row.node}`
     const group = groups.get(key) ?? []
     groups.set(key, group)
@@ -190,7 +190,7 @@ export async function summarizeSome(
     const points = summarize(minutes.flatMap(({ samples }) => samples))
     const [first] = minutes
     summaries.push({ rentalId: first?.rentalId ?? 0, node: first?.node ?? 0, data: packSummaries(hour, points) })
-    // About 3 ms each: requests are answered in between.
+    // Each takes about 3 ms: requests are answered in between.
     await new Promise((resolve) => setImmediate(resolve))
   }
   await sql`
@@ -199,7 +199,7 @@ export async function summarizeSome(
     from unnest(${summaries.map((one) => one.rentalId)}::integer[], ${summaries.map((one) => one.node)}::smallint[],
       ${summaries.map((one) => one.data)}::bytea[]) as s (rental_id, node, data)
     on conflict (rental_id, node, at) do update set data = excluded.data`.execute(db)
-  return taken.at(-1)?.rental_id
+  return wholeRows.at(-1)?.rental_id
 }
 
 export async function finishHour(db: Db, hour: Instant): Promise<void> {
@@ -211,13 +211,15 @@ export async function finishHour(db: Db, hour: Instant): Promise<void> {
 export async function keepMetricPartitions(
   database: Database,
   now: Instant,
-  kept: { readonly samplesFrom: Instant; readonly summariesFrom: Instant },
+  retention: { readonly samplesFrom: Instant; readonly summariesFrom: Instant },
 ): Promise<number> {
   await sql`select make_metric_partitions(${toDate(now)})`.execute(database.db)
   const drop = (table: string, before: Instant): Promise<number> =>
     transact(database, async ({ db }) => {
-      const done = await sql<{ n: number }>`select drop_metric_partitions(${table}, ${toDate(before)}) as n`.execute(db)
-      return done.rows[0]?.n ?? 0
+      const { rows } = await sql<{
+        n: number
+      }>`select drop_metric_partitions(${table}, ${toDate(before)}) as n`.execute(db)
+      return rows[0]?.n ?? 0
     })
-  return (await drop('rental_sample', kept.samplesFrom)) + (await drop('rental_summary', kept.summariesFrom))
+  return (await drop('rental_sample', retention.samplesFrom)) + (await drop('rental_summary', retention.summariesFrom))
 }

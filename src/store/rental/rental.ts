@@ -31,7 +31,7 @@ export async function insertTerm(tx: Tx, rentalId: number, n: number, term: Term
     .execute()
 }
 
-/** Names of the account's rentals by id; ids of other accounts are left out. */
+/** Returns names of the account's rentals by id; ids of other accounts are left out. */
 export async function nameRentals(db: Db, accountId: string, ids: readonly number[]): Promise<Map<number, RentalName>> {
   if (ids.length === 0) return new Map()
   const rows = await db
@@ -43,7 +43,7 @@ export async function nameRentals(db: Db, accountId: string, ids: readonly numbe
   return new Map(rows.map(({ id, ...name }) => [id, name]))
 }
 
-/** The current term of each rental. */
+/** Reads the current term of each rental. */
 export async function readTerms(db: Db, rentalIds: readonly number[]): Promise<Map<number, Term & { n: number }>> {
   if (rentalIds.length === 0) return new Map()
   const rows = await db
@@ -124,7 +124,7 @@ export async function listRentals(
   return select.orderBy('id', 'desc').limit(query.limit).execute()
 }
 
-/** Own rentals of any kind, by id or name, in no order. */
+/** Finds rentals of the account, of any kind, by id or name, in no order. */
 export async function findOwnRentals(db: Db, accountId: string, idsOrNames: readonly string[]): Promise<Rental[]> {
   const ids = idsOrNames.filter((one) => /^\d{1,9}$/.test(one)).map((one) => Number.parseInt(one, 10))
   return db
@@ -135,7 +135,7 @@ export async function findOwnRentals(db: Db, accountId: string, idsOrNames: read
     .execute()
 }
 
-/** Rentals of an account whose machines run. */
+/** Lists rentals of an account whose machines run. */
 export async function listRunningRentals(db: Db, accountId: string, limit: number): Promise<Rental[]> {
   return db
     .selectFrom('rental')
@@ -151,7 +151,7 @@ export async function listRunningRentals(db: Db, accountId: string, limit: numbe
     .execute()
 }
 
-/** Called in the transaction of the order. */
+/** Lists rentals of all accounts, for operators. */
 export async function listAllRentals(
   db: Db,
   query: {
@@ -234,8 +234,8 @@ export async function updateRental(tx: Tx, id: number, change: RentalColumns): P
 
 /** Kysely leaves out undefined columns. */
 function toUpdate(change: RentalColumns) {
-  const { provider_data: data, idle, spec, label, convert_on_expiry, spending_limit_nano, ...rest } = change
-  const { status_reason, termination_note, external_id, incarnation, reboots, ...prices } = rest
+  const { provider_data: data, idle, spec, label, convert_on_expiry, spending_limit_nano, ...columns } = change
+  const { status_reason, termination_note, external_id, incarnation, reboots, ...prices } = columns
   const { stopped_nano_per_hour, cpu_nano_per_hour, ...instants } = prices
   const dates = Object.fromEntries(
     Object.entries(instants).map(([column, value]) => [column, value === undefined ? undefined : toDateOrNull(value)]),
@@ -258,7 +258,7 @@ function toUpdate(change: RentalColumns) {
   }
 }
 
-/** Live rentals whose term, `auto_terminate_at` or `stop_at` has passed. */
+/** Lists live rentals whose term, `auto_terminate_at` or `stop_at` has passed. */
 export async function listEnding(db: Db, now: Instant, limit: number): Promise<number[]> {
   const { own, stop, term } = endings(at(now))
   const rows = await sql<{ id: number }>`
@@ -292,16 +292,16 @@ function endings(now: RawBuilder<Instant>): Record<'own' | 'stop' | 'term', RawB
   }
 }
 
-/** Of the past terms those that cannot expire any more, so that nothing reads them again. Returns how many. */
+/** Closes past terms that cannot expire any more, so that nothing reads them again. Returns how many. */
 export async function closeTerms(db: Db, now: Instant, limit: number): Promise<number> {
-  const closed = await sql`
+  const result = await sql`
     update term set closed = true where (rental_id, n) in (
       select t.rental_id, t.n from term t join rental r on r.id = t.rental_id
       where t.reservation_ends_at <= ${at(now)} and not t.closed
         and (r.status not in (${livingStates})
           or exists (select 1 from term later where later.rental_id = t.rental_id and later.n > t.n))
       order by t.reservation_ends_at limit ${limit})`.execute(db)
-  return Number(closed.numAffectedRows ?? 0n)
+  return Number(result.numAffectedRows ?? 0n)
 }
 
 export interface AuditRow {
@@ -317,7 +317,7 @@ export async function findRentalsForAudit(db: Db, ids: readonly number[]): Promi
   const rows = await db
     .selectFrom('rental')
     .select(['id', 'nonce', 'driver', 'released_at', 'external_id'])
-    // One parameter, because there may be more ids than a statement can have.
+    // It is one parameter, because there may be more ids than a statement can have.
     .where(sql<boolean>`id = any (${ids})`)
     .execute()
   return new Map(

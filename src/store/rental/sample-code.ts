@@ -78,24 +78,24 @@ function pack<T>(
   count: number,
   read: (one: T) => { flags: number; values: readonly Values[] },
 ): Buffer {
-  const filled = [...slots]
+  const records = [...slots]
     .filter(([slot]) => slot >= 0 && slot < count)
     .toSorted(([a], [b]) => a - b)
     .map(([slot, one]) => ({ slot, ...read(one) }))
-  const all = filled.flatMap(({ values }) => values.flatMap(({ gpus }) => gpus.map(({ index }) => index)))
+  const all = records.flatMap(({ values }) => values.flatMap(({ gpus }) => gpus.map(({ index }) => index)))
   const indexes = [...new Set(all)].toSorted((a, b) => a - b).slice(0, MAX_GPUS)
-  const layers = filled[0]?.values.length ?? 0
+  const layers = records[0]?.values.length ?? 0
   const slotBytes = 1 + layers * (MACHINE_BYTES + indexes.length * GPU_BYTES)
-  const data = Buffer.alloc(HEAD_BYTES + indexes.length + filled.length * slotBytes)
+  const data = Buffer.alloc(HEAD_BYTES + indexes.length + records.length * slotBytes)
   data[0] = VERSION
   data[1] = indexes.length
   data.writeUInt16LE(
-    filled.reduce((mask, { slot }) => mask | (1 << slot), 0),
+    records.reduce((mask, { slot }) => mask | (1 << slot), 0),
     2,
   )
   data.set(indexes, HEAD_BYTES)
   let offset = HEAD_BYTES + indexes.length
-  for (const { flags, values } of filled) {
+  for (const { flags, values } of records) {
     data[offset] = flags
     offset += 1
     for (const layer of values) offset = packValues(data, offset, layer, indexes)

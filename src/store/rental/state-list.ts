@@ -9,20 +9,20 @@ export function sqlStates(matches: (row: RentalStateRow) => boolean): RawBuilder
   return sql.join(statesWhere(matches).map((state) => sql.lit(state)))
 }
 
-/** In these a rental waits for one of the calls to its engine. */
+/** A rental in these waits for one of the calls to its driver. */
 export function callStates(...calls: ReadonlyArray<RentalStateRow['engineCall']>): RawBuilder<unknown> {
   return sqlStates(({ engineCall }) => calls.includes(engineCall))
 }
 
 export const livingStates = sqlStates(({ goal }) => goal !== 'gone')
 
-/** In these a rental has an open segment. */
+/** A rental in these has an open segment. */
 export const meteredStates = sqlStates(({ billing }) => billing !== 'none')
 
-/** In these the machine is paid for, unless contact with it is lost. */
+/** The machine of a rental in these is paid for, unless contact with it is lost. */
 export const machineBilledStates = sqlStates(({ billing }) => billing === 'full' || billing === 'paused')
 
-/** In these nothing is charged after `seen_at`. */
+/** A rental in these is charged nothing after `seen_at`. */
 export const pausedStates = sqlStates(({ billing }) => billing === 'paused')
 
 export const diskStates = sqlStates(({ keepsDisk }) => keepsDisk)

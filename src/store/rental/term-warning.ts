@@ -12,10 +12,10 @@ export interface EndingTerm {
   readonly warnedDays: number | null
 }
 
-/** Terms of living rentals with a warning that is due and was not given. Soonest first. */
+/** Lists terms of living rentals with a warning that is due and was not given, soonest first. */
 export async function listEndingTerms(db: Db, now: Instant, limit: number): Promise<EndingTerm[]> {
   const longest = addMs(now, Math.max(...termWarningDays) * DAY_MS)
-  const found = await sql<EndingTerm>`
+  const { rows } = await sql<EndingTerm>`
     select t.rental_id as "rentalId", t.n, t.reservation_ends_at as "endsAt", t.warned_days as "warnedDays"
     from term t join rental r on r.id = t.rental_id
     where t.reservation_ends_at > ${at(now)} and t.reservation_ends_at <= ${at(longest)} and not t.closed
@@ -25,7 +25,7 @@ export async function listEndingTerms(db: Db, now: Instant, limit: number): Prom
         where warning.days < t.warned_days
           and t.reservation_ends_at <= ${at(now)} + make_interval(days => warning.days)))
     order by t.reservation_ends_at limit ${limit}`.execute(db)
-  return found.rows
+  return rows
 }
 
 /** False: another server was faster. */

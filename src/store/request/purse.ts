@@ -25,7 +25,7 @@ export async function countGateways(db: Db, seenSince: Instant): Promise<number>
   return row.gateways
 }
 
-/** The gateways seen since then that have money of the account. */
+/** Lists the gateways seen since then that have money of the account. */
 export async function listPurseHolders(db: Db, accountId: string, seenSince: Instant): Promise<string[]> {
   const rows = await db
     .selectFrom('purse as p')
@@ -46,22 +46,22 @@ export interface TopUp {
   readonly amount: NanoUsd
 }
 
-/** One statement, so it needs no transaction. */
+/** It is one statement, so it needs no transaction. */
 export async function topUpPurse(
   db: Db,
   gatewayId: string,
   owner: PurseOwner,
   request: { wanted: NanoUsd; needed: NanoUsd; now: Instant; expiresAt: Instant },
 ): Promise<TopUp> {
-  const topped = await sql<TopUp>`
+  const { rows } = await sql<TopUp>`
     select * from top_up_purse(${gatewayId}, ${owner.accountId}, ${owner.apiKeyId}, ${request.wanted.toString()}::bigint,
       ${request.needed.toString()}::bigint, ${toDate(request.now)}, ${toDate(request.expiresAt)})`.execute(db)
-  const row = topped.rows[0]
+  const row = rows[0]
   if (row === undefined) throw new Error('the purse returned no row')
   return row
 }
 
-/** More than any purse holds. */
+/** No purse holds more. */
 const MAX_NANO = 9_223_372_036_854_775_807n
 
 export async function giveBackPurse(
@@ -77,9 +77,9 @@ export async function giveBackPurse(
 
 /** Returns the number of emptied purses; at the limit there may be more. */
 export async function releasePurses(db: Db, gatewayId: string, now: Instant, limit: number): Promise<number> {
-  const released = await sql<{ purses: number }>`
+  const { rows } = await sql<{ purses: number }>`
     select release_purses(${gatewayId}, ${toDate(now)}, ${limit}::integer) as purses`.execute(db)
-  return released.rows[0]?.purses ?? 0
+  return rows[0]?.purses ?? 0
 }
 
 /** Holds are locked in the common order. A released purse is not revived. */
@@ -106,13 +106,13 @@ export async function readPurses(db: Db, holdKeys: readonly string[]): Promise<M
 
 /** Deletes gateways unseen for long, with their empty purses; a gateway that still holds money stays. */
 export async function deleteGateways(tx: Tx, seenBefore: Instant, limit: number): Promise<number> {
-  const emptied = await sql<{ hold_key: string }>`
+  const { rows } = await sql<{ hold_key: string }>`
     delete from purse where hold_key in (
       select p.hold_key from purse p join gateway g on g.id = p.gateway_id join hold h on h.key = p.hold_key
       where g.seen_at < ${at(seenBefore)} and h.amount_nano = 0
       order by h.account_id, h.key limit ${limit} for update of h)
     returning hold_key`.execute(tx.db)
-  const keys = emptied.rows.map((row) => row.hold_key)
+  const keys = rows.map((row) => row.hold_key)
   if (keys.length > 0)
     await tx.db.deleteFrom('hold').where('key', 'in', keys).where('amount_nano', '=', zeroUsd).execute()
   await sql`

@@ -5,7 +5,7 @@ import { at, type Db } from '../platform/database.ts'
 
 export interface RateSlice {
   readonly granted: number
-  /** Granted to all servers in this minute, this slice included. */
+  /** The number granted to all servers in this minute, this slice included. */
   readonly taken: number
 }
 

@@ -10,7 +10,7 @@ import { at, transact, type Database, type Db } from '../platform/database.ts'
 import type { Tables } from '../platform/tables.ts'
 
 export type ListedRequest = Selectable<Tables['request']>
-/** With the sealed bodies. */
+/** A request with its sealed bodies. */
 export type LoggedRequest = ListedRequest & {
   readonly request_body: string | null
   readonly response_body: string | null
@@ -30,7 +30,7 @@ export interface RequestFilter {
 }
 
 /**
- * How far back a page is looked for, at first and then. Planning a query over all weeks of the retention takes 7 ms, and
+ * A page is looked for so far back, at first and then. Planning a query over all weeks of the retention takes 7 ms, and
  * reading a page 1.
  */
 const SPANS_MS = [14 * DAY_MS, 70 * DAY_MS] as const
@@ -43,17 +43,17 @@ export async function listLoggedRequests(
 ): Promise<ListedRequest[]> {
   const newest = page.after?.at ?? page.now
   const { since } = page.filter
-  const found: ListedRequest[] = []
+  const requests: ListedRequest[] = []
   let until: Instant | undefined
   for (const spanMs of [...SPANS_MS, Number.POSITIVE_INFINITY]) {
     const from = Number.isFinite(spanMs) ? addMs(newest, -spanMs) : undefined
     const isLast = from === undefined || (since !== undefined && from <= since)
     const span = { ...(isLast ? {} : { from }), ...(until === undefined ? {} : { until }) }
-    found.push(...(await listSpan(db, accountId, { ...page, limit: page.limit - found.length }, span)))
-    if (isLast || found.length >= page.limit) break
+    requests.push(...(await listSpan(db, accountId, { ...page, limit: page.limit - requests.length }, span)))
+    if (isLast || requests.length >= page.limit) break
     until = from
   }
-  return found
+  return requests
 }
 
 async function listSpan(
@@ -115,9 +115,9 @@ export async function makeRequestPartitions(database: Database, now: Instant): P
 export async function dropRequestPartition(database: Database, before: Instant): Promise<string | null> {
   return transact(database, async ({ db }) => {
     await setLockTimeout(db)
-    const found = await sql<{ name: string | null }>`
+    const { rows } = await sql<{ name: string | null }>`
       select drop_request_partition(${at(before)}) as name`.execute(db)
-    return found.rows[0]?.name ?? null
+    return rows[0]?.name ?? null
   })
 }
 
@@ -127,10 +127,10 @@ async function setLockTimeout(db: Db): Promise<void> {
 
 /** Returns the number of deleted rows; at the limit there may be more. */
 export async function deleteRequestBodies(db: Db, before: Instant, limit: number): Promise<number> {
-  const gone = await sql`
+  const result = await sql`
     delete from request_body where request_id in (
       select request_id from request_body where at < ${at(before)} order by at limit ${limit} for update skip locked)`.execute(
     db,
   )
-  return Number.parseInt(String(gone.numAffectedRows ?? 0n), 10)
+  return Number.parseInt(String(result.numAffectedRows ?? 0n), 10)
 }

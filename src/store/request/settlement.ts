@@ -1,6 +1,6 @@
 /**
  * Settling finished requests: their rows go in by COPY, then one function (schema/baseline/17_request.sql) adds them to
- * the sums by day and charges the purses. What it is given are sums, so a large batch costs it no more than a small one.
+ * the sums by day and charges the purses. It is given sums, so a large batch costs it no more than a small one.
  */
 import { sql } from 'kysely'
 import { formatInstant, toDate, type Instant } from '../../base/instant.ts'
@@ -19,7 +19,7 @@ export interface ShortPurse {
   readonly borne_nano: NanoUsd
 }
 
-/** In the order of a row (domain/settlement.ts). */
+/** The columns are in the order of a row (domain/settlement.ts). */
 const requestColumns =
   'request_id account_id api_key_id operation model deployment at status outcome reason streamed input_units cached_units output_units cost_nano first_byte_ms total_ms trace_id'.split(
     ' ',
@@ -36,19 +36,19 @@ export async function settleRequests(
   await copyRows(tx.db, 'request', requestColumns, rows)
   const bodyRows = bodies.map((row) => Buffer.from(`${row}\n`))
   await copyRows(tx.db, 'request_body', bodyColumns, bodyRows)
-  const short = await sql<ShortPurse>`
+  const shortPurses = await sql<ShortPurse>`
     select * from charge_requests(${gatewayId}, ${toDate(tx.clock.now())}, ${toDate(expiresAt)},
       ${asJson(days.values())}::jsonb, ${asJson(dues.values())}::jsonb)`.execute(tx.db)
-  return short.rows
+  return shortPurses.rows
 }
 
-/** The ids of these requests that are settled. */
+/** Returns the ids of these requests that are settled. */
 export async function findSettled(db: Db, records: readonly InferenceRecord[]): Promise<Set<string>> {
-  const found = await sql<{ request_id: string }>`
+  const { rows } = await sql<{ request_id: string }>`
     select r.request_id from request r
     join unnest(${records.map((record) => record.requestId)}::text[], ${records.map((record) => formatInstant(record.at))}::timestamptz[])
       as given (request_id, at) on r.request_id = given.request_id and r.at = given.at`.execute(db)
-  return new Set(found.rows.map((row) => row.request_id))
+  return new Set(rows.map((row) => row.request_id))
 }
 
 function asJson(rows: Iterable<DaySum | Due>): string {

@@ -28,18 +28,18 @@ interface Span {
   readonly until: Instant
 }
 
-/** Only minutes with a request, oldest first. */
+/** Returns only minutes with a request, oldest first. */
 export async function sumTrafficByMinute(db: Db, span: Span): Promise<TrafficMinute[]> {
-  const found = await sql<TrafficMinute>`
+  const { rows } = await sql<TrafficMinute>`
     select date_trunc('minute', at) as minute, ${sums}
     from request where ${isWithin(span)}
     group by 1 order by 1`.execute(db)
-  return found.rows
+  return rows
 }
 
-/** The busiest first. */
+/** Returns the busiest first. */
 export async function sumTrafficByModel(db: Db, span: Span, limit: number): Promise<TrafficModel[]> {
-  const found = await sql<TrafficModel>`
+  const { rows } = await sql<TrafficModel>`
     select model, ${sums},
       percentile_disc(array[0.5, 0.95]) within group (order by total_ms)
         filter (where outcome = 'answered') as "totalMs",
@@ -48,7 +48,7 @@ export async function sumTrafficByModel(db: Db, span: Span, limit: number): Prom
     from request where ${isWithin(span)}
     group by model order by requests desc, model
     limit ${limit}`.execute(db)
-  return found.rows
+  return rows
 }
 
 function isWithin({ from, until }: Span) {

@@ -1,5 +1,5 @@
 /**
- * What the replicas of models earned, cost and did in a period of days. Money is summed over the ledger; requests and
+ * Earnings, costs and work of the replicas of models in a period of days. Money is summed over the ledger; requests and
  * busy time come from the hours counted from the request log (schema/baseline/15_model.sql).
  */
 import { sql, type RawBuilder } from 'kysely'
@@ -13,7 +13,7 @@ import type { Model } from '../model/model.ts'
 
 export interface ModelUsage extends ServingUsage {
   readonly model: string
-  /** Models of its requests, adapters included. */
+  /** The models of its requests, adapters included. */
   readonly models: readonly string[]
   /** Part of the GPU cost that suppliers earned. */
   readonly supplier: NanoUsd
@@ -22,13 +22,13 @@ export interface ModelUsage extends ServingUsage {
   readonly vendorCost: NanoUsd
 }
 
-/** Of one deployment, also of one that was deleted; or of all models for everyone, or one of them. */
+/** Usage is summed over one deployment, which may be deleted; or over all models for everyone, or one of them. */
 export type UsageOf = { readonly deploymentId: string } | { readonly model: string | undefined }
 
-/** One row per model that had a replica in the period. Highest cost of the house first. */
+/** Returns one row per model that had a replica in the period, the highest cost of the house first. */
 export async function sumServing(db: Db, of: UsageOf, range: DayRange): Promise<ModelUsage[]> {
   const { from, until } = spanOf(range)
-  const found = await sql<ModelUsage>`
+  const { rows } = await sql<ModelUsage>`
     with record as materialized (
       select replica_id, rental_id, account_id, model from replica_record
       where ${isOf(of)} and created_at < ${at(until)} and (ended_at is null or ended_at >= ${at(addMs(from, -DAY_MS))})
@@ -74,7 +74,7 @@ export async function sumServing(db: Db, of: UsageOf, range: DayRange): Promise<
     order by coalesce(c.cost, 0) - coalesce(c.vendor, 0) + coalesce(b.cost, 0) desc, m.model limit ${limits.models}`.execute(
     db,
   )
-  return found.rows
+  return rows
 }
 
 function isOf(of: UsageOf): RawBuilder<unknown> {
@@ -82,21 +82,21 @@ function isOf(of: UsageOf): RawBuilder<unknown> {
   return of.model === undefined ? sql`is_public` : sql`is_public and model = ${of.model}`
 }
 
-/** Charges less refunds for requests of all accounts, by model. */
+/** Sums up charges less refunds for requests of all accounts, by model. */
 export async function sumModelRevenue(
   db: Db,
   models: readonly string[],
   range: DayRange,
 ): Promise<Map<string, NanoUsd>> {
-  const found = await sql<{ model: string; revenue: NanoUsd }>`
+  const { rows } = await sql<{ model: string; revenue: NanoUsd }>`
     select model, -sum(amount_nano)::bigint as revenue from ledger_day
     where service = 'models' and day between ${range.from}::date and ${range.to}::date and kind in ('charge', 'refund')
       and model = any (${[...models]}::text[])
     group by 1`.execute(db)
-  return new Map(found.rows.map(({ model, revenue }) => [model, revenue]))
+  return new Map(rows.map(({ model, revenue }) => [model, revenue]))
 }
 
-/** Those that exist. */
+/** Reads those that exist. */
 export async function readModels(db: Db, names: readonly string[]): Promise<Model[]> {
   if (names.length === 0) return []
   return db
@@ -119,12 +119,12 @@ const VERY_LATE_MS = DAY_MS
 /** Whether a replica lives or ended so recently that its hours may still change. */
 export async function hasRecentReplicas(db: Db, now: Instant): Promise<boolean> {
   const since = addMs(now, -VERY_LATE_MS - 2 * HOUR_MS)
-  const found =
+  const { rows } =
     await sql`select 1 from replica_record where ended_at is null or ended_at >= ${at(since)} limit 1`.execute(db)
-  return found.rows.length > 0
+  return rows.length > 0
 }
 
-/** The hours that may have changed: the current one, the one before for a while, and yesterday's for the very late. */
+/** Returns the hours that may have changed: the current one, the one before for a while, and yesterday's for the very late. */
 export function hoursToCount(now: Instant): Instant[] {
   const hourOf = (instant: Instant): Instant => instantOf(instant - (instant % HOUR_MS))
   const hours = [hourOf(now), hourOf(addMs(now, -LATE_MS)), hourOf(addMs(now, -VERY_LATE_MS))]

@@ -18,12 +18,12 @@ import type { Tables } from '../platform/tables.ts'
 
 export type ManagedRow = Selectable<Tables['managed_deployment']>
 
-/** With the model, and the newest version. */
+/** A row with its model and its newest version. */
 export interface ManagedDeployment extends ManagedRow {
   readonly kind: ModelKind
   readonly shared_with: readonly string[]
   readonly spec: DeploymentSpec
-  /** Of the newest version. null: it was not given up. */
+  /** The newest version was given up for this reason. null: it was not. */
   readonly failed_reason: string | null
   readonly failed_detail: string | null
 }
@@ -42,14 +42,14 @@ function select(db: Db) {
     .select(['m.kind', 'm.shared_with', 'v.spec', 'v.failed_reason', 'v.failed_detail'])
 }
 
-/** Oldest first. `accountId` undefined: all. */
+/** The oldest come first. `accountId` undefined: all. */
 export async function listManaged(db: Db, accountId?: string): Promise<ManagedDeployment[]> {
   const all = select(db).orderBy('d.created_at').orderBy('d.id').limit(limits.models)
   const rows = await (accountId === undefined ? all : all.where('d.account_id', '=', accountId)).execute()
-  return rows.map(completed)
+  return rows.map(complete)
 }
 
-function completed(row: ManagedDeployment): ManagedDeployment {
+function complete(row: ManagedDeployment): ManagedDeployment {
   const { spec, settings } = row
   return { ...row, spec: withDefaults(deploymentSpec, spec), settings: withDefaults(deploymentSettings, settings) }
 }
@@ -60,22 +60,22 @@ export const hasManaged: DueWork = () =>
 
 export async function findManaged(db: Db, id: string): Promise<ManagedDeployment | undefined> {
   const row = await select(db).where('d.id', '=', id).executeTakeFirst()
-  return row === undefined ? undefined : completed(row)
+  return row === undefined ? undefined : complete(row)
 }
 
 export async function findManagedOfModel(db: Db, model: string): Promise<ManagedRow | undefined> {
   return db.selectFrom('managed_deployment').selectAll().where('model', '=', model).executeTakeFirst()
 }
 
-/** Serialises changes of a deployment and its replicas. Lock it before the account's balances. */
+/** Serializes changes of a deployment and its replicas. Lock it before the account's balances. */
 export async function lockManaged(tx: Tx, id: string): Promise<ManagedDeployment | undefined> {
-  const locked = await tx.db
+  const row = await tx.db
     .selectFrom('managed_deployment')
     .select('id')
     .where('id', '=', id)
     .forUpdate()
     .executeTakeFirst()
-  return locked === undefined ? undefined : findManaged(tx.db, id)
+  return row === undefined ? undefined : findManaged(tx.db, id)
 }
 
 export async function countManaged(db: Db, accountId: string): Promise<number> {
@@ -117,7 +117,7 @@ async function insertVersion(tx: Tx, id: string, version: number, spec: Deployme
     .execute()
 }
 
-/** Failures of the version before it do not count. */
+/** A new version starts without the failures of the one before it. */
 export async function addVersion(tx: Tx, id: string, spec: DeploymentSpec, inPlace: boolean): Promise<number> {
   const { version } = await tx.db
     .updateTable('managed_deployment')
@@ -153,7 +153,7 @@ export async function readVersion(
   return row === undefined ? undefined : { ...row, spec: withDefaults(deploymentSpec, row.spec) }
 }
 
-/** The rollout of a version is given up. */
+/** Gives up the rollout of a version. */
 export async function failVersion(
   tx: Tx,
   id: string,
@@ -181,14 +181,14 @@ export interface ManagedChange {
 }
 
 export async function updateManaged(tx: Tx, id: string, change: ManagedChange): Promise<void> {
-  const { settings, scaling, blocked, failed_at, deleted_at, told, ...rest } = change
+  const { settings, scaling, blocked, failed_at, deleted_at, told: newsTimes, ...columns } = change
   await tx.db
     .updateTable('managed_deployment')
     .set({
-      ...rest,
+      ...columns,
       ...(settings === undefined ? {} : { settings: JSON.stringify(settings), updated_at: toDate(tx.clock.now()) }),
       ...(scaling === undefined ? {} : { scaling: JSON.stringify(scaling) }),
-      ...(told === undefined ? {} : { told: JSON.stringify(told) }),
+      ...(newsTimes === undefined ? {} : { told: JSON.stringify(newsTimes) }),
       ...(failed_at === undefined ? {} : { failed_at: toDateOrNull(failed_at) }),
       ...(deleted_at === undefined ? {} : { deleted_at: toDate(deleted_at) }),
       ...(blocked === undefined
@@ -203,7 +203,7 @@ export async function updateManaged(tx: Tx, id: string, change: ManagedChange): 
     .execute()
 }
 
-/** With the adapters that follow it. */
+/** Shares a model and the adapters that follow it. */
 export async function shareModel(
   tx: Tx,
   { id, model }: Pick<ManagedRow, 'id' | 'model'>,
@@ -221,7 +221,7 @@ export async function shareModel(
     .execute()
 }
 
-/** With its versions and replicas; their rentals stay. */
+/** Deletes it with its versions and replicas; their rentals stay. */
 export async function deleteManaged(tx: Tx, { id, model, owns_model }: ManagedRow): Promise<void> {
   await tx.db.deleteFrom('managed_deployment').where('id', '=', id).execute()
   await sql`delete from gateway_load where model = ${model}`.execute(tx.db)

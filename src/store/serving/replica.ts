@@ -41,7 +41,7 @@ export interface Replica {
   readonly cost_per_hour: NanoUsd
 }
 
-/** Newest first. Ended ones only if they ended after `endedSince`. */
+/** Lists the newest first. Ended ones are listed only if they ended after `endedSince`. */
 export async function listReplicas(db: Db, deploymentIds: readonly string[], endedSince?: Instant): Promise<Replica[]> {
   if (deploymentIds.length === 0) return []
   const since = toDateOrNull(endedSince ?? null)
@@ -58,7 +58,7 @@ export async function listReplicas(db: Db, deploymentIds: readonly string[], end
   return rows.rows
 }
 
-/** Only those are looked at, the newest of a deployment. */
+/** Only so many are looked at, the newest of a deployment. */
 const MAX_PAST = 100
 /** Early ends that a machine may be at fault for. Others are faults of the version or the account, or are planned. */
 const MACHINE_FAULTS: ReadonlyArray<ReplicaEnd | RentalOutcome> = [
@@ -70,7 +70,7 @@ const MACHINE_FAULTS: ReadonlyArray<ReplicaEnd | RentalOutcome> = [
   'no_capacity',
 ]
 
-/** By machine, of replicas that ended. One of this version that ended soon after its first answer failed, too. */
+/** Lists starts of replicas that ended, by machine. One of this version that ended soon after its first answer failed, too. */
 export async function listPastStarts(db: Db, deploymentId: string, version: number): Promise<PastStarts[]> {
   const { rows } = await sql<PastStarts>`
     select "machineId", max(ready_at) filter (where not has_failed) as "servedAt",
@@ -115,11 +115,11 @@ export async function moveReplica(
   },
 ): Promise<boolean> {
   const now = toDate(tx.clock.now())
-  const { loadedAt, ...changed } = to
-  const moved = await tx.db
+  const { loadedAt, ...columns } = to
+  const row = await tx.db
     .updateTable('replica')
     .set({
-      ...changed,
+      ...columns,
       ...(loadedAt === undefined ? {} : { loaded_at: toDate(loadedAt) }),
       ...(to.state === 'ready' ? { ready_at: now } : {}),
       ...(to.state === 'draining' ? { draining_at: now } : {}),
@@ -130,10 +130,10 @@ export async function moveReplica(
     .returning('id')
     .executeTakeFirst()
   tx.wake.add(SERVE_WAKE)
-  return moved !== undefined
+  return row !== undefined
 }
 
-/** The result of a readiness check that failed. An unchanged one is not written again. */
+/** Notes the result of a readiness check that failed. An unchanged one is not written again. */
 export async function noteReplica(db: Db, id: string, detail: string): Promise<void> {
   await sql`update replica set detail = ${detail} where id = ${id} and state = 'starting'
     and detail is distinct from ${detail}`.execute(db)
@@ -141,7 +141,7 @@ export async function noteReplica(db: Db, id: string, detail: string): Promise<v
 
 /** Whether the rental is a customer's replica that has not answered yet. The house pays its suppliers for starts too. */
 export async function startsFree(db: Db, rentalId: number): Promise<boolean> {
-  const found = await db
+  const row = await db
     .selectFrom('replica')
     .innerJoin('managed_deployment', 'managed_deployment.id', 'replica.deployment_id')
     .select('replica.id')
@@ -149,10 +149,10 @@ export async function startsFree(db: Db, rentalId: number): Promise<boolean> {
     .where('ready_at', 'is', null)
     .where('is_public', '=', false)
     .executeTakeFirst()
-  return found !== undefined
+  return row !== undefined
 }
 
-/** Free times of starting replicas of an account that were not over before `since`, the start of a day. */
+/** Lists free times of starting replicas of an account that were not over before `since`, the start of a day. */
 export async function listFreeStarts(db: Db, accountId: string, since: Instant): Promise<FreeSpan[]> {
   const rows = await sql<{ from: Instant; until: Instant | null; gpus: number }>`
     select s.started_at as "from", s.ended_at as until, r.gpu_count as gpus
@@ -173,7 +173,7 @@ export interface GatewayLoad {
   readonly activeAt: Instant | null
 }
 
-/** One statement for all models of a gateway. */
+/** Writes all models of a gateway in one statement. */
 export async function writeLoad(db: Db, gatewayId: string, loads: readonly GatewayLoad[], now: Instant): Promise<void> {
   if (loads.length === 0) return
   await db
@@ -206,7 +206,7 @@ export interface ModelLoad extends GatewayLoad {
   readonly at: Instant
 }
 
-/** Rows written after `since`. */
+/** Reads rows written after `since`. */
 export async function readLoads(db: Db, since: Instant): Promise<ModelLoad[]> {
   const rows = await db
     .selectFrom('gateway_load')
@@ -224,7 +224,7 @@ export async function readLoads(db: Db, since: Instant): Promise<ModelLoad[]> {
   }))
 }
 
-/** Gateways that beat after `since`. */
+/** Lists gateways that beat after `since`. */
 export async function listLiveGateways(db: Db, since: Instant): Promise<string[]> {
   const rows = await db
     .selectFrom('gateway')

@@ -1,4 +1,4 @@
-/** Growth of volumes, and their use as engines report it. */
+/** Growth of volumes, and their use as drivers report it. */
 import { sql } from 'kysely'
 import { toDate } from '../../base/instant.ts'
 import type { NanoUsd } from '../../base/money.ts'
@@ -6,7 +6,7 @@ import type { Db, Tx } from '../platform/database.ts'
 import { noLease } from '../platform/lease.ts'
 import type { Volume } from './volume.ts'
 
-/** Its size and price stay until the engine has grown it. */
+/** The volume keeps its size and price until the driver has grown it. */
 export async function requestGrowth(
   tx: Tx,
   id: number,
@@ -46,16 +46,16 @@ export async function endGrowth(tx: Tx, volume: Volume, grown: boolean): Promise
     .executeTakeFirstOrThrow()
 }
 
-/** In one statement, and only what has changed. */
-export async function saveVolumeUse(db: Db, used: ReadonlyMap<number, number>): Promise<void> {
-  if (used.size === 0) return
+/** Writes in one statement, and only what has changed. */
+export async function saveVolumeUse(db: Db, usedGb: ReadonlyMap<number, number>): Promise<void> {
+  if (usedGb.size === 0) return
   await sql`
     update volume v set used_gb = u.gb
-    from unnest(${[...used.keys()]}::integer[], ${[...used.values()]}::double precision[]) as u (id, gb)
+    from unnest(${[...usedGb.keys()]}::integer[], ${[...usedGb.values()]}::double precision[]) as u (id, gb)
     where v.id = u.id and v.used_gb is distinct from u.gb`.execute(db)
 }
 
-/** Those of the volumes that are being copied: they must not change meanwhile. */
+/** Returns those of the volumes that are being copied: they must not change meanwhile. */
 export async function listCopied(db: Db, ids: readonly number[]): Promise<Set<number>> {
   if (ids.length === 0) return new Set()
   const rows = await db

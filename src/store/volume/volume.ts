@@ -7,7 +7,7 @@ import type { Mount, RentalKind } from '../../domain/rental.ts'
 import { volumeMoves, type VolumeState } from '../../domain/volume.ts'
 import { prepareAs, type Db, type Tx } from '../platform/database.ts'
 import { livingStates } from '../rental/state-list.ts'
-import type { Asked, DueWork } from '../platform/due-work.ts'
+import type { DueQuery, DueWork } from '../platform/due-work.ts'
 import { hasDue, leaseDue, noLease, type Leased, type LeaseOptions } from '../platform/lease.ts'
 import type { Tables } from '../platform/tables.ts'
 
@@ -88,7 +88,7 @@ export async function lockPromisedGb(tx: Tx, driver: ProviderId, since: Instant)
   return rows.rows[0]?.gb ?? 0
 }
 
-/** Those of `drivers` that have volumes which are not deleted yet. */
+/** Returns those of `drivers` that have volumes which are not deleted yet. */
 export async function findVolumeDrivers(db: Db, drivers: readonly ProviderId[]): Promise<Set<ProviderId>> {
   const { rows } = await sql<{ driver: ProviderId }>`${prepareAs('volume_drivers')}
     select driver from unnest(${drivers}::text[]) driver where exists (select from volume v where v.driver = driver.driver
@@ -96,7 +96,7 @@ export async function findVolumeDrivers(db: Db, drivers: readonly ProviderId[]):
   return new Set(rows.map(({ driver }) => driver))
 }
 
-/** Volumes that the engine should list. */
+/** Lists the volumes that the provider should list too. */
 export async function listWatchedVolumes(db: Db, driver: ProviderId): Promise<Volume[]> {
   return db
     .selectFrom('volume')
@@ -136,7 +136,7 @@ export async function moveVolume(tx: Tx, id: number, to: VolumeState, change: Ch
     .executeTakeFirst()
 }
 
-/** Due volumes that the loop creates, grows, resumes or deletes. Those of drivers that this server lacks are left to others. */
+/** Leases due volumes to create, grow, resume or delete. Those of drivers that this server lacks are left to others. */
 export async function leaseVolumes(
   db: Db,
   drivers: readonly ProviderId[],
@@ -147,7 +147,7 @@ export async function leaseVolumes(
 
 export const hasDueVolume: DueWork = ({ now, drivers }) => hasDue('volume', toReconcile(drivers), now)
 
-function toReconcile(drivers: Asked['drivers']): RawBuilder<unknown> {
+function toReconcile(drivers: DueQuery['drivers']): RawBuilder<unknown> {
   return sql`(t.state in ('creating', 'suspended', 'deleting') or t.state = 'active' and t.grow_to_gb is not null)
     and t.driver = any (${drivers})`
 }
@@ -176,7 +176,7 @@ export async function insertAttachment(
     .insertInto('attachment')
     .values({ volume_id: volumeId, rental_id: rentalId, path, read_only: readOnly, asked_at: now, due_at: now })
     .onConflict((conflict) =>
-      // Attached again while it was being detached: it stays, at its new path.
+      // An order attached it again while it was being detached: it stays, at its new path.
       conflict.columns(['volume_id', 'rental_id']).doUpdateSet({
         state: sql`'attaching'`,
         path,
@@ -189,12 +189,8 @@ export async function insertAttachment(
 }
 
 export async function hasAttachments(db: Db, rentalId: number): Promise<boolean> {
-  const found = await db
-    .selectFrom('attachment')
-    .select('volume_id')
-    .where('rental_id', '=', rentalId)
-    .executeTakeFirst()
-  return found !== undefined
+  const row = await db.selectFrom('attachment').select('volume_id').where('rental_id', '=', rentalId).executeTakeFirst()
+  return row !== undefined
 }
 
 /** Marks attachments for removal: of one volume (to some rentals, or all), or of one rental. */
@@ -266,7 +262,7 @@ export interface AttachedVolume {
   readonly rentalId: number
   readonly volumeId: number
   readonly kind: RentalKind
-  /** Name and label of the rental. */
+  /** The name and the label of the rental. */
   readonly name: string
   readonly label: string | null
   readonly state: Attachment['state']
@@ -274,7 +270,7 @@ export interface AttachedVolume {
   readonly readOnly: boolean
 }
 
-/** Attachments of the rentals or of the volumes. */
+/** Lists attachments of the rentals or of the volumes. */
 export async function listAttachments(
   db: Db,
   of: { rentalIds: readonly number[] } | { volumeIds: readonly number[] },
@@ -301,7 +297,7 @@ export async function listAttachments(
   }))
 }
 
-/** Of all accounts, newest first. `failing`: the volume or one of its attachments has an error. */
+/** Lists volumes of all accounts, newest first. `failing`: the volume or one of its attachments has an error. */
 export async function listAllVolumes(
   db: Db,
   query: { accountId?: string; state?: VolumeState; failing?: boolean; before?: number; limit: number },
