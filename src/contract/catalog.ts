@@ -134,7 +134,7 @@ export const catalogEndpoints = {
     access: ['compute:read'],
     summary: 'List models that can be deployed by name, with what a replica would cost now',
     errors: [400, 401, 403, 500],
-    query: z.object({ kind: modelKind.optional().describe('Only models of this kind') }),
+    query: z.strictObject({ kind: modelKind.optional().describe('Only models of this kind') }),
     response: z.object({
       models: z.array(catalogEntry),
       date: z.string().describe('Day of the catalog'),

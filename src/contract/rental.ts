@@ -197,7 +197,7 @@ export const rentalEndpoints = {
     access: ['compute:write'],
     summary: 'Rent a container, a virtual machine or bare-metal machines',
     description:
-      'Returns immediately with a `Pending` rental, which then starts. An on-demand order holds the price of one hour; a reserved order holds the price of the whole term (see `quoteRental`). A retry with the same `Idempotency-Key` returns the rental of the first request as it is now.',
+      'Returns immediately with a `Pending` rental, which then starts. An on-demand order holds the price of one hour; a reserved order holds the price of the whole term (see `quoteRental`). A retry with the same `Idempotency-Key` gives the first answer.',
     errors: [400, 401, 403, 500],
     body: rentalOrder,
     response: rental,

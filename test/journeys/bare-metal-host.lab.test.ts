@@ -21,7 +21,7 @@ import { needs } from '../needs.ts'
 needs('docker', 'metal', 'build')
 
 const path = '/v2/alpha/on-demand/bare-metal-rentals'
-const rentals = '/v2/alpha/on-demand/rentals'
+const rentals = '/v2/rentals'
 const reason = whyNoMetalLab()
 /** One host: eight GPUs at $2. */
 const HOURLY = usd('16')

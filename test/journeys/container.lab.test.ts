@@ -43,7 +43,7 @@ import { needs } from '../needs.ts'
 
 needs('docker', 'build')
 
-const rentals = '/v2/alpha/on-demand/rentals'
+const rentals = '/v2/rentals'
 const volumesPath = '/v2/alpha/on-demand/storage-volumes'
 const PAGE = 'a page from the inside\n'
 const PORT = 8080

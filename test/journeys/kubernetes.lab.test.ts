@@ -53,7 +53,7 @@ const START_MS = 60 * 60_000
 const HTTP_PORT = 8080
 const TCP_PORT = 9000
 const APPS_DOMAIN = 'apps.example.test'
-const rentals = '/v2/alpha/on-demand/rentals'
+const rentals = '/v2/rentals'
 const signal = new AbortController().signal
 const missing = whyNoKubernetes()
 const skipped = missing === undefined ? '' : ` (skipped: ${missing})`

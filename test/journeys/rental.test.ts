@@ -112,8 +112,10 @@ test('one operation orders every kind, and answers like the operation that reads
       spendingLimitUsd: '500.000000000',
       termPeriodDays: null,
     })
-    expect(created.events.map((event: Reply['body']) => event.type)).toEqual(['rental.created'])
-    expect(await succeed(ada.call, 'GET', `/v2/rentals/${created.id}`)).toEqual(created)
+    // Events are written with the order and numbered after it, so the answer to the order has none yet.
+    const { events, ...facts } = await succeed(ada.call, 'GET', `/v2/rentals/${created.id}`)
+    expect({ ...facts, events: [] }).toEqual(created)
+    expect(events.map((event: Reply['body']) => event.type)).toEqual(['rental.created'])
     const { order: again } = await succeed(ada.call, 'GET', `/v2/rentals/${created.id}/order`)
     const { autoTerminateAt: _, spendingLimitUsd: __, ...kept } = common
     expect(again).toEqual({ ...order, ...kept })
@@ -179,14 +181,14 @@ test('bare metal comes with a new storage volume', async () => {
   expect(attached.volumes).toMatchObject([{ label: 'datasets', sizeInGb: 256 }])
 })
 
-test('the same key orders once and answers with the rental as it is then', async () => {
+test('the same key orders once and gives the first answer', async () => {
   const ada = await journey.account({ usd: '100' })
   const order = (body: object) => ada.call('POST', '/v2/rentals', body, { 'Idempotency-Key': 'order-1' })
   const first = await order(container)
   await journey.pass()
   await journey.advance(LIST_LAG_MS)
   const second = await order(container)
-  expect([second.status, second.body.id, second.body.state]).toEqual([200, first.body.id, 'Running'])
+  expect([second.status, second.body]).toEqual([200, first.body])
   const other = await order({ ...container, gpuCount: 2 })
   expect([other.status, other.body.reason]).toEqual([400, 'idempotency_key_reused'])
   expect((await succeed(ada.call, 'GET', '/v2/rentals')).rentals).toHaveLength(1)

@@ -24,7 +24,7 @@ import { needs } from '../needs.ts'
 
 needs('docker', 'build')
 
-const rentals = '/v2/alpha/on-demand/rentals'
+const rentals = '/v2/rentals'
 const why = whyNoDockerLab()
 const skipped = why === undefined ? '' : ` (skipped: ${why})`
 

@@ -20,7 +20,7 @@ export interface KubeJourney {
   readonly addressOf: (instance: Instance) => Promise<PodAddress>
 }
 
-const rentals = '/v2/alpha/on-demand/rentals'
+const rentals = '/v2/rentals'
 const volumesPath = '/v2/alpha/on-demand/storage-volumes'
 const signal = new AbortController().signal
 

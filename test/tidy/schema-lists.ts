@@ -5,6 +5,7 @@ import { statementLine } from '../../src/contract/billing.ts'
 import { budgetAction, budgetScope } from '../../src/contract/budget.ts'
 import { costService } from '../../src/contract/cost.ts'
 import { deliveryRecord } from '../../src/contract/event.ts'
+import { keyClasses } from '../../src/contract/key-class.ts'
 import { replicaState } from '../../src/contract/managed-deployment.ts'
 import { deploymentProtocol, engineName, modelKind } from '../../src/contract/model.ts'
 import { volumeState } from '../../src/contract/operator-volume.ts'
@@ -25,6 +26,7 @@ const postingKinds = [...statementLine.shape.kind.options, 'hold', 'release', 'c
 /** By `table.column`: the lists of the code that it must agree with. */
 export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[]>>> = {
   'member.role': [memberRecord.shape.role.options],
+  'api_key.class': [keyClasses],
   'posting.kind': [postingKinds],
   'machine.offering': [suppliedMachine.shape.offering.options],
   'machine.gpu_type': [gpuType.options],

@@ -51,11 +51,11 @@ export const rentalHandlers = {
 
   createRental: async (app, { actor, body, operation, idempotencyKey }) => {
     const room = await readRoomFor(app, body)
-    const created = await createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
+    return createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
       const rental = await placeRental(app, tx, actor, body, room)
-      return rental.ok ? ok({ id: rental.value.id }) : rental
+      // Inside the transaction, so that a repeated request gets the same answer. Its events are written at its end.
+      return answerRental({ ...app, database: { ...app.database, db: tx.db } }, rental)
     })
-    return answerRental(app, created)
   },
 
   changeRental: async (app, { actor, params, body }) => {

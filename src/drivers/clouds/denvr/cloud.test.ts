@@ -68,8 +68,8 @@ describe('denvr only', () => {
     )
     expect(ours.map(({ type, costPerHourUsd, available }) => [type, costPerHourUsd, available])).toEqual([
       // 500 GB of disk cost 0.068493151 per hour.
-      [`${configuration}@on-demand`, '23.268493151', 8],
-      [`${configuration}@${CONTRACTED}`, '18.468493151', 4],
+      [`${configuration}@on-demand`, 23_268_493_151n, 8],
+      [`${configuration}@${CONTRACTED}`, 18_468_493_151n, 4],
     ])
   })
 
