@@ -13,10 +13,10 @@ import type { Row } from '../kit/row-type.ts'
 type ApiKey = Reply<'listApiKeys'>['apiKeys'][number]
 
 const apiKey = targetOf<ApiKey>('API key', 'berth keys ls', {
-  read: async (client, wanted) => {
+  read: async (client, idOrName) => {
     const { apiKeys } = await client.call('listApiKeys')
     // A name can be used again once its key is revoked.
-    return apiKeys.filter((key) => key.revokedAt === null || key.publicId === wanted)
+    return apiKeys.filter((key) => key.revokedAt === null || key.publicId === idOrName)
   },
   id: 'publicId',
   name: 'name',
@@ -152,14 +152,14 @@ const keyRows: readonly Row[] = [
     examples: ['berth keys create laptop --scope inference billing:read --total-limit 25'],
     prepare: async ({ client, input, options }) =>
       options.for === undefined ? input : withBody(input, { memberId: (await member.find(client, options.for)).id }),
-    done: (made) => [
-      ['Key', bold(made.key)],
-      ['Id', made.publicId],
-      ['Scopes', made.scopes.join(', ')],
-      ['Expires', utcTime(made.expiresAt) || 'never'],
+    done: (reply) => [
+      ['Key', bold(reply.key)],
+      ['Id', reply.publicId],
+      ['Scopes', reply.scopes.join(', ')],
+      ['Expires', utcTime(reply.expiresAt) || 'never'],
       '',
       'Save the key now: it is not shown again. To revoke it:',
-      `  berth keys rm ${made.publicId}`,
+      `  berth keys rm ${reply.publicId}`,
     ],
   }),
   act<'revokeApiKey', { yes?: true }, ApiKey>(
@@ -199,9 +199,9 @@ const sshKeyRows: readonly Row[] = [
       const publicKey = await readPublicKey(shell, file)
       return withBody(input, { name: options.name ?? nameIn(publicKey, file), publicKey })
     },
-    done: (made) => [
-      ['SSH key', `${made.id} "${made.name}"`],
-      ['Fingerprint', made.fingerprint],
+    done: (reply) => [
+      ['SSH key', `${reply.id} "${reply.name}"`],
+      ['Fingerprint', reply.fingerprint],
       '',
       'Machines you rent from now on accept it. Running machines do not.',
     ],

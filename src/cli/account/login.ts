@@ -57,7 +57,7 @@ export const rows: readonly Row[] = [
       const profile = profiles.find((one) => one.name === name)
       if (profile === undefined) throw noProfile(name)
       writeProfiles(shell, { current: name, profiles })
-      screenOf(shell, options).show(shown(profile, name), () => [`Using ${name}: ${profile.account} at ${profile.url}`])
+      screenOf(shell, options).show(toRow(profile, name), () => [`Using ${name}: ${profile.account} at ${profile.url}`])
     },
     examples: ['berth profiles use work'],
   }),
@@ -75,17 +75,17 @@ function screenOf(shell: Shell, { json }: GlobalOptions): Screen {
 
 async function logIn({ shell, options }: Call<LoginOptions>): Promise<void> {
   const before = readProfiles(shell)
-  const wanted = options.profile ?? (shell.env['BERTH_PROFILE'] || undefined)
-  if (wanted !== undefined && !isProfileName(wanted)) {
-    throw new CliError(exitCodes.usage, `${wanted} is not a valid profile name.`, [PROFILE_NAME_RULE])
+  const profileName = options.profile ?? (shell.env['BERTH_PROFILE'] || undefined)
+  if (profileName !== undefined && !isProfileName(profileName)) {
+    throw new CliError(exitCodes.usage, `${profileName} is not a valid profile name.`, [PROFILE_NAME_RULE])
   }
-  const url = await chooseServer(shell, options, before.profiles.find(({ name }) => name === wanted)?.url)
+  const url = await chooseServer(shell, options, before.profiles.find(({ name }) => name === profileName)?.url)
   const key = keyIn(shell, options) ?? (await askForKey(shell, url))
   const session = sessionWith(shell, { url, key, who: 'anyone', json: options.json === true })
   const me = await session.client.call('getMe').catch((error: unknown) => {
     throw explain(error, session)
   })
-  const name = wanted ?? nameOf(url)
+  const name = profileName ?? nameOf(url)
   const profile = { name, url: session.client.url, key: key.text, account: me.account.name, scopes: me.key.scopes }
   const others = before.profiles.filter((one) => one.name !== name)
   const file = writeProfiles(shell, { current: name, profiles: [...others, profile] })
@@ -97,13 +97,13 @@ async function chooseServer(
   { server, url }: GlobalOptions & { server?: string },
   before: string | undefined,
 ): Promise<string> {
-  const given = server ?? url ?? before ?? (shell.env['BERTH_URL'] || undefined)
-  if (given !== undefined) return given
+  const address = server ?? url ?? before ?? (shell.env['BERTH_URL'] || undefined)
+  if (address !== undefined) return address
   if (shell.person === undefined) return DEFAULT_URL
   return askFor(shell.person, 'Server', (text) => text, DEFAULT_URL)
 }
 
-/** Typed without echo, or from a pipe: an option would show in the shell's history and in the list of processes. */
+/** A key is typed without echo, or comes from a pipe: an option would show in the shell's history and in the list of processes. */
 async function askForKey(shell: Shell, url: string): Promise<{ text: string; from: string }> {
   const isTyped = shell.person !== undefined
   const text = isTyped
@@ -118,7 +118,7 @@ async function askForKey(shell: Shell, url: string): Promise<{ text: string; fro
   ])
 }
 
-/** Named after the host, so that two servers never share a profile. */
+/** A profile is named after the host, so that two servers never share one. */
 function nameOf(url: string): string {
   const { hostname, port } = new URL(url)
   const host = isLocal(url) ? 'local' : hostname.replaceAll(/[^\w.-]/g, '')
@@ -131,7 +131,7 @@ function showLogin(
   screen: Screen,
   { profile, me, file }: { profile: Profile; me: Reply<'getMe'>; file: string },
 ): void {
-  screen.show({ ...shown(profile, profile.name), accountId: me.account.id, keyName: me.key.name, file }, () => [
+  screen.show({ ...toRow(profile, profile.name), accountId: me.account.id, keyName: me.key.name, file }, () => [
     ['Server', profile.url],
     ['Account', `${me.account.name} (${me.account.id})`],
     ['API key', `"${me.key.name}": ${profile.scopes.join(', ')}`],
@@ -146,7 +146,7 @@ function showLogin(
 function showProfiles(shell: Shell, screen: Screen): void {
   const { current, profiles } = readProfiles(shell)
   screen.show(
-    profiles.map((one) => shown(one, current)),
+    profiles.map((one) => toRow(one, current)),
     () =>
       profiles.length === 0
         ? ['There are no profiles.', 'To log in to a server: berth login --server URL']
@@ -176,6 +176,6 @@ function removeProfile(shell: Shell, screen: Screen, name: string): void {
 }
 
 /** Everything but the key. */
-function shown({ name, url, account, scopes }: Profile, current: string | null) {
+function toRow({ name, url, account, scopes }: Profile, current: string | null) {
   return { name, url, account, scopes, current: name === current }
 }

@@ -1,4 +1,4 @@
-/** `berth notifications`: what the account should know, and what comes by e-mail. */
+/** `berth notifications`: what the account should know, and what comes by email. */
 import { systemClock } from '../../base/instant.ts'
 import { notificationKinds, type NotificationKind } from '../../contract/notification-kind.ts'
 import { count } from '../../view/number.ts'

@@ -50,10 +50,10 @@ export const rows: readonly Row[] = [
   }),
 ]
 
-/** Without the line break that `echo` and editors add. */
+/** Drops the line break that `echo` and editors add. */
 async function readHidden({ shell }: Call, question: string): Promise<string> {
-  const given = shell.person === undefined ? shell.readInput() : await shell.person.ask(question, { hidden: true })
-  const value = given?.replace(/\r?\n$/, '') ?? ''
+  const text = shell.person === undefined ? shell.readInput() : await shell.person.ask(question, { hidden: true })
+  const value = text?.replace(/\r?\n$/, '') ?? ''
   if (value === '') throw new CliError(exitCodes.usage, `${question} is missing: nothing was changed.`)
   return value
 }

@@ -57,12 +57,12 @@ async function showStatus(session: Session): Promise<ExitCode> {
   }
   try {
     const { me, balance } = await readAccount(client)
-    const left = balance === undefined ? 'not visible to this API key' : balanceLine(balance, systemClock.now())
+    const balanceText = balance === undefined ? 'not visible to this API key' : balanceLine(balance, systemClock.now())
     show(
       [
         ['Account', `${me.account.name} (${me.account.id})`],
         ['Key', `"${me.key.name}" from ${keyFrom}`],
-        ['Balance', left],
+        ['Balance', balanceText],
       ],
       me.account,
       balance,

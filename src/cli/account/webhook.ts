@@ -50,13 +50,13 @@ export const rows: readonly Row[] = [
     args: { '<url>': 'public https URL' },
     flags: { eventTypes: `${EVENTS}, such as rental.failed`, description: DESCRIPTION },
     examples: [`${ADD_EXAMPLE} --event rental.failed`],
-    done: (made) => [
-      ['Webhook', made.id],
-      ['URL', made.url],
-      ['Secret', bold(made.secret)],
+    done: (reply) => [
+      ['Webhook', reply.id],
+      ['URL', reply.url],
+      ['Secret', bold(reply.secret)],
       '',
       'The secret signs each delivery. Save it now: it is not shown again. To test it:',
-      `  berth webhooks test ${made.id}`,
+      `  berth webhooks test ${reply.id}`,
     ],
   }),
   act('webhooks set', 'changeWebhook', 'change the URL, event types or description', {
@@ -70,7 +70,7 @@ export const rows: readonly Row[] = [
   act('webhooks rotate', 'rotateWebhookSecret', 'create a new signing secret; it is shown once', {
     target: webhook,
     examples: [`berth webhooks rotate ${ID}`],
-    onWire: (made, { found }) => ({ id: found.id, ...made }),
+    onWire: (reply, { found }) => ({ id: found.id, ...reply }),
     done: ({ secret }) => [
       ['Secret', bold(secret)],
       '',

@@ -78,7 +78,7 @@ export const rows: readonly Row[] = [
       const { from, to } = (input.parts.query ?? {}) as { from?: string; to?: string }
       const csv = await client.call('exportStatement', { query: { from, to } })
       writeOutput(options, Buffer.from(csv))
-      // Without the titles, the opening and the closing balance.
+      // The titles, the opening and the closing balance do not count.
       const lines = csv.split('\r\n').length - 4
       screen.show({ file: options.output, lines }, () => [`Saved ${count(lines, 'line')} to ${options.output}.`])
     },
@@ -158,8 +158,8 @@ function describeInvoice(invoice: Invoice): Content[] {
 }
 
 /** A number ends in the month. One of another account is no invoice here, whatever its month. */
-async function readInvoice(client: Client, wanted: string): Promise<Invoice> {
-  const [at, number] = [wanted.slice(-MONTH_CHARS), wanted.length > MONTH_CHARS ? wanted : undefined]
+async function readInvoice(client: Client, text: string): Promise<Invoice> {
+  const [at, number] = [text.slice(-MONTH_CHARS), text.length > MONTH_CHARS ? text : undefined]
   try {
     const invoice = await client.call('getInvoice', { params: { month: at } })
     if (number === undefined || number === invoice.number) return invoice

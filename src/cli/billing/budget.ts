@@ -46,7 +46,7 @@ export const rows: readonly Row[] = [
       scopeValue: '--value <text>  public ID of the key, or the label',
     },
     examples: [ADD_EXAMPLE, 'berth budgets create Training --for label --value training --monthly 200'],
-    done: (made) => `Created ${made.name}: ${money(made.monthlyUsd)} per month, ${money(made.spentUsd)} spent so far.`,
+    done: (row) => `Created ${row.name}: ${money(row.monthlyUsd)} per month, ${money(row.spentUsd)} spent so far.`,
   }),
   act('budgets set', 'changeBudget', 'change a budget; raising it above what is spent lifts the block', {
     target: budget,

@@ -49,7 +49,7 @@ export const rows: readonly Row[] = [
   }),
 ]
 
-/** Part of `berth billing`. */
+/** This command is part of `berth billing`. */
 export const costsRow: Row = show(
   'billing costs',
   'getCosts',
@@ -64,7 +64,7 @@ export const costsRow: Row = show(
     examples: ['berth billing costs', 'berth billing costs --by label --since 7d'],
     content: ({ from, to, groupBy, groups, totalUsd, month }, { shell }) => {
       const rows = groups.map(({ name, costUsd }) => ({ name, cost: parseUsd(costUsd) ?? zeroUsd, requests: 0 }))
-      const cells = cellsOf(rows, shell.color.out).map(([name = '', , ...rest]) => [name, ...rest])
+      const cells = cellsOf(rows, shell.color.out).map(([name = '', , ...values]) => [name, ...values])
       return [
         groups.length === 0
           ? `No costs from ${from} to ${to}.`
@@ -96,18 +96,18 @@ function barOf(part: number, max: number): string {
 }
 
 function usageRows(summary: Summary, names: ReadonlyMap<string, string>): UsageRow[] {
-  const found = summary.rows.map(({ group, costUsd, requests, rental }): UsageRow => {
+  const rows = summary.rows.map(({ group, costUsd, requests, rental }): UsageRow => {
     const name = names.get(group) ?? rental?.label ?? rental?.name ?? undefined
     return { name: name === undefined ? group : `${group} ${name}`, cost: parseUsd(costUsd) ?? zeroUsd, requests }
   })
-  return summary.by === 'day' ? withEmptyDays(summary, found) : found
+  return summary.by === 'day' ? withEmptyDays(summary, rows) : rows
 }
 
 /** A day without spending is a row too, or the bars would hide it. */
-function withEmptyDays({ from, to }: Summary, found: readonly UsageRow[]): UsageRow[] {
+function withEmptyDays({ from, to }: Summary, rows: readonly UsageRow[]): UsageRow[] {
   const [first, last] = [parseInstant(from), parseInstant(to)]
-  if (first === undefined || last === undefined || last - first >= MAX_EMPTY_DAYS * DAY_MS) return [...found]
-  const byDay = new Map(found.map((row) => [row.name, row]))
+  if (first === undefined || last === undefined || last - first >= MAX_EMPTY_DAYS * DAY_MS) return [...rows]
+  const byDay = new Map(rows.map((row) => [row.name, row]))
   return Array.from({ length: Math.round((last - first) / DAY_MS) + 1 }, (_, n) => {
     const name = formatDay(addMs(first, n * DAY_MS))
     return byDay.get(name) ?? { name, cost: zeroUsd, requests: 0 }

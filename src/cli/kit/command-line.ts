@@ -5,7 +5,7 @@
 import type { Command } from 'commander'
 
 const MAX_SUGGESTIONS = 5
-/** With more typos than this, a name is not suggested. */
+/** A name with more typos than this is not suggested. */
 const MAX_TYPOS = 3
 
 /** The first word that is neither an option of `program` nor the value of one. */
@@ -82,8 +82,8 @@ function findChild(command: Command, word: string): Command | undefined {
 function reportUnknown(program: Command, command: Command, word: string): never {
   const names = command.commands.flatMap((one) => [one.name(), ...one.aliases()])
   const elsewhere = pathsEndingIn(program, word)
-  const found = (elsewhere.length > 0 ? elsewhere : similarTo(word, names)).slice(0, MAX_SUGGESTIONS)
-  const hint = found.length === 0 ? '' : `\n(Did you mean ${found.length > 1 ? 'one of ' : ''}${found.join(', ')}?)`
+  const words = (elsewhere.length > 0 ? elsewhere : similarTo(word, names)).slice(0, MAX_SUGGESTIONS)
+  const hint = words.length === 0 ? '' : `\n(Did you mean ${words.length > 1 ? 'one of ' : ''}${words.join(', ')}?)`
   return command.error(`error: unknown command '${word}'${hint}`, { code: 'commander.unknownCommand' })
 }
 
@@ -103,7 +103,7 @@ function similarTo(word: string, names: readonly string[]): string[] {
   return near.filter(({ typos }) => typos === fewest).map(({ name }) => name)
 }
 
-/** Letters added, dropped, replaced, or swapped with their neighbour. */
+/** Letters added, dropped, replaced, or swapped with their neighbor. */
 function countTypos(one: string, other: string): number {
   const rows: number[][] = [Array.from({ length: other.length + 1 }, (_, j) => j)]
   const cost = (i: number, j: number): number => rows[i]?.[j] ?? Infinity

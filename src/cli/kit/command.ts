@@ -168,7 +168,7 @@ async function runRow(tree: Tree, row: Row, command: Command, sources: ReturnTyp
       command,
     }
     const creates = row.isOffline !== true && operationOf(row)?.idempotent === true
-    // Read first: what was created must not be reported as failed.
+    // This is read first: what was created must not be reported as failed.
     const account = creates ? await accountOf(open()) : undefined
     const ended = (await row.run(call)) ?? exitCodes.ok
     if (account !== undefined && ended === exitCodes.ok) open().screen.remark(account)
@@ -180,10 +180,10 @@ async function runRow(tree: Tree, row: Row, command: Command, sources: ReturnTyp
 }
 
 /** Names the flag that the server objects to, or the command that lists what was not found. */
-function addHints(row: Row, sources: ReturnType<typeof sourcesOf>, command: Command, given: unknown): unknown {
-  if (!(given instanceof ApiError)) return given
+function addHints(row: Row, sources: ReturnType<typeof sourcesOf>, command: Command, cause: unknown): unknown {
+  if (!(cause instanceof ApiError)) return cause
   const flag = (path: readonly PropertyKey[]): string | undefined => flagOf(row, sources, command, path)
-  const error = withFlags(given, flag)
+  const error = withFlags(cause, flag)
   if (stepsFor(error, 'anyone') !== undefined) return error
   if (error.status === 404 || error.reason?.endsWith('_not_found') === true) {
     const list = listFor(row, sources, error)

@@ -72,7 +72,7 @@ function valuesOf(places: readonly Place[]): Array<readonly [after: string, word
   return places.flatMap(({ path, values }) => values.map(([option, words]) => [`${path} ${option}`, words] as const))
 }
 
-/** Shared by bash and zsh: what can follow `place`, and the values of an option that is the `last` word. */
+/** Bash and zsh share these: what can follow `place`, and the values of an option that is the `last` word. */
 function cases(places: readonly Place[]): { steps: string; offers: string; values: string } {
   const lines = (rows: readonly string[], indent: string): string => rows.map((row) => indent + row).join('\n')
   return {

@@ -137,8 +137,8 @@ export function sentence(text: string): string {
 
 /** Prints it on the error output and returns the exit code. */
 export function report(shell: Shell, error: unknown, json: boolean): ExitCode {
-  const shown = error instanceof CliError ? error : unexpected(shell, error)
-  const { message, next, detail } = shown
+  const cliError = error instanceof CliError ? error : unexpected(shell, error)
+  const { message, next, detail } = cliError
   if (json) {
     shell.writeError(`${JSON.stringify({ error: { message, ...detail, next } })}\n`)
   } else {
@@ -147,7 +147,7 @@ export function report(shell: Shell, error: unknown, json: boolean): ExitCode {
       `${[`${label} ${printable(message)}`, ...next.map((line) => `  ${printable(line)}`)].join('\n')}\n`,
     )
   }
-  return shown.exitCode
+  return cliError.exitCode
 }
 
 /** Most of these are files and sockets, so the stack is shown only on request. */

@@ -49,8 +49,8 @@ function flagOf({ path, kind, list, choices }: Field): string {
 export function optionsOf(field: Field, spec: Exclude<FlagSpec, false> = ''): Option[] {
   const { text, parse, shortNames, off, isPast = false } = typeof spec === 'string' ? { text: spec } : spec
   const { flag = flagOf(field), help } = splitText(text)
-  const shown = shortNames === undefined ? field : withShortNames(field, shortNames)
-  const option = new Option(flag, helpOf(help === undefined ? shown : { ...shown, description: help }))
+  const helpField = shortNames === undefined ? field : withShortNames(field, shortNames)
+  const option = new Option(flag, helpOf(help === undefined ? helpField : { ...helpField, description: help }))
   if (field.required === true && field.default === undefined) option.makeOptionMandatory()
   if (field.kind === 'boolean') {
     if (off === undefined) return [option]
@@ -64,7 +64,7 @@ export function optionsOf(field: Field, spec: Exclude<FlagSpec, false> = ''): Op
   option.argParser((text: string, before: unknown) =>
     isVariadic ? [...(Array.isArray(before) ? (before as unknown[]) : []), read(text)] : read(text),
   )
-  if (shown.choices !== undefined && parse === undefined) option.argChoices = [...shown.choices]
+  if (helpField.choices !== undefined && parse === undefined) option.argChoices = [...helpField.choices]
   return [option]
 }
 

@@ -31,8 +31,8 @@ export interface Arg extends ArgSpec {
 /** The positional arguments, each with the field that it fills. */
 export function argsOf(row: Pick<Row, 'args' | 'isCustom' | 'target' | 'operation'>): Arg[] {
   const fields = operationOf(row)?.fields ?? []
-  return Object.entries(row.args ?? {}).map(([name, given], at) => {
-    const spec = typeof given === 'string' ? { help: given } : given
+  return Object.entries(row.args ?? {}).map(([name, specOrHelp], at) => {
+    const spec = typeof specOrHelp === 'string' ? { help: specOrHelp } : specOrHelp
     const word = /\w+/.exec(name)?.[0]
     const isFirst = at === 0 && row.target === undefined
     const own = fields.find((field) => nameOf(field) === word)
@@ -89,8 +89,8 @@ export function buildInput(row: Row, sources: readonly Source[], command: Comman
     else if (foundId !== undefined && name === (row.target?.field ?? 'id')) set(field, foundId)
   }
   for (const { field, arg, options } of sources) {
-    const given: unknown = arg === undefined ? optionValue(command, options) : command.processedArgs[arg]
-    const value = given ?? row.defaults?.[nameOf(field)]
+    const text: unknown = arg === undefined ? optionValue(command, options) : command.processedArgs[arg]
+    const value = text ?? row.defaults?.[nameOf(field)]
     if (value !== undefined) set(field, value)
   }
   if (operation.fields.some(({ part }) => part === 'body')) parts['body'] ??= {}

@@ -12,7 +12,7 @@ export function personAt(input: NodeJS.ReadStream, output: NodeJS.WriteStream): 
       new Promise((resolve) => {
         const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
         const lines = createInterface({ input, output: hidden ? nowhere : output, terminal: true })
-        // After the interface is open: it must receive Ctrl-C at the question.
+        // This comes after the interface is open: it must receive Ctrl-C at the question.
         if (hidden) output.write(question)
         let answer: string | undefined
         lines.once('close', () => {

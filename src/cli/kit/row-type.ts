@@ -62,7 +62,7 @@ export interface OptionSpec {
 /** The options of a command, by flag: `{ '--size <gb>': 'size to price' }`. */
 export type Options = Readonly<Record<string, string | OptionSpec>>
 
-/** What every command may have. */
+/** Every command may have these. */
 export interface Details {
   readonly alias?: string
   /** Absent: the command with its arguments. */
@@ -80,11 +80,11 @@ export interface Details {
   readonly defaults?: Readonly<Record<string, string | number | boolean>>
   /** Values that the command stands for: `enable` is `{ enabled: true }`. */
   readonly fixed?: Values
-  /** Below the options in its help. */
+  /** The help shows them below the options. */
   readonly notes?: string
   /** Which key it uses by default (default: by the operation's access). */
   readonly who?: Who
-  /** Where it depends on the options. */
+  /** The same for a command where it depends on the options. */
   readonly whoOf?: ((options: never) => Who) | undefined
 }
 

@@ -27,13 +27,13 @@ type Item<R> =
 export interface ListRow<T, Extra, Options, Found> extends Details {
   readonly target?: Target<Found>
   readonly columns: Columns<T, Extra>
-  /** Only with --wide. */
+  /** These columns are shown only with --wide. */
   readonly wide?: Columns<T, Extra>
   /** Default: from the name of the list. */
   readonly noun?: string
   /** The next step where a filter matches nothing. */
   readonly unmatched?: string
-  /** For an empty list without a filter: the next step, all the lines, or a function of the call. */
+  /** An empty list without a filter shows this: the next step, all the lines, or a function of the call. */
   readonly empty?: string | readonly string[] | ((call: Call<Options>) => readonly string[] | undefined)
   readonly filter?: (row: T, options: Options) => boolean
   /** Leaves a row out of the table. Programs get it all the same. */
@@ -79,8 +79,8 @@ export function list<Op extends CallableId, Extra = undefined, Options = unknown
       ...row.options,
       ...(wide.length === 0 ? {} : { '--wide': `show more columns: ${wideTitles.join(', ')}` }),
     },
-    run: async (given) => {
-      const call = given as Call<Options & { wide?: true }>
+    run: async (anyCall) => {
+      const call = anyCall as Call<Options & { wide?: true }>
       const { session, options } = call
       await watch(call, async () => {
         const page = await readList<T>(call, operation, (one) => filter === undefined || filter(one, options))
@@ -110,16 +110,16 @@ function emptyLines<Options>(
   noun: string,
   { empty, unmatched }: Pick<ListRow<never, never, Options, never>, 'empty' | 'unmatched'>,
 ): readonly Content[] {
-  const said = typeof empty === 'function' ? empty(call) : empty
-  if (typeof empty === 'function' && typeof said === 'object') return said
+  const nextStep = typeof empty === 'function' ? empty(call) : empty
+  if (typeof empty === 'function' && typeof nextStep === 'object') return nextStep
   if (Object.keys(call.input.parts.query ?? {}).length > 0) return [`No ${plural(noun)} match.`, unmatched]
-  return typeof said === 'object' ? said : [`There are no ${plural(noun)}.`, said]
+  return typeof nextStep === 'object' ? nextStep : [`There are no ${plural(noun)}.`, nextStep]
 }
 
 export interface ShowRow<R, Options, Found> extends Details {
   readonly target?: Target<Found>
   readonly facts?: Columns<R, Call<Options, Found>>
-  /** Below the facts. With neither, every field is shown. */
+  /** It is shown below the facts. With neither, every field is shown. */
   readonly content?: (reply: R, call: Call<Options, Found>) => readonly Content[] | Promise<readonly Content[]>
   /** The answer as programs get it, where it is more than the operation's. */
   readonly onWire?: (reply: R, call: Call<Options, Found>) => Promise<unknown>
@@ -142,8 +142,8 @@ export function show<Op extends CallableId, Options = unknown, Found = unknown>(
     ...details,
     target: row.target as Target<unknown> | undefined,
     canWatch: WATCH_SECONDS,
-    run: async (given) => {
-      const call = given as Call<Options, Found>
+    run: async (anyCall) => {
+      const call = anyCall as Call<Options, Found>
       let outcome: ExitCode = exitCodes.ok
       await watch(call, async () => {
         const reply = await send(call, operation, timeoutMs)
@@ -176,8 +176,8 @@ export function detail<Found>(
     canWatch: WATCH_SECONDS,
     run: (call) =>
       watch(call, async () => {
-        const found = await target.find(call.client, String(call.args[0]))
-        return { onWire: found, content: factsOf(found, facts, call) }
+        const thing = await target.find(call.client, String(call.args[0]))
+        return { onWire: thing, content: factsOf(thing, facts, call) }
       }),
   }
 }
@@ -195,9 +195,9 @@ export interface ActRow<R, Options, Found> extends Details {
   /** The answer as programs get it, where it says too little. */
   readonly onWire?: (reply: R, call: Call<Options, Found>) => unknown
   readonly isWrong?: (reply: R, call: Call<Options, Found>) => boolean
-  /** For operations that take long. */
+  /** Operations that take long have a limit of their own. */
   readonly timeoutMs?: number
-  /** With --dry-run, after the input was checked: prints what would happen, and changes nothing. */
+  /** Prints what would happen with --dry-run, after the input was checked, and changes nothing. */
   readonly dryRun?: (call: Call<Options, Found>) => Promise<void>
 }
 
@@ -216,12 +216,12 @@ export function act<Op extends CallableId, Options = unknown, Found = unknown>(
     sends: true,
     target: row.target as Target<unknown> | undefined,
     ...(question === undefined ? {} : { confirms: true }),
-    run: async (given) => {
-      const asked = given as Call<Options & { yes?: true; dryRun?: true }, Found>
-      const input = prepare === undefined ? asked.input : await prepare(asked)
+    run: async (anyCall) => {
+      const typedCall = anyCall as Call<Options & { yes?: true; dryRun?: true }, Found>
+      const input = prepare === undefined ? typedCall.input : await prepare(typedCall)
       checkChange({ command, operation, ...details }, input)
-      const call = { ...asked, input }
-      if (dryRun !== undefined && asked.options.dryRun === true) {
+      const call = { ...typedCall, input }
+      if (dryRun !== undefined && typedCall.options.dryRun === true) {
         await dryRun(call)
         return exitCodes.ok
       }
@@ -239,8 +239,8 @@ export function act<Op extends CallableId, Options = unknown, Found = unknown>(
 }
 
 /** The input with more values in its body. */
-export function withBody({ parts, ...rest }: Input, more: object): Input {
-  return { ...rest, parts: { ...parts, body: { ...parts.body, ...more } } }
+export function withBody({ parts, ...input }: Input, more: object): Input {
+  return { ...input, parts: { ...parts, body: { ...parts.body, ...more } } }
 }
 
 export interface CustomRow<Options, Found>

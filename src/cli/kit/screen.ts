@@ -1,5 +1,5 @@
 /**
- * What commands show: as aligned text to people, as JSON to programs. Texts come from customers and may hold anything,
+ * Commands show results: as aligned text to people, as JSON to programs. Texts come from customers and may hold anything,
  * so control characters are escaped before they reach the terminal.
  */
 import type { Tone } from '../../view/tone.ts'
@@ -36,7 +36,7 @@ export type Content = Cell | Fact | Table | undefined
 export interface Screen {
   /** Shows an answer: `value` itself as JSON, or the content that `describe` makes of it. */
   show(value: unknown, describe: () => readonly Content[]): void
-  /** For endless lists: one line, or one JSON text per line. `describe` escapes what it shows itself. */
+  /** Prints a row of an endless list: one line, or one JSON text per line. `describe` escapes what it shows itself. */
   showLine(value: unknown, describe: () => string): void
   /** A remark that is not part of the answer; programs do not get it. */
   remark(...content: readonly Content[]): void
@@ -106,9 +106,9 @@ function isFact(one: Content): one is Fact {
 }
 
 function factLines(facts: readonly Fact[], paintOut: Paint): string[] {
-  const shown = facts.flatMap(([name, value]) => (value === undefined || value === null ? [] : [{ name, value }]))
-  const width = Math.max(0, ...shown.map(({ name }) => name.length))
-  return shown.map(({ name, value }) => `${paintOut('dim', name.padEnd(width))}  ${painted(value, paintOut)}`)
+  const rows = facts.flatMap(([name, value]) => (value === undefined || value === null ? [] : [{ name, value }]))
+  const width = Math.max(0, ...rows.map(({ name }) => name.length))
+  return rows.map(({ name, value }) => `${paintOut('dim', name.padEnd(width))}  ${painted(value, paintOut)}`)
 }
 
 function painted(cell: Cell, paintOut: Paint): string {
@@ -130,8 +130,8 @@ function tableLines({ titles, rows, isWide }: Table, paintOut: Paint, columns: n
         const text = cut(plain(cell), widths[at] ?? 0)
         const padded = isRight[at] === true ? text.padStart(widths[at] ?? 0) : text.padEnd(widths[at] ?? 0)
         // The last column is not padded, so that no colored line ends in spaces.
-        const shown = at === titles.length - 1 ? padded.trimEnd() : padded
-        return typeof cell === 'string' ? shown : paintOut(cell.style, shown)
+        const trimmed = at === titles.length - 1 ? padded.trimEnd() : padded
+        return typeof cell === 'string' ? trimmed : paintOut(cell.style, trimmed)
       })
       .join(GAP)
       .trimEnd()

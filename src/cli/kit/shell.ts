@@ -17,7 +17,7 @@ export interface Shell {
 
 /** The person at the terminal. */
 export interface Person {
-  /** undefined: cancelled with Ctrl-C or Ctrl-D. `hidden`: the answer is not shown. */
+  /** undefined: canceled with Ctrl-C or Ctrl-D. `hidden`: the answer is not shown. */
   ask(question: string, options?: { readonly hidden: boolean }): Promise<string | undefined>
 }
 
@@ -29,7 +29,7 @@ export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 export class CliError extends Error {
   readonly exitCode: ExitCode
   readonly next: readonly string[]
-  /** For programs, in addition to the message. */
+  /** Programs get it in addition to the message. */
   readonly detail: Readonly<Record<string, unknown>>
 
   constructor(exitCode: ExitCode, message: string, next: readonly string[] = [], detail: Record<string, unknown> = {}) {

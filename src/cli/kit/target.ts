@@ -19,16 +19,16 @@ export function targetOf<T>(noun: string, list: string, { read, id, name, named 
     arg: noun.split(' ').at(-1) ?? noun,
     help: `its id or ${named}, as shown by ${list}`,
     idOf,
-    find: async (client, wanted) => {
-      const rows = await read(client, wanted)
-      const exact = rows.find((row) => idOf(row) === wanted)
+    find: async (client, idOrName) => {
+      const rows = await read(client, idOrName)
+      const exact = rows.find((row) => idOf(row) === idOrName)
       if (exact !== undefined) return exact
-      const [only, ...others] = rows.filter((row) => row[name] === wanted)
+      const [only, ...others] = rows.filter((row) => row[name] === idOrName)
       if (only === undefined) {
-        throw new CliError(exitCodes.failed, `There is no ${noun} ${wanted}.`, [`To list them: ${list}`])
+        throw new CliError(exitCodes.failed, `There is no ${noun} ${idOrName}.`, [`To list them: ${list}`])
       }
       if (others.length === 0) return only
-      throw new CliError(exitCodes.usage, `More than one ${noun} is named ${wanted}.`, [
+      throw new CliError(exitCodes.usage, `More than one ${noun} is named ${idOrName}.`, [
         `Use one of the ids: ${[only, ...others].map(idOf).join(', ')}`,
       ])
     },

@@ -49,11 +49,11 @@ export async function converse(session: Session, shell: Shell, options: Conversa
         for (const line of text === '/new' ? ['New conversation.'] : help) note(line)
         continue
       }
-      const asked: ChatMessage[] = [...messages, { role: 'user', content: text }]
-      const request = { model, messages: asked, sampling: options.sampling, sessionId }
+      const prompt: ChatMessage[] = [...messages, { role: 'user', content: text }]
+      const request = { model, messages: prompt, sampling: options.sampling, sessionId }
       const answer = await answerOf(session, shell, keyboard, request)
       if (answer === undefined) continue
-      if (answer.content !== '') messages = [...asked, { role: 'assistant', content: answer.content }]
+      if (answer.content !== '') messages = [...prompt, { role: 'assistant', content: answer.content }]
       if (quiet) continue
       const cost = await chatCost(session.client, answer)
       if (cost.cost !== undefined) costs.push(cost.cost)

@@ -59,8 +59,8 @@ async function runChat({ session, shell, options, args, input }: Call<ChatOption
   const isOpen = words.length === 0 && isAtTerminal && !session.json
   const prompt = isOpen ? undefined : await readPrompt(words, EXAMPLE)
   const model = await chooseModel(session.client, 'chat', { name: options.model })
-  const { model: _, ...given } = input.parts.body ?? {}
-  const parameters = { ...given, ...(stop === undefined ? {} : { stop }) }
+  const { model: _, ...fields } = input.parts.body ?? {}
+  const parameters = { ...fields, ...(stop === undefined ? {} : { stop }) }
   if (prompt === undefined) return converse(session, shell, { model, system, sampling: parameters, quiet })
   const messages: ChatMessage[] = [
     ...(system === undefined ? [] : [{ role: 'system' as const, content: system }]),

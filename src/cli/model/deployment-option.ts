@@ -84,7 +84,7 @@ export function specOf(shell: Shell, flags: SpecFlags, before: Summary['spec'] |
     ...(flags.args === undefined ? {} : { args: flags.args }),
     ...(flags.shm === undefined ? {} : { shm: flags.shm }),
   })
-  const recipe = given({
+  const recipe = withoutUndefined({
     name: flags.recipe,
     image: flags.image === undefined ? undefined : imageOf(flags.image),
     hubModel: flags.hubModel,
@@ -97,35 +97,35 @@ export function specOf(shell: Shell, flags: SpecFlags, before: Summary['spec'] |
     args,
     shmGb,
   })
-  const gpus = given({
+  const gpus = withoutUndefined({
     model: flags.gpu,
     count: flags.gpus,
     minMemoryGb: flags.gpuMemory,
     region: flags.region,
     maxUsdPerGpuHour: flags.maxPrice,
   })
-  return given({
+  return withoutUndefined({
     recipe: isEmpty(recipe) ? file.recipe : { ...before?.recipe, ...file.recipe, ...recipe },
     gpus: isEmpty(gpus) ? file.gpus : { ...before?.gpus, ...file.gpus, ...gpus },
   })
 }
 
 export function settingsOf(flags: ScaleFlags, before: Summary['settings'] | undefined): object {
-  const replicas = given({ min: flags.min, max: flags.max })
-  const scaling = given({
+  const replicas = withoutUndefined({ min: flags.min, max: flags.max })
+  const scaling = withoutUndefined({
     targetOutstanding: flags.target,
     upDelaySeconds: flags.upDelay,
     downDelaySeconds: flags.downDelay,
     idleSeconds: flags.idle,
   })
-  return given({
+  return withoutUndefined({
     replicas: isEmpty(replicas) ? undefined : { ...before?.replicas, ...replicas },
     scaling: isEmpty(scaling) ? undefined : { ...before?.scaling, ...scaling },
     hourlyBudgetUsd: flags.budget,
   })
 }
 
-function given(values: Readonly<Record<string, unknown>>): Record<string, unknown> {
+function withoutUndefined(values: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
 }
 

@@ -23,12 +23,12 @@ type Listed = Summary & { readonly short: string }
 const LOG_LINES = 100
 
 const deployment = targetOf<Listed>('deployment', 'berth deployments ls', {
-  read: async (client, wanted) => {
+  read: async (client, idOrName) => {
     const { deployments } = await client.call('listManagedDeployments')
     // A private model is `ACCOUNT/NAME`; its owner may leave the account out.
     return deployments.map((one) => ({
       ...one,
-      short: one.model === wanted ? one.model : one.model.slice(one.model.indexOf('/') + 1),
+      short: one.model === idOrName ? one.model : one.model.slice(one.model.indexOf('/') + 1),
     }))
   },
   id: 'id',
@@ -83,9 +83,9 @@ export const rows: readonly Row[] = [
       'berth deploy mine --recipe custom --image me/engine:2 --gpu-memory 24',
       'berth deploy mine --recipe vllm --hub-model Qwen/Qwen3-8B --gpu H100 --dry-run',
     ],
-    done: (made) => [
-      `Created ${made.id}. The model is ${made.model}.`,
-      `To follow it: berth deployments show ${made.id}${made.visibility === 'everyone' ? ' --for-everyone' : ''} --watch`,
+    done: (reply) => [
+      `Created ${reply.id}. The model is ${reply.model}.`,
+      `To follow it: berth deployments show ${reply.id}${reply.visibility === 'everyone' ? ' --for-everyone' : ''} --watch`,
     ],
   }),
   list<'listManagedDeployments', undefined, Audience>(
@@ -216,8 +216,8 @@ function prepareDeploy(call: Call<DeployFlags>): Input {
   const ordered = spec.recipe?.name === undefined ? catalogOrder(options.catalog ?? givenName, spec) : spec
   const body = withBody(input, { ...ordered, gpus: spec.gpus ?? {}, ...settingsOf(options, undefined) })
   if (options.forEveryone === true) return body
-  const { model: name, ...rest } = body.parts.body ?? {}
-  return { ...body, parts: { ...body.parts, body: { ...rest, name } } }
+  const { model: name, ...fields } = body.parts.body ?? {}
+  return { ...body, parts: { ...body.parts, body: { ...fields, name } } }
 }
 
 function catalogOrder(catalogModel: string | undefined, { recipe }: ReturnType<typeof specOf>) {

@@ -1,4 +1,4 @@
-/** Shared by `chat`, `image`, `speak` and `embed`: the choice of a model, and the next step after an error. */
+/** `chat`, `image`, `speak` and `embed` share this: the choice of a model, and the next step after an error. */
 import type { Client, Reply } from '../../client/client.ts'
 import { ApiError } from '../../client/error.ts'
 import { refusalOf } from '../kit/failure.ts'

@@ -73,8 +73,8 @@ export function addModelRow(): Row {
 
 async function addModel({ client, screen, shell, options, input }: Call<AddOptions>): Promise<void> {
   const { upstream, protocol, upstreamModel } = options
-  const given = input.parts.body as { readonly name: string }
-  const { name } = given
+  const modelBody = input.parts.body as { readonly name: string }
+  const { name } = modelBody
   const files = filesOf(client, name, options)
   if (upstream === undefined && files === undefined) throw noSource(name)
   if (upstream === undefined) rejectUpstreamOptions(options)
@@ -88,15 +88,15 @@ async function addModel({ client, screen, shell, options, input }: Call<AddOptio
           ...readUpstream(shell, options),
         }
   const body = {
-    ...given,
+    ...modelBody,
     kind: kindOf(options, files),
     ...(files === undefined ? {} : { engine: 'llama' as const, files }),
   }
   const model = await client.call('createModel', { body, idempotencyKey: randomUUID() })
   const deployments = deployment === undefined ? [] : [await deploy(client, { model: name, ...deployment })]
-  const made = { ...model, deployments }
-  screen.show(made, () => [
-    `${name} is on sale at ${modelPrice(made)}.`,
+  const newModel = { ...model, deployments }
+  screen.show(newModel, () => [
+    `${name} is on sale at ${modelPrice(newModel)}.`,
     files === undefined
       ? `It runs on ${deployments[0]?.url ?? 'no deployment'}.`
       : `The servers are downloading it. To follow the download: berth models pull ${name}`,

@@ -87,13 +87,13 @@ function barOf(bar: Bar): Follower {
 
 /** One line per step, for logs; programs get each as JSON. */
 function linesIn(screen: Screen, name: string): Follower {
-  let shown = ''
+  let lastKey = ''
   return {
     state: (local) => {
       const step = Math.floor((percentOf(local) ?? 0) / STEP_PERCENT)
       const key = `${local.state} ${step}`
-      if (key === shown) return
-      shown = key
+      if (key === lastKey) return
+      lastKey = key
       screen.showLine(local, () => printable(`${name}: ${localLabel(local)}`))
     },
     end: () => {},

@@ -26,9 +26,9 @@ export function recordContent(record: AuditRecord, withAccount: boolean): Conten
 /** One line per value: `changed quota gpus  16`. */
 export function detailContent({ detail }: AuditRecord): Content[] {
   const values = auditDetails(detail, money)
-  const left = values.length - MAX_DETAILS
+  const hiddenCount = values.length - MAX_DETAILS
   return [
     ...values.slice(0, MAX_DETAILS).map(([name, value]): Content => [`${INDENT}${name}`, value]),
-    left > 0 ? `${INDENT}… and ${left} more: see --json` : undefined,
+    hiddenCount > 0 ? `${INDENT}… and ${hiddenCount} more: see --json` : undefined,
   ]
 }

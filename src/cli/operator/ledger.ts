@@ -14,17 +14,17 @@ export const rows: readonly Row[] = [
     timeoutMs: RECOUNT_MS,
     isWrong: ({ ok }) => !ok,
     content: ({ ok, checks, findings, houseUsd }) => {
-      const found = checks.reduce((sum, check) => sum + check.findings, 0)
+      const total = checks.reduce((sum, check) => sum + check.findings, 0)
       return [
         tableOf(checks, ['name:CHECK', 'rows', { FINDINGS: (check) => findingsCell(check.findings) }]),
         '',
         toned('plain', 'House accounts: money in, less money out'),
         ...Object.entries(houseUsd).map(([account, usd]): Fact => [account, money(usd)]),
         '',
-        ...describeFindings(findings, found),
+        ...describeFindings(findings, total),
         ok
           ? toned('good', `The ledger is correct: ${count(checks.length, 'check')}, no findings.`)
-          : red(`The ledger is wrong: ${count(found, 'finding')}. Nothing was changed.`),
+          : red(`The ledger is wrong: ${count(total, 'finding')}. Nothing was changed.`),
       ]
     },
   }),
@@ -59,6 +59,6 @@ function describeFindings(
   total: number,
 ): Content[] {
   if (findings.length === 0) return []
-  const left = total - findings.length
-  return [tableOf(findings, ['check', 'subject', 'detail']), left > 0 ? `… and ${left} more` : undefined, '']
+  const more = total - findings.length
+  return [tableOf(findings, ['check', 'subject', 'detail']), more > 0 ? `… and ${more} more` : undefined, '']
 }

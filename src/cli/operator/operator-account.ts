@@ -179,7 +179,7 @@ function quotaFacts({ quota }: Account): Array<readonly [string, string]> {
   })
 }
 
-/** Only what has changed; the rest is in `berth operator accounts show`. */
+/** Says only what has changed; `berth operator accounts show` has everything. */
 function describeChange(before: Account, after: Account): readonly Content[] {
   const old = new Map(changeableFacts(before))
   const changed = changeableFacts(after).flatMap(([name, value]) =>

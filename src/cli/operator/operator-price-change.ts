@@ -44,8 +44,8 @@ export interface Plan {
   readonly lines: ReadonlyArray<{ readonly label: string; readonly before: string; readonly after: string }>
 }
 
-/** By the key of each row. */
-interface Wanted {
+/** The keys are those of the rows. */
+interface BookMaps {
   readonly gpus: Map<string, GpuPrice>
   readonly storage: Map<string, StoragePrice>
   readonly terms: Map<string, Term>
@@ -58,15 +58,15 @@ export function readChange(shell: Shell, options: ChangeOptions): (book: PriceBo
 }
 
 function planChange(book: PriceBook, options: ChangeOptions, body: Body | undefined): Plan {
-  const wanted = mapsOf(book)
-  if (body !== undefined) applyBody(wanted, body)
-  for (const text of options.gpu ?? []) applyGpu(wanted.gpus, text)
-  for (const text of options.storage ?? []) applyStorage(wanted.storage, text)
-  for (const text of options.term ?? []) applyTerm(wanted.terms, text)
-  return planOf(mapsOf(book), wanted, options.reason)
+  const target = mapsOf(book)
+  if (body !== undefined) applyBody(target, body)
+  for (const text of options.gpu ?? []) applyGpu(target.gpus, text)
+  for (const text of options.storage ?? []) applyStorage(target.storage, text)
+  for (const text of options.term ?? []) applyTerm(target.terms, text)
+  return planOf(mapsOf(book), target, options.reason)
 }
 
-function mapsOf(book: PriceBook): Wanted {
+function mapsOf(book: PriceBook): BookMaps {
   return {
     gpus: new Map(book.gpus.map((row) => [gpuKey(row), row])),
     storage: new Map(book.storage.map((row) => [row.region, row])),
@@ -166,21 +166,21 @@ function desiredOf(option: string, text: string, value: string, isPrice: boolean
 
 function readBody(shell: Shell, file: string, reason: string): Body {
   const json = readJsonFile(shell, file, 'To print one: berth operator prices ls --json')
-  return checked({ ...json, reason }, file)
+  return checkBody({ ...json, reason }, file)
 }
 
 /** Rows that are not in the body stay. */
-function applyBody(wanted: Wanted, body: Body): void {
-  for (const row of body.gpus ?? []) wanted.gpus.set(gpuKey(row), row)
-  for (const row of body.storage ?? []) wanted.storage.set(row.region, row)
+function applyBody(target: BookMaps, body: Body): void {
+  for (const row of body.gpus ?? []) target.gpus.set(gpuKey(row), row)
+  for (const row of body.storage ?? []) target.storage.set(row.region, row)
   for (const row of body.reserveOptions ?? []) {
     const term = { ...row, accountId: row.accountId ?? null }
-    wanted.terms.set(termKey(term), term)
+    target.terms.set(termKey(term), term)
   }
 }
 
-/** Checked against the contract before anything is asked. */
-function checked(value: unknown, from: string): Body {
+/** Checks a value against the contract before anything is asked. */
+function checkBody(value: unknown, from: string): Body {
   const { body } = operatorEndpoints.changePriceBook
   if (body === undefined) throw new Error('the contract has no body for a change of the price book')
   const parsed = body.safeParse(value, { error: issueText })
@@ -195,17 +195,17 @@ function checked(value: unknown, from: string): Body {
 
 const MAX_ISSUES_SHOWN = 10
 
-function planOf(old: Wanted, wanted: Wanted, reason: string): Plan {
-  const gpus = [...wanted.gpus].filter(([key, row]) => {
+function planOf(old: BookMaps, target: BookMaps, reason: string): Plan {
+  const gpus = [...target.gpus].filter(([key, row]) => {
     const was = old.gpus.get(key)
     return was === undefined || !isSame(was.perGpuHourUsd, row.perGpuHourUsd) || was.enabled !== row.enabled
   })
-  const storage = [...wanted.storage].filter(([key, row]) => {
+  const storage = [...target.storage].filter(([key, row]) => {
     const was = old.storage.get(key)
     return was === undefined || !isSame(was.perGbHourUsd, row.perGbHourUsd) || was.enabled !== row.enabled
   })
   // A discount of zero removes a term.
-  const terms = [...wanted.terms].filter(
+  const terms = [...target.terms].filter(
     ([key, term]) => (old.terms.get(key)?.discountPercentage ?? 0) !== term.discountPercentage,
   )
   const body = {
@@ -215,7 +215,7 @@ function planOf(old: Wanted, wanted: Wanted, reason: string): Plan {
     reason,
   }
   return {
-    body: checked(body, 'This'),
+    body: checkBody(body, 'This'),
     rowCount: gpus.length + storage.length + terms.length,
     lines: [
       ...gpuLines(old.gpus, gpus),

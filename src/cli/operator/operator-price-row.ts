@@ -119,7 +119,7 @@ export function mergeRows<L extends Line>(lines: readonly L[]): Array<L & Merged
   }))
 }
 
-/** In the order of the first row of each group. */
+/** Groups are in the order of their first rows. */
 export function groupBy<T>(rows: readonly T[], nameOf: (row: T) => string): Array<[T, ...T[]]> {
   const groups = new Map<string, [T, ...T[]]>()
   for (const row of rows) {

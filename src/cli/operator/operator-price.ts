@@ -103,8 +103,8 @@ async function runSet(call: Call<ChangeOptions & { yes?: true }>): Promise<void>
 
 /** Storage rows have only a region, and terms apply to everything. */
 function filterBook(book: PriceBook, filter: PriceFilter): PriceBook {
-  const { region, ...rest } = filter
-  const isRegionOnly = Object.keys(rest).length === 0
+  const { region, ...otherParts } = filter
+  const isRegionOnly = Object.keys(otherParts).length === 0
   return {
     gpus: book.gpus.filter((row) => isMatch(row, filter)),
     storage: isRegionOnly ? book.storage.filter((row) => region === undefined || row.region === region) : [],

@@ -70,7 +70,7 @@ export const providerBillRows: readonly Row[] = [
 type Comparison = Reply<'compareProviderBill'>
 
 function comparisonText({ billedUsd, recordedUsd, differences, differencesTotal }: Comparison) {
-  const left = differencesTotal - differences.length
+  const hiddenCount = differencesTotal - differences.length
   return [
     ...(differences.length === 0
       ? []
@@ -84,7 +84,7 @@ function comparisonText({ billedUsd, recordedUsd, differences, differencesTotal 
               DIFFERENCE: (one) => money(one.differenceUsd),
             },
           ]),
-          ...(left === 0 ? [] : [`${count(left, 'smaller difference')} not shown.`]),
+          ...(hiddenCount === 0 ? [] : [`${count(hiddenCount, 'smaller difference')} not shown.`]),
           '',
         ]),
     `Billed ${money(billedUsd)}, recorded ${money(recordedUsd)}: ${count(differencesTotal, 'difference')}.`,

@@ -49,11 +49,11 @@ export const rows: readonly Row[] = [
     options: { '--model <name>': 'only this model' },
     run: async ({ client, screen, options: { model } }) => {
       const { models } = await client.call('listOperatedModels')
-      const wanted = models.filter(({ name }) => model === undefined || name === model)
-      if (wanted.length === 0 && model !== undefined) {
+      const matches = models.filter(({ name }) => model === undefined || name === model)
+      if (matches.length === 0 && model !== undefined) {
         throw new CliError(exitCodes.failed, `There is no model ${model}.`, ['To list them: berth models ls'])
       }
-      const upstreams = wanted.flatMap((one) => one.deployments)
+      const upstreams = matches.flatMap((one) => one.deployments)
       screen.show({ upstreams }, () => {
         if (upstreams.length === 0) {
           return ['There are no upstreams.', 'To add one: berth operator upstreams create MODEL --upstream URL']
@@ -73,7 +73,7 @@ export const rows: readonly Row[] = [
     options: upstreamOptions,
     examples: ['berth operator upstreams create owner/large --upstream http://10.0.0.8:8000'],
     prepare: withKey,
-    done: (made) => `${made.url} now serves ${made.model} as ${made.id}.`,
+    done: (upstream) => `${upstream.url} now serves ${upstream.model} as ${upstream.id}.`,
   }),
   act('operator upstreams set', 'changeDeployment', 'change the URL, key, limits or timeouts of an upstream', {
     args: ID,

@@ -232,7 +232,7 @@ function busyOf(model: Model | undefined): string {
   return queued === 0 ? number(inFlight) : `${number(inFlight)} +${number(queued)}`
 }
 
-/** Both in one unit: `13/26 ms`, `0.9/3.4 s`. */
+/** Shows both in one unit: `13/26 ms`, `0.9/3.4 s`. */
 function quantilesOf(value: Traffic['models'][number]['totalMs'] | undefined): string {
   if (value === null || value === undefined) return ''
   const { p50, p95 } = value

@@ -121,8 +121,8 @@ async function runAndCleanUp(
     key = await makeTestKey(smoke.label)
     await rentAndLogIn(smoke, key, interrupted)
   } catch (error) {
-    const told = explain(error, session)
-    failure = told instanceof Error ? told.message : String(told)
+    const cause = explain(error, session)
+    failure = cause instanceof Error ? cause.message : String(cause)
     screen.remark(red(failure))
   } finally {
     await key?.remove()

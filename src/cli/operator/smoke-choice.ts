@@ -17,7 +17,7 @@ const MIN_RUN_MS = 3 * MINUTE_MS
 export interface SmokeChoice {
   readonly offer: Offer
   readonly cost: NanoUsd
-  /** Per hour. */
+  /** The price per hour. */
   readonly price: NanoUsd
   /** It is ended at the latest so long after the order. */
   readonly endsAfterMs: number

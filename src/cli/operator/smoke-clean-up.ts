@@ -23,13 +23,13 @@ export async function cleanUp(
   const { screen } = smoke.call
   const until = addMs(systemClock.now(), CLEAN_UP_MS)
   let progress: Progress = { isEnded: false, left: [], problem: undefined }
-  for (let said = ''; !again.aborted; await pause(POLL_MS, again)) {
+  for (let lastWords = ''; !again.aborted; await pause(POLL_MS, again)) {
     progress = await takeStep(smoke, progress)
     const { isEnded, left, problem } = progress
     if (isEnded && left.length === 0 && problem === undefined) return progress
     const words = problem ?? `Ending it. Left at the cloud: ${left.map(({ what }) => what).join(', ') || 'nothing'}.`
-    if (words !== said) screen.remark(words)
-    said = words
+    if (words !== lastWords) screen.remark(words)
+    lastWords = words
     if (systemClock.now() >= until) break
   }
   const { isEnded, left, problem } = progress
@@ -55,15 +55,15 @@ async function takeStep(smoke: Smoke, { isEnded: wasEnded, left: before }: Progr
     return { isEnded, left, problem: undefined }
   } catch (error) {
     if (!isClientError(error)) throw error
-    const told = explain(error, session)
-    return { isEnded, left, problem: told instanceof Error ? told.message : String(told) }
+    const cause = explain(error, session)
+    return { isEnded, left, problem: cause instanceof Error ? cause.message : String(cause) }
   }
 }
 
 async function readLeft({ call: { client }, name, rentalId }: Smoke): Promise<readonly Resource[]> {
   if (rentalId === undefined) return []
-  const wanted = { params: { name }, query: { rentalId }, timeoutMs: LIST_MS }
-  return (await client.call('listProviderResources', wanted)).resources
+  const input = { params: { name }, query: { rentalId }, timeoutMs: LIST_MS }
+  return (await client.call('listProviderResources', input)).resources
 }
 
 /** Whether the rental has ended. Asks for it if nobody has. */
@@ -90,7 +90,7 @@ async function removeKey(smoke: Smoke): Promise<void> {
   smoke.sshKeyId = undefined
 }
 
-/** What the rental did not use. */
+/** Takes back the credit that the rental did not use. */
 async function takeCreditBack(smoke: Smoke): Promise<void> {
   const { client } = smoke.call
   if (smoke.credited === 0n) return

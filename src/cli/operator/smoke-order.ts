@@ -17,14 +17,14 @@ export const POLL_MS = SECOND_MS
 /** A machine that runs lets us in within this time. */
 const LOGIN_MS = 10 * MINUTE_MS
 
-/** What a test has made so far, and found out. */
+/** Everything that a test has made so far, and found out. */
 export interface Smoke {
   readonly call: Call
   readonly name: string
   readonly choice: SmokeChoice
   readonly label: string
   readonly accountId: string
-  /** Set when the order may exist. */
+  /** Whether the order may exist. */
   isOrdered: boolean
   rentalId: number | undefined
   sshKeyId: string | undefined
@@ -92,12 +92,12 @@ async function order({ call, choice, label, name }: Smoke, autoTerminateAt: stri
 
 async function waitUntilRunning(smoke: Smoke, deadline: number, interrupted: AbortSignal): Promise<OwnMachine> {
   const { client, screen } = smoke.call
-  for (let said = ''; ; await pause(POLL_MS, interrupted)) {
+  for (let lastWords = ''; ; await pause(POLL_MS, interrupted)) {
     checkInterrupt(interrupted)
     const machine = machineOf(await client.call('getRental', { params: { id: String(smoke.rentalId) } }))
     const words = machine.message ?? machine.status
-    if (words !== said) screen.remark(words)
-    said = words
+    if (words !== lastWords) screen.remark(words)
+    lastWords = words
     if (machine.status === 'Running' && machine.ssh !== undefined) return machine
     if (!isLiving(machine.status))
       throw new CliError(exitCodes.failed, `It did not start: ${words.replace(/\.$/, '')}.`)

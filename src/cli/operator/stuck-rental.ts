@@ -9,7 +9,7 @@ export function readStuck(client: Client): Promise<Reply<'listAllRentals'>> {
   return client.call('listAllRentals', { query: { stuck: true, limit: MAX_COUNTED } })
 }
 
-/** Empty where none is stuck. */
+/** The text is empty if none is stuck. */
 export function describeStuck({ rentals, nextCursor }: Reply<'listAllRentals'>): Content[] {
   if (rentals.length === 0) return []
   const many = `${nextCursor === null ? '' : 'at least '}${count(rentals.length, 'rental')}`

@@ -1,4 +1,4 @@
-/** Shared by the commands of `berth agent`: the folder, the membership, and errors the owner can fix. */
+/** The commands of `berth agent` share this: the folder, the membership, and errors the owner can fix. */
 import { AgentError } from '../../agent/agent-error.ts'
 import { openAgentFolder, type AgentFolder } from '../../agent/folder.ts'
 import { realGpus, simulatedGpus, type GpuSource } from '../../agent/gpu-source.ts'
@@ -36,7 +36,7 @@ export function forget(folder: AgentFolder): void {
   forgetDesiredState(folder)
 }
 
-/** Without the private key and the terms. */
+/** Leaves out the private key and the terms. */
 export function shownMembership({ hostId, server, installation }: Membership) {
   return { hostId, server, installation }
 }

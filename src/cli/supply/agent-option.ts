@@ -28,7 +28,7 @@ export interface TermsOptions extends FolderOptions {
 }
 
 const DEFAULT_REGION = 'local'
-/** For simulated GPUs; the owner of a real machine must set a price. */
+/** Simulated GPUs have this price; the owner of a real machine must set one. */
 const SIMULATED_PRICE_USD = '0.10'
 
 export const folderOption: Options = {
@@ -59,43 +59,43 @@ export function defaultFolder(): string {
 }
 
 /** The terms saved when joining, with what is given anew. */
-export function termsOf(options: TermsOptions, kept: AgentTerms | undefined): AgentTerms {
-  const offering = options.offer ?? kept?.offering ?? 'marketplace'
-  if (kept !== undefined && kept.offering !== offering) {
-    throw new CliError(exitCodes.usage, `This machine has joined as ${kept.offering}.`, [
+export function termsOf(options: TermsOptions, saved: AgentTerms | undefined): AgentTerms {
+  const offering = options.offer ?? saved?.offering ?? 'marketplace'
+  if (saved !== undefined && saved.offering !== offering) {
+    throw new CliError(exitCodes.usage, `This machine has joined as ${saved.offering}.`, [
       'To offer it differently, leave first: berth agent leave',
     ])
   }
-  if (kept !== undefined && options.name !== undefined && options.name !== kept.name) {
-    throw new CliError(exitCodes.usage, `This machine has joined as ${kept.name ?? 'another name'}.`, [
+  if (saved !== undefined && options.name !== undefined && options.name !== saved.name) {
+    throw new CliError(exitCodes.usage, `This machine has joined as ${saved.name ?? 'another name'}.`, [
       'The name is set when a machine joins.',
     ])
   }
-  const simulated = options.simulateGpus ?? kept?.simulated ?? null
-  const price = options.price ?? kept?.priceUsdPerGpuHour ?? (simulated === null ? null : SIMULATED_PRICE_USD)
+  const simulated = options.simulateGpus ?? saved?.simulated ?? null
+  const price = options.price ?? saved?.priceUsdPerGpuHour ?? (simulated === null ? null : SIMULATED_PRICE_USD)
   if (offering === 'marketplace' && price === null) {
     throw new CliError(exitCodes.usage, 'A machine on the marketplace needs a price.', [
       'Set the price per GPU-hour: --price 1.20',
     ])
   }
-  const region = options.region ?? kept?.region ?? DEFAULT_REGION
+  const region = options.region ?? saved?.region ?? DEFAULT_REGION
   if (offering === 'virtual-machine' && !virtualMachineRegion.safeParse(region).success) {
     throw new CliError(exitCodes.usage, `Virtual machines cannot be offered in the region ${region}.`, [
       `Choose one with --region: ${virtualMachineRegion.options.join(', ')}`,
     ])
   }
   return {
-    name: kept?.name ?? options.name ?? null,
-    clusterName: options.cluster ?? kept?.clusterName ?? slugOf(os.hostname()),
+    name: saved?.name ?? options.name ?? null,
+    clusterName: options.cluster ?? saved?.clusterName ?? slugOf(os.hostname()),
     region,
     offering,
-    networkType: options.network ?? kept?.networkType ?? 'ethernet',
+    networkType: options.network ?? saved?.networkType ?? 'ethernet',
     priceUsdPerGpuHour: offering === 'marketplace' ? price : null,
     simulated,
   }
 }
 
-/** Only the characters that names may have. */
+/** Keeps only the characters that names may have. */
 function slugOf(text: string): string {
   const slug = text
     .toLowerCase()

@@ -31,8 +31,8 @@ export const runOptions: Options = {
 }
 
 /** The saved settings, with what is given anew. */
-export function runSettingsOf(options: RunSettings, kept: RunSettings | undefined): RunSettings {
-  return { ...kept, ...runSettings.parse(options) }
+export function runSettingsOf(options: RunSettings, saved: RunSettings | undefined): RunSettings {
+  return { ...saved, ...runSettings.parse(options) }
 }
 
 function absolutePath(text: string): string {

@@ -68,11 +68,11 @@ export const runRow: Row = custom<RunOptions>('agent run', 'run the agent; joins
 async function runTheAgent({ session, shell, options }: Call<RunOptions>): Promise<ExitCode> {
   const { screen } = session
   const folder = folderOf(options)
-  const kept = readMembership(folder)
-  const terms = termsOf(options, kept?.terms)
-  const settings = runSettingsOf(options, kept?.run)
+  const savedMembership = readMembership(folder)
+  const terms = termsOf(options, savedMembership?.terms)
+  const settings = runSettingsOf(options, savedMembership?.run)
   const { runAgent } = await import('../../agent/agent.ts')
-  // Before it joins: a machine that cannot run anything is not put on sale.
+  // This comes before it joins: a machine that cannot run anything is not put on sale.
   const makeRuntime = await openRuntime(folder, terms, settings, shell)
   const membership = await memberOf(folder, options, settings, session, shell)
   screen.remark(`This machine is ${membership.hostId}; its folder is ${folder.dir}.`)
@@ -148,13 +148,13 @@ async function memberOf(
   session: Session,
   shell: Shell,
 ): Promise<Membership> {
-  const kept = readMembership(folder)
+  const savedMembership = readMembership(folder)
   const server = serverOf(options, session)
-  if (kept !== undefined) {
-    if (options.server !== undefined && options.server !== kept.server) {
-      throw alreadyJoined(kept)
+  if (savedMembership !== undefined) {
+    if (options.server !== undefined && options.server !== savedMembership.server) {
+      throw alreadyJoined(savedMembership)
     }
-    const now = { ...kept, terms: termsOf(options, kept.terms), run }
+    const now = { ...savedMembership, terms: termsOf(options, savedMembership.terms), run }
     writeMembership(folder, now)
     return now
   }
@@ -164,7 +164,7 @@ async function memberOf(
   return membership
 }
 
-/** Only for a local server: no key is sent to another without being asked for. */
+/** Makes a token only for a local server: no key is sent to another without being asked for. */
 async function tokenFor(server: string, shell: Shell): Promise<string> {
   if (!isLocal(server)) {
     throw new CliError(exitCodes.usage, 'This machine has not joined a server yet.', [

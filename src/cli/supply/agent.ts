@@ -101,7 +101,7 @@ function describeStatus(status: AgentStatus): Content[] {
   ]
 }
 
-/** Through the running agent; without one, over a connection of our own. */
+/** The running agent passes it on; without one, it goes over a connection of our own. */
 async function move(folder: AgentFolder, to: Move): Promise<HostState> {
   const membership = joinedOf(folder)
   const answer = await askControl(folder, { command: 'move', to })

@@ -50,8 +50,8 @@ const NOTHING_EARNED = [
 function describeDays({ byDay }: Earnings): Content[] {
   const withSales = byDay.filter((day) => day.gpuHoursSold > 0 || parseUsd(day.earnedUsd) !== 0n)
   if (withSales.length === 0) return NOTHING_EARNED
-  const shown = byDay.length <= MAX_EMPTY_DAYS ? byDay : withSales
-  return [tableOf(shown, ['day', { 'GPU-HOURS': (row) => hours(row.gpuHoursSold) }, 'earnedUsd'])]
+  const days = byDay.length <= MAX_EMPTY_DAYS ? byDay : withSales
+  return [tableOf(days, ['day', { 'GPU-HOURS': (row) => hours(row.gpuHoursSold) }, 'earnedUsd'])]
 }
 
 function describeMachines({ byMachine, machines }: Earnings): Content[] {

@@ -25,14 +25,14 @@ const tokenRows: readonly Row[] = [
     flags: { uses: 'how many machines can join with it', expiresInHours: '--hours <n>  hours until it expires' },
     examples: ['berth supply tokens create --uses 4 --hours 2'],
     // The server may have another name over there; this is the one that has just worked.
-    onWire: (made, { client }) => ({ ...made, command: installCommand(client.url, made) }),
-    done: (made, { client }) => [
-      ['Token', bold(made.token)],
-      ['Valid for', `${count(made.usesLeft, 'machine')}, until ${utcTime(made.expiresAt)}`],
-      ['Owner', made.supplierId ?? 'the operator'],
+    onWire: (reply, { client }) => ({ ...reply, command: installCommand(client.url, reply) }),
+    done: (reply, { client }) => [
+      ['Token', bold(reply.token)],
+      ['Valid for', `${count(reply.usesLeft, 'machine')}, until ${utcTime(reply.expiresAt)}`],
+      ['Owner', reply.supplierId ?? 'the operator'],
       '',
       'Save it now: it is not shown again. On the machine that joins, run as root:',
-      `  ${installCommand(client.url, made)}`,
+      `  ${installCommand(client.url, reply)}`,
       'Add --price USD, per GPU-hour, and other options of berth agent join.',
     ],
   }),
@@ -116,10 +116,10 @@ const machineRows: readonly Row[] = [
         return `${machines.filter(isOnSale).length} on sale; ${rented}. Prices are per GPU-hour.`
       },
       below: (machines, { options }, hosts) => {
-        const left = machines.filter(({ id }) => hosts.get(id)?.state === 'left').length
-        return left === 0 || options.includeLeft === true
+        const removedCount = machines.filter(({ id }) => hosts.get(id)?.state === 'left').length
+        return removedCount === 0 || options.includeLeft === true
           ? []
-          : [`${count(left, 'removed machine')} not shown: berth supply machines ls --include-left`]
+          : [`${count(removedCount, 'removed machine')} not shown: berth supply machines ls --include-left`]
       },
       examples: ['berth supply machines ls', 'berth supply machines ls --include-left'],
     },
@@ -164,8 +164,8 @@ function onSaleText(machine: Machine): string {
 }
 
 function offSaleText({ id, gpusInUse }: Machine): string {
-  const rest = gpusInUse === 0 ? 'Nothing runs on it.' : `Running rentals (${count(gpusInUse, 'GPU')}) continue.`
-  return `${id} is off sale. ${rest}`
+  const consequence = gpusInUse === 0 ? 'Nothing runs on it.' : `Running rentals (${count(gpusInUse, 'GPU')}) continue.`
+  return `${id} is off sale. ${consequence}`
 }
 
 /** Reads the hosts by name, which is also the name of their machine. The host says whether it is offline or has left. */
