@@ -53,8 +53,11 @@ test('an agent makes a valid offer of whatever nvidia-smi prints (issue 31, 1)',
     const own = path.join(folder, `smi-${(programs += 1)}`)
     const program = path.join(own, 'nvidia-smi')
     await mkdir(own)
-    for (const name of ['table', 'report']) await writeFile(path.join(own, name), fuzzed.next())
-    const exitCode = fuzzed.random() < 0.8 ? 0 : 15
+    // The first is as it should be, so that there is an offer.
+    const isFirst = programs === 1
+    await writeFile(path.join(own, 'table'), isFirst ? await readFile(rows) : fuzzed.next())
+    await writeFile(path.join(own, 'report'), isFirst ? report : fuzzed.next())
+    const exitCode = isFirst || fuzzed.random() < 0.8 ? 0 : 15
     const script = `case $1 in --query*) cat '${own}/table' ;; *) cat '${own}/report' ;; esac; exit ${exitCode}`
     await writeProgram(program, script)
     const snapshot = await readGpus(program)
