@@ -72,7 +72,7 @@ test('lists all rentals, newest first, by account and state, in pages', async ()
   expect((await cli.berth(next.split(' '))).out).toMatch(new RegExp(`^ *${ids[1]} `, 'm'))
   expect(await done('rentals', '--account', customer.id, '--status', 'Failed')).toContain('No rentals match.\n')
   const wrong = await cli.berth(['operator', 'rentals', '--status', 'happy'])
-  expect(wrong).toMatchObject({ code: 2, out: '', error: expect.stringContaining('Allowed choices are Failed') })
+  expect(wrong).toMatchObject({ code: 2, out: '', error: expect.stringContaining('Allowed choices are Pending') })
   expect((await cli.berth(['operator', 'rentals', '--key', customer.key])).code).toBe(4)
 })
 

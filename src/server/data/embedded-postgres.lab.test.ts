@@ -41,9 +41,9 @@ beforeAll(async () => {
   const source = dirname(dirname(createRequire(import.meta.url).resolve(packageName)))
   const copy = join(app, 'node_modules', packageName)
   fs.cpSync(source, copy, { recursive: true, filter: (path) => !isLink(path) })
-  folder = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), 'berth-test-')))
-  await (await startEmbeddedPostgres({ dataDir: folder, log: () => {}, settings: { fsync: 'off' } })).stop()
-  fs.rmSync(join(folder, 'postgres.log'))
+  template = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), 'berth-test-')))
+  await (await startEmbeddedPostgres({ dataDir: template, log: () => {}, settings: { fsync: 'off' } })).stop()
+  fs.rmSync(join(template, 'postgres.log'))
   fs.chmodSync(join(copy, 'native/lib'), 0o555)
 })
 
@@ -66,11 +66,11 @@ afterEach(async () => {
 afterAll(() => {
   fs.chmodSync(join(app, 'node_modules', packageName, 'native/lib'), 0o755)
   fs.rmSync(app, { recursive: true, force: true })
-  fs.rmSync(folder, { recursive: true, force: true })
+  fs.rmSync(template, { recursive: true, force: true })
 })
 
 /** A folder after a first start, for tests of later starts: creating one takes a second of CPU time. */
-let folder: string
+let template: string
 
 test('starts in a folder that was opened to its group, as Kubernetes does with volumes (issue 31, 13)', async () => {
   const dataDir = newFolder()
@@ -114,7 +114,7 @@ test('has checksums, one sort order everywhere, no open port, and the given sett
 })
 
 test('reports a killed postmaster, waits for its last worker, and loses nothing committed', async () => {
-  const dataDir = madeFolder()
+  const dataDir = copyTemplate()
   const first = await start(dataDir)
   const client = new Client({ connectionString: first.url }).on('error', () => {})
   await client.connect()
@@ -134,7 +134,7 @@ test('reports a killed postmaster, waits for its last worker, and loses nothing 
 })
 
 test('stops and restarts a PostgreSQL that outlived its killed server', async () => {
-  const dataDir = madeFolder()
+  const dataDir = copyTemplate()
   const berth = runApp(dataDir, 'stay', { env: process.env })
   const orphan = await berth.started
   await query(orphan.url, 'create table note as select 2 as n')
@@ -150,7 +150,7 @@ test('stops and restarts a PostgreSQL that outlived its killed server', async ()
 })
 
 test('ignores a lock file whose pid was reused by another program, even another PostgreSQL', async () => {
-  const [dataDir, otherDir] = [madeFolder(), madeFolder()]
+  const [dataDir, otherDir] = [copyTemplate(), copyTemplate()]
   const [first, other] = await Promise.all([start(dataDir), start(otherDir)])
   const lockPath = join(dataDir, 'postgres/postmaster.pid')
   const lock = fs.readFileSync(lockPath, 'utf8')
@@ -239,7 +239,7 @@ test.runIf(isRoot)('as root without user namespaces, runs as nobody or explains 
 })
 
 test('does not keep Berth alive, and stops with it', async () => {
-  const berth = runApp(madeFolder(), 'return', { env: process.env })
+  const berth = runApp(copyTemplate(), 'return', { env: process.env })
   const { pid } = await berth.started
   expect(await berth.ended).toBe(0)
   await vi.waitFor(() => expect(processStart(pid)).toBeUndefined(), { timeout: 30_000 })
@@ -255,7 +255,7 @@ test('explains what to do without the package', async () => {
 })
 
 test('quotes the log of a PostgreSQL that does not start, and rotates a large log', async () => {
-  const dataDir = madeFolder()
+  const dataDir = copyTemplate()
   fs.writeFileSync(join(dataDir, 'postgres.log'), Buffer.alloc(9 * 1024 * 1024, 'x'))
   await expect(start(dataDir, { shared_buffers: 'plenty' })).rejects.toThrow(
     /did not start[^]*invalid value for parameter "shared_buffers": "plenty"/,
@@ -270,9 +270,9 @@ function newFolder(): string {
   return folder
 }
 
-function madeFolder(): string {
+function copyTemplate(): string {
   const folder = newFolder()
-  fs.cpSync(folder, folder, { recursive: true })
+  fs.cpSync(template, folder, { recursive: true })
   return folder
 }
 
