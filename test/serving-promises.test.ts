@@ -267,7 +267,7 @@ test('without a spare GPU a rollout says so and the old version serves; in place
 })
 
 /** Of one account and model, in the queue of a gateway. */
-const QUEUE = 4_096
+const QUEUE = 2_048
 
 test('a full queue answers 429 with Retry-After, what waits is answered, and the engine gets no more than its slots', async () => {
   const made = await succeed(customer.call, 'POST', '/v2/deployments', {

@@ -57,7 +57,7 @@ export interface RunningDispatcher extends Dispatcher {
 }
 
 /** Per model. */
-const queueLimits: QueueLimits = { calls: 10_000, callsPerAccount: 4_096, waitMs: 30_000, unreadMs: 5_000 }
+const queueLimits: QueueLimits = { calls: 10_000, callsPerAccount: 2_048, waitMs: 30_000, unreadMs: 5_000 }
 /** An image takes seconds to minutes, so even a short queue is a long wait; clients of images expect one. */
 const IMAGE_WAIT_MS = 600_000
 
