@@ -224,13 +224,13 @@ describe('streams over one connection', () => {
     expect((await new Promise<Error>((resolve) => reopened.once('error', resolve))).message).toContain('closed')
   })
 
-  test('allows at most 1,024 streams per side', async () => {
+  test('allows at most 4,096 streams per side', async () => {
     const { client, server, failures } = makePair(() => {})
-    const streams = Array.from({ length: 1_024 }, (_, at) => client.open(at))
+    const streams = Array.from({ length: 4_096 }, (_, at) => client.open(at))
     expect(client.open('one more').destroyed).toBe(true)
-    await waitFor('all of them', () => server.streams === 1_024)
+    await waitFor('all of them', () => server.streams === 4_096)
     streams[0]?.destroy()
-    await waitFor('free memory', () => server.streams === 1_023)
+    await waitFor('free memory', () => server.streams === 4_095)
     expect(failures).toEqual([])
   })
 
@@ -248,7 +248,7 @@ describe('streams over one connection', () => {
 
   test('resets streams beyond the limit and keeps the others', () => {
     const sent: Buffer[] = []
-    const mux = makeMux({ send: (one) => void sent.push(one), side: 'server', accept: () => {} })
+    const mux = makeMux({ send: (one) => void sent.push(one), side: 'server', maxStreams: 1_024, accept: () => {} })
     for (let at = 0; at < 1_030; at++) mux.receive(frame(1, 2 * at + 1, '{}'))
     expect(mux.streams).toBe(1_024)
     expect(sent.map((one) => [one[0], one.readUInt32BE(1)])).toEqual(

@@ -43,7 +43,8 @@ export interface MuxOptions {
   failed?(error: Error): void
 }
 
-const MAX_STREAMS = 1_024
+/** The most requests that a gateway sends to one engine at once, which may all go to one host. */
+const MAX_STREAMS = 4_096
 const MAX_DATA_BYTES = 32_768
 /** Maximum in flight in one direction of a stream: bytes plus an overhead per frame. */
 const WINDOW = 262_144
