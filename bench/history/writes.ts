@@ -27,7 +27,7 @@ export async function measureWrites(server: BenchServer): Promise<number> {
     const payers = await findPayers(server.databaseUrl)
     const purses: Array<Pick<InferenceRecord, 'accountId' | 'apiKeyId' | 'holdKey'>> = []
     for (const { accountId, apiKeyId } of payers) {
-      const amounts = { wanted: nanoUsdOf(PURSE_NANO), needed: nanoUsdOf(PURSE_NANO) }
+      const amounts = { maximum: nanoUsdOf(PURSE_NANO), minimum: nanoUsdOf(PURSE_NANO) }
       const topped = await treasury.topUp({ accountId, apiKeyId: null }, amounts)
       if (topped.kind !== 'granted') throw new Error(`no purse for ${accountId}: ${topped.why}`)
       purses.push({ accountId, apiKeyId, holdKey: topped.holdKey })

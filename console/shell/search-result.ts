@@ -103,8 +103,8 @@ export function useSearchResults(typed: string): {
 }
 
 /** Every word occurs somewhere. */
-function matches(text: string, ...shown: ReadonlyArray<string | null | undefined>): boolean {
-  const all = shown.join(' ').toLowerCase()
+function matches(text: string, ...fields: ReadonlyArray<string | null | undefined>): boolean {
+  const all = fields.join(' ').toLowerCase()
   return text
     .toLowerCase()
     .split(/\s+/)

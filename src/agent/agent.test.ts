@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { startAgentServer, type AgentServer } from '../../test/harness/agent-server.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import type { Desired, HostReport, StreamRequest, Workload } from '../contract/agent.ts'
-import type { Found, RuntimeStream } from '../runtimes/runtime.ts'
+import type { WorkloadStatus, RuntimeStream } from '../runtimes/runtime.ts'
 import { runAgent, type AgentEnd, type AgentEvent, type AgentStatus } from './agent.ts'
 import { askControl } from './control.ts'
 import type { HostRuntime } from './engine.ts'
@@ -30,7 +30,7 @@ afterAll(() => fs.rmSync(root, { recursive: true, force: true }))
 
 /** Containers that are only names. They outlive agents, as real ones do. */
 function memoryRuntime() {
-  const workloads = new Map<string, Found>()
+  const workloads = new Map<string, WorkloadStatus>()
   let broken: Error | undefined
   const starts: string[] = []
   const runtime: HostRuntime = {

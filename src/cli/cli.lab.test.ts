@@ -201,8 +201,8 @@ describe('keys', () => {
 
 describe('colors', () => {
   async function inTerminal(color: boolean, args: readonly string[]): Promise<string> {
-    let shown = ''
-    const write = (text: string): void => void (shown += text)
+    let screen = ''
+    const write = (text: string): void => void (screen += text)
     const shell = {
       env: cli.environment(),
       color: { out: color, error: color },
@@ -212,7 +212,7 @@ describe('colors', () => {
       readInput: () => undefined,
     }
     await runCli(args, shell)
-    return shown
+    return screen
   }
 
   test('appear in terminals only, and change nothing else', async () => {

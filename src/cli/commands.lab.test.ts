@@ -31,8 +31,8 @@ describe('for customers', () => {
     await call('POST', '/v2/alpha/on-demand/virtual-machine-rentals', order)
     const isNow = (state: string) =>
       waitFor(`web to be ${state}`, async () => {
-        const shown = (await cli.json('show', 'web', '--key', key)) as { state: string }
-        return shown.state === state
+        const machine = (await cli.json('show', 'web', '--key', key)) as { state: string }
+        return machine.state === state
       })
     await isNow('Running')
     const { out: rebooted } = await cli.berth(['reboot', 'web', '--yes', '--key', key])
@@ -62,8 +62,8 @@ describe('for customers', () => {
       label: 'training',
     })
     const { out } = await waitFor('both to run', async () => {
-      const shown = await cli.berth(['ls', '--key', key])
-      return shown.out.match(/ Running /g)?.length === 2 && shown
+      const result = await cli.berth(['ls', '--key', key])
+      return result.out.match(/ Running /g)?.length === 2 && result
     })
     const [head = '', second = '', first = '', gap, sum] = out.split('\n')
     expect(first).toMatch(/^box \\x1b\[31m +vm +Running +1 × H100 +\$2\.49 {2}\d+[sm] +mock-region$/)
@@ -134,10 +134,10 @@ describe('for operators', () => {
       '--platform-fee',
       '12.5',
     ]
-    const made = await cli.berth([...args, '--scope', 'billing:read', 'supply'])
-    expect(made.code).toBe(0)
-    const [, id = ''] = /Account {2}Acme \((\w+)\)/.exec(made.out) ?? []
-    const [, key = ''] = /API key {2}(bk_\w+)/.exec(made.out) ?? []
+    const result = await cli.berth([...args, '--scope', 'billing:read', 'supply'])
+    expect(result.code).toBe(0)
+    const [, id = ''] = /Account {2}Acme \((\w+)\)/.exec(result.out) ?? []
+    const [, key = ''] = /API key {2}(bk_\w+)/.exec(result.out) ?? []
     const credited = await cli.berth([
       'operator',
       'credit',
@@ -173,8 +173,8 @@ describe('for operators', () => {
     const { code, out, error } = await cli.berth(['operator', 'credit', 'acc_nobody', '5', '--reason', 'a test'])
     expect({ code, out }).toEqual({ code: 1, out: '' })
     expect(error).toContain('berth operator accounts ls')
-    const told = await cli.berth(['operator', 'credit', 'acc_nobody', '5', '--reason', 'a test', '--json'])
-    expect(JSON.parse(told.error)).toMatchObject({
+    const result = await cli.berth(['operator', 'credit', 'acc_nobody', '5', '--reason', 'a test', '--json'])
+    expect(JSON.parse(result.error)).toMatchObject({
       error: { status: 404, reason: 'account_not_found', requestId: expect.any(String) },
     })
   })

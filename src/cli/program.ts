@@ -118,10 +118,11 @@ const MAX_CHOICES_SHOWN = 8
 
 /** Choices and the default share one pair of brackets. Long lists of choices are left to completion and to errors. */
 function describeOption({ description, argChoices = [], defaultValue }: Option): string {
-  const [, text = '', said] = /^(.*?)(?: \(default: ([^)]*)\))?$/.exec(description) ?? []
+  const [, text = '', statedDefault] = /^(.*?)(?: \(default: ([^)]*)\))?$/.exec(description) ?? []
   const isListed = argChoices.length <= MAX_CHOICES_SHOWN && !argChoices.every((choice) => text.includes(choice))
   const usual =
-    said ?? (defaultValue === undefined || typeof defaultValue === 'boolean' ? undefined : String(defaultValue))
+    statedDefault ??
+    (defaultValue === undefined || typeof defaultValue === 'boolean' ? undefined : String(defaultValue))
   const notes = [...(isListed ? [argChoices.join(', ')] : []), ...(usual === undefined ? [] : [`default: ${usual}`])]
   return notes.length === 0 ? text : `${text} (${notes.join('; ')})`
 }

@@ -185,16 +185,16 @@ const hostVolume = z.object({
   /** The volume of this host that it starts as a copy of. */
   copyOf: id.optional(),
 })
-export type WantedVolume = z.output<typeof hostVolume>
+export type DesiredVolume = z.output<typeof hostVolume>
 
 /** A volume as it is on the host. */
-const foundVolume = z.object({
+const hostVolumeStatus = z.object({
   id,
   sizeGb: z.int().min(0),
   /** null: not known. */
   usedGb: z.number().min(0).nullable(),
 })
-export type FoundVolume = z.output<typeof foundVolume>
+export type HostVolumeStatus = z.output<typeof hostVolumeStatus>
 
 /** The complete desired state of a host. */
 export const desired = z.object({
@@ -224,7 +224,7 @@ const hostReport = z.object({
   workloads: z.array(observation).max(1_000),
   volumes: z.array(id).max(1_000),
   /** Their sizes. A volume whose desired size is larger is grown. Absent: the agent cannot grow volumes. */
-  volumeSizes: z.array(foundVolume).max(1_000).optional(),
+  volumeSizes: z.array(hostVolumeStatus).max(1_000).optional(),
   /** Volumes that could not be created or removed, or that are missing. */
   volumeFaults: z
     .array(z.object({ id, message: sentence }))

@@ -12,13 +12,13 @@ export interface PurseOwner {
 
 export type Topped =
   | { readonly kind: 'granted'; readonly holdKey: string; readonly amount: NanoUsd; readonly expiresAt: Instant }
-  /** The account (or the key's limit) has less than `needed`. */
+  /** The account (or the key's limit) has less than `minimum`. */
   | { readonly kind: 'insufficient'; readonly why: 'balance' | 'key_limit' | 'budget' }
 
 /** Implemented over the database. A rejection means that the database is unreachable. */
 export interface Treasury {
-  /** Moves up to `wanted`, and at least `needed`, from the account into this gateway's purse. */
-  topUp(owner: PurseOwner, amounts: { wanted: NanoUsd; needed: NanoUsd }): Promise<Topped>
+  /** Moves at most `maximum`, and at least `minimum`, from the account into this gateway's purse. */
+  topUp(owner: PurseOwner, amounts: { minimum: NanoUsd; maximum: NanoUsd }): Promise<Topped>
   /** Writes costs and log, charges the purses. Each request id counts once, however often it is sent. */
   settle(settlement: Settlement): Promise<void>
   /** Returns `amount` from a purse to the account, and extends the rest. */

@@ -49,7 +49,7 @@ export function watchRequests(metrics: Metrics): (ended: EndedCall) => void {
   }
   const makeSeries = (key: string, labels: { readonly model: string; readonly deployment: string }): Series => {
     const count = (outcome: EndedCall['outcome']) => requests.bind({ ...labels, outcome })
-    const made: Series = {
+    const series: Series = {
       outcome: { answered: count('answered'), cut: count('cut'), broken: count('broken'), failed: count('failed') },
       inputTokens: tokens.bind({ ...labels, kind: 'input' }),
       cachedTokens: tokens.bind({ ...labels, kind: 'cached' }),
@@ -58,8 +58,8 @@ export function watchRequests(metrics: Metrics): (ended: EndedCall) => void {
       total: total.bind(labels),
       rate: rate.bind(labels),
     }
-    all.set(key, made)
-    return made
+    all.set(key, series)
+    return series
   }
 
   return (ended) => {

@@ -184,7 +184,7 @@ describe('at 100%', () => {
     await chargeInference(ledger, actor, 'talk', usd('0.6'), actor.keyId)
     const treasury = makeTreasury({ database: ledger.database, clock: ledger.clock, gatewayId: 'budget-gw' })
     const owner = { accountId: actor.accountId, apiKeyId: null }
-    const ask = (needed: string) => treasury.topUp(owner, { wanted: usd('50'), needed: usd(needed) })
+    const ask = (needed: string) => treasury.topUp(owner, { maximum: usd('50'), minimum: usd(needed) })
     expect(await ask('0.5')).toEqual({ kind: 'insufficient', why: 'budget' })
     expect(await ask('0.1')).toMatchObject({ kind: 'granted', amount: usd('0.4') })
     // What is in the purse counts as spent.

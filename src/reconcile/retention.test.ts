@@ -45,7 +45,7 @@ async function pass(ledger: TestLedger): Promise<string[]> {
 async function settle(ledger: TestLedger, actor: Actor, records: readonly InferenceRecord[]): Promise<void> {
   const treasury = makeTreasury({ database: ledger.database, clock: ledger.clock, gatewayId: 'gw' })
   const owner = { accountId: actor.accountId, apiKeyId: null }
-  const lent = await treasury.topUp(owner, { wanted: usd('1'), needed: usd('0.001') })
+  const lent = await treasury.topUp(owner, { maximum: usd('1'), minimum: usd('0.001') })
   if (lent.kind !== 'granted') throw new Error(lent.kind)
   await settleRecords(
     treasury,
@@ -170,7 +170,7 @@ test('requests without a partition are moved when there is one, and deleted with
 async function settleAtOnce(ledger: TestLedger, actor: Actor, records: readonly InferenceRecord[]): Promise<void> {
   const treasury = makeTreasury({ database: ledger.database, clock: ledger.clock, gatewayId: 'gw' })
   const owner = { accountId: actor.accountId, apiKeyId: null }
-  const lent = await treasury.topUp(owner, { wanted: usd('1'), needed: usd('0.001') })
+  const lent = await treasury.topUp(owner, { maximum: usd('1'), minimum: usd('0.001') })
   if (lent.kind !== 'granted') throw new Error(lent.kind)
   const rows = records.map((record) => ({
     ...record,

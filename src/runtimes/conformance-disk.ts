@@ -5,7 +5,7 @@
  */
 import { expect, it } from 'vitest'
 import type { Workload } from '../contract/agent.ts'
-import type { Found, Runtime } from './runtime.ts'
+import type { WorkloadStatus, Runtime } from './runtime.ts'
 
 export type PoweredRuntime = Runtime & Required<Pick<Runtime, 'halt' | 'reboot'>>
 
@@ -27,10 +27,10 @@ const silent = (): void => {}
 export function diskTests(bench: DiskBench): void {
   const { timeoutMs: timeout } = bench
   const make = async (id: string): Promise<Workload> => {
-    const made = bench.workload(id)
-    await bench.runtime().start(made, silent, never)
+    const workload = bench.workload(id)
+    await bench.runtime().start(workload, silent, never)
     await bench.inside(id, 'echo mine >/root/file; sync')
-    return { ...made, started: true }
+    return { ...workload, started: true }
   }
 
   it(
@@ -78,7 +78,7 @@ export function diskTests(bench: DiskBench): void {
   })
 }
 
-type Shown = Found['state'] | 'missing'
+type Shown = WorkloadStatus['state'] | 'missing'
 
 export async function stateOf(runtime: Runtime, id: string): Promise<Shown> {
   return (await runtime.list(never)).find((one) => one.id === id)?.state ?? 'missing'

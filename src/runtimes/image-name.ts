@@ -51,8 +51,8 @@ function withoutDefaults({ full }: ImageName): string {
 }
 
 function splitLast(text: string, at: string): [string, string | undefined] {
-  const found = text.lastIndexOf(at)
-  return found === -1 ? [text, undefined] : [text.slice(0, found), text.slice(found + 1)]
+  const position = text.lastIndexOf(at)
+  return position === -1 ? [text, undefined] : [text.slice(0, position), text.slice(position + 1)]
 }
 
 function quote(name: string, tag: string | null): string {

@@ -3,13 +3,13 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Desired, Workload } from '../contract/agent.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { Keeper, START_FAILED } from './keeper.ts'
-import { CustomerError, NeverStarts, type Found, type Runtime } from './runtime.ts'
+import { CustomerError, NeverStarts, type WorkloadStatus, type Runtime } from './runtime.ts'
 
 const signal = new AbortController().signal
 
 class MemoryHost implements Runtime {
   readonly kind = 'container'
-  readonly things = new Map<string, Found>()
+  readonly things = new Map<string, WorkloadStatus>()
   readonly calls: string[] = []
   startOutcome: (workload: Workload, signal: AbortSignal) => Promise<void> = async () => {}
   stopOutcome: () => Promise<void> = async () => {}
@@ -17,7 +17,7 @@ class MemoryHost implements Runtime {
   haltOutcome: () => void = () => {}
   away = false
 
-  async list(): Promise<Found[]> {
+  async list(): Promise<WorkloadStatus[]> {
     if (this.away) throw new Error('the engine is away')
     return [...this.things.values()]
   }
@@ -35,20 +35,20 @@ class MemoryHost implements Runtime {
   }
   async halt(id: string): Promise<void> {
     this.calls.push(`halt ${id}`)
-    const found = this.things.get(id)
-    if (found !== undefined) this.things.set(id, { id, tag: found.tag, state: 'ended', disks: [] })
+    const thing = this.things.get(id)
+    if (thing !== undefined) this.things.set(id, { id, tag: thing.tag, state: 'ended', disks: [] })
     this.haltOutcome()
   }
   async reboot({ id, reboots = 0 }: Workload): Promise<void> {
     this.calls.push(`reboot ${id}`)
     await this.rebootOutcome()
-    const found = this.things.get(id)
-    if (found !== undefined) this.things.set(id, { ...found, reboots })
+    const thing = this.things.get(id)
+    if (thing !== undefined) this.things.set(id, { ...thing, reboots })
   }
   async setDisks(workload: Workload): Promise<void> {
-    const found = this.things.get(workload.id)
-    if (found === undefined) throw new Error('not there')
-    this.things.set(workload.id, { ...found, disks: workload.disks.map((one) => one.volumeId) })
+    const thing = this.things.get(workload.id)
+    if (thing === undefined) throw new Error('not there')
+    this.things.set(workload.id, { ...thing, disks: workload.disks.map((one) => one.volumeId) })
   }
   async open(): Promise<never> {
     throw new Error('not here')
@@ -141,7 +141,7 @@ describe('a workload that should be off', () => {
 })
 
 describe('what the list shows during a task', () => {
-  const show = (state: Found['state'] | 'missing') => {
+  const show = (state: WorkloadStatus['state'] | 'missing') => {
     if (state === 'missing') host.things.delete('a')
     else host.things.set('a', { id: 'a', tag: 'berth-t-a', state, disks: [] })
   }
@@ -294,8 +294,8 @@ describe('a wanted workload', () => {
   })
 
   it('logs an error of the runtime and reports a sentence without paths', async () => {
-    const said = 'error creating overlay mount to /var/lib/docker/overlay2/3f2a: no such file or directory'
-    host.startOutcome = () => Promise.reject(new Error(said))
+    const message = 'error creating overlay mount to /var/lib/docker/overlay2/3f2a: no such file or directory'
+    host.startOutcome = () => Promise.reject(new Error(message))
     keeper.desire(want(1, workload('a')))
     await waitFor('the start fails', async () => {
       await keeper.pass(signal)
@@ -303,7 +303,7 @@ describe('a wanted workload', () => {
     })
     await keeper.pass(signal)
     expect(reported('a')).toMatchObject({ state: 'starting', message: START_FAILED })
-    expect(errors).toEqual([`start berth-t-a: ${said}`])
+    expect(errors).toEqual([`start berth-t-a: ${message}`])
   })
 
   it('gets and loses disks while it runs', async () => {

@@ -18,7 +18,7 @@
  * server gives up what has ended, with its disk.
  */
 import { REBOOTING, type Desired, type HostReport, type Observation, type Workload } from '../contract/agent.ts'
-import { CustomerError, NeverStarts, type Found, type Runtime } from './runtime.ts'
+import { CustomerError, NeverStarts, type WorkloadStatus, type Runtime } from './runtime.ts'
 import { SecretMask } from './secret-mask.ts'
 import { VolumeKeeper } from './volume-keeper.ts'
 
@@ -133,7 +133,7 @@ export class Keeper {
   async #passOnce(signal: AbortSignal): Promise<void> {
     const desired = this.#desired
     const { runtime } = this.#options
-    const found = new Map((await runtime.list(signal)).map((one) => [one.id, one]))
+    const statuses = new Map((await runtime.list(signal)).map((one) => [one.id, one]))
     if (desired === undefined) return
     const volumes = (await this.#volumes?.reconcile(desired.volumes, signal)) ?? { volumes: [] }
     // The desired state changed meanwhile: do not start a workload that should go.
@@ -141,11 +141,13 @@ export class Keeper {
       this.#again = true
       return
     }
-    const wanted = new Map(desired.workloads.map((one) => [one.id, one]))
-    for (const [id, task] of this.#tasks) if (!wanted.has(id) && task.running === undefined) this.#tasks.delete(id)
-    for (const workload of desired.workloads) this.#reconcileWorkload(workload, found.get(workload.id), signal)
-    const observations = desired.workloads.flatMap((workload) => this.#observe(workload, found.get(workload.id)) ?? [])
-    const unknown = [...found.values()].filter((one) => !wanted.has(one.id)).map(observationOf)
+    const desiredIds = new Set(desired.workloads.map(({ id }) => id))
+    for (const [id, task] of this.#tasks) if (!desiredIds.has(id) && task.running === undefined) this.#tasks.delete(id)
+    for (const workload of desired.workloads) this.#reconcileWorkload(workload, statuses.get(workload.id), signal)
+    const observations = desired.workloads.flatMap(
+      (workload) => this.#observe(workload, statuses.get(workload.id)) ?? [],
+    )
+    const unknown = [...statuses.values()].filter((one) => !desiredIds.has(one.id)).map(observationOf)
     this.#publish({ generation: desired.generation, workloads: [...observations, ...unknown], ...volumes })
   }
 
@@ -158,29 +160,29 @@ export class Keeper {
     if (before !== JSON.stringify(this.#report)) this.#options.changed()
   }
 
-  #reconcileWorkload(workload: Workload, found: Found | undefined, signal: AbortSignal): void {
+  #reconcileWorkload(workload: Workload, status: WorkloadStatus | undefined, signal: AbortSignal): void {
     const task = this.#taskOf(workload.id)
     if (workload.want === 'gone') {
       // It may come back, when it moves here once more.
       task.never = undefined
-      if (found !== undefined || !this.#isProvenGone(task)) this.#begin(workload, task, 'stop', signal)
+      if (status !== undefined || !this.#isProvenGone(task)) this.#begin(workload, task, 'stop', signal)
       return
     }
     if (workload.spec === null) return
     if (workload.power === 'off') {
       // What kept it from starting may be over when it is turned on again.
       task.never = undefined
-      if (!isOff(found, task) && this.#options.runtime.halt !== undefined) this.#begin(workload, task, 'halt', signal)
+      if (!isOff(status, task) && this.#options.runtime.halt !== undefined) this.#begin(workload, task, 'halt', signal)
       return
     }
     if (task.never !== undefined) return
-    const isNew = found === undefined && !hasRun(workload)
+    const isNew = status === undefined && !hasRun(workload)
     // The next pass looks again.
-    if (found?.state === 'ended' && (found.waitMs ?? 0) > 0) return
-    if (isNew || found?.state === 'ended' || found?.state === 'starting') this.#begin(workload, task, 'start', signal)
-    else if (found?.state === 'running' && this.#needsReboot(workload, found))
+    if (status?.state === 'ended' && (status.waitMs ?? 0) > 0) return
+    if (isNew || status?.state === 'ended' || status?.state === 'starting') this.#begin(workload, task, 'start', signal)
+    else if (status?.state === 'running' && this.#needsReboot(workload, status))
       this.#begin(workload, task, 'reboot', signal)
-    else if (found?.state === 'running' && this.#options.runtime.setDisks !== undefined && differs(workload, found))
+    else if (status?.state === 'running' && this.#options.runtime.setDisks !== undefined && differs(workload, status))
       this.#begin(workload, task, 'disks', signal)
   }
 
@@ -191,7 +193,7 @@ export class Keeper {
   #taskOf(id: string): Task {
     const known = this.#tasks.get(id)
     if (known !== undefined) return known
-    const made: Task = {
+    const task: Task = {
       running: undefined,
       doing: undefined,
       failures: 0,
@@ -200,8 +202,8 @@ export class Keeper {
       done: undefined,
       never: undefined,
     }
-    this.#tasks.set(id, made)
-    return made
+    this.#tasks.set(id, task)
+    return task
   }
 
   #abort(id: string, doing: Task['doing']): void {
@@ -279,32 +281,32 @@ export class Keeper {
     })
   }
 
-  #observe(workload: Workload, found: Found | undefined): Observation | undefined {
+  #observe(workload: Workload, status: WorkloadStatus | undefined): Observation | undefined {
     const { id, tag } = workload
     const task = this.#tasks.get(id)
     if (workload.want === 'gone') {
       // Left out of the report: gone.
-      if (found === undefined && task?.running === undefined && this.#isProvenGone(task)) return undefined
+      if (status === undefined && task?.running === undefined && this.#isProvenGone(task)) return undefined
       const message = task?.message === undefined ? {} : { message: task.message }
-      return { id, tag, state: 'stopping', disks: [...(found?.disks ?? [])], ...message }
+      return { id, tag, state: 'stopping', disks: [...(status?.disks ?? [])], ...message }
     }
-    if (workload.power === 'off' && workload.spec !== null) return this.#observeOff(workload, found)
+    if (workload.power === 'off' && workload.spec !== null) return this.#observeOff(workload, status)
     if (task?.never !== undefined) {
       return { id, tag, state: 'failed', failure: task.never.reason, message: task.never.message, disks: [] }
     }
     // A workload that we did not create is gone: nothing to report.
-    if (found === undefined && workload.spec === null) return undefined
+    if (status === undefined && workload.spec === null) return undefined
     const doing = task?.running === undefined ? undefined : task.doing
     // Off and on again on request is no outage.
     if (doing === 'reboot') {
-      const shown = found?.state === 'running' ? found : { id, tag, disks: found?.disks ?? [] }
-      return { ...observationOf({ ...shown, state: 'running' }), message: REBOOTING }
+      const base = status?.state === 'running' ? status : { id, tag, disks: status?.disks ?? [] }
+      return { ...observationOf({ ...base, state: 'running' }), message: REBOOTING }
     }
-    if (found === undefined && hasRun(workload) && doing !== 'start')
+    if (status === undefined && hasRun(workload) && doing !== 'start')
       return { id, tag, state: 'failed', ...lost, disks: [] }
-    const isStep = doing === 'start' && found?.state !== 'running'
-    if (found === undefined || isStep || found.state === 'starting' || found.state === 'ended') {
-      const message = task?.message ?? found?.message
+    const isStep = doing === 'start' && status?.state !== 'running'
+    if (status === undefined || isStep || status.state === 'starting' || status.state === 'ended') {
+      const message = task?.message ?? status?.message
       return {
         id,
         tag,
@@ -313,26 +315,26 @@ export class Keeper {
         ...(message === undefined ? {} : { message }),
       }
     }
-    const observation = observationOf(found)
+    const observation = observationOf(status)
     // A disk could not be attached or detached.
     const isLacking = task?.doing === 'disks' && task.message !== undefined
     return isLacking ? { ...observation, message: task.message } : observation
   }
 
-  #needsReboot(workload: Workload, found: Found): boolean {
-    return this.#options.runtime.reboot !== undefined && (workload.reboots ?? 0) > (found.reboots ?? 0)
+  #needsReboot(workload: Workload, status: WorkloadStatus): boolean {
+    return this.#options.runtime.reboot !== undefined && (workload.reboots ?? 0) > (status.reboots ?? 0)
   }
 
   /** Until it is off it counts as running. */
-  #observeOff(workload: Workload, found: Found | undefined): Observation {
+  #observeOff(workload: Workload, status: WorkloadStatus | undefined): Observation {
     const { id, tag } = workload
     const task = this.#tasks.get(id)
-    if (task?.running === undefined && isOff(found, task)) {
-      const { failure, message } = found ?? (workload.started ? lost : {})
+    if (task?.running === undefined && isOff(status, task)) {
+      const { failure, message } = status ?? (workload.started ? lost : {})
       return { id, tag, state: 'stopped', ...(failure === undefined ? {} : { failure, message }), disks: [] }
     }
     const message = task?.message === undefined ? {} : { message: task.message }
-    return { id, tag, state: 'running', disks: [...(found?.disks ?? [])], ...message }
+    return { id, tag, state: 'running', disks: [...(status?.disks ?? [])], ...message }
   }
 }
 
@@ -344,26 +346,26 @@ function hasRun({ started, copies }: Workload): boolean {
 const lost = { failure: 'vanished', message: 'The machine disappeared from its host.' }
 
 /** One that cannot run is off once it was halted. */
-function isOff(found: Found | undefined, task: Task | undefined): boolean {
-  return found === undefined || found.state === 'ended' || (found.state === 'failed' && task?.done === 'halt')
+function isOff(status: WorkloadStatus | undefined, task: Task | undefined): boolean {
+  return status === undefined || status.state === 'ended' || (status.state === 'failed' && task?.done === 'halt')
 }
 
-function observationOf(found: Found): Observation {
+function observationOf(status: WorkloadStatus): Observation {
   return {
-    id: found.id,
-    tag: found.tag,
-    state: found.state === 'ended' ? 'failed' : found.state,
-    ...(found.state === 'ended' ? { failure: 'ended' } : {}),
-    ...(found.failure === undefined ? {} : { failure: found.failure }),
-    ...(found.message === undefined ? {} : { message: found.message }),
-    ...(found.sshUser === undefined ? {} : { sshUser: found.sshUser }),
-    ...(found.incarnation === undefined ? {} : { incarnation: found.incarnation }),
-    disks: [...found.disks],
+    id: status.id,
+    tag: status.tag,
+    state: status.state === 'ended' ? 'failed' : status.state,
+    ...(status.state === 'ended' ? { failure: 'ended' } : {}),
+    ...(status.failure === undefined ? {} : { failure: status.failure }),
+    ...(status.message === undefined ? {} : { message: status.message }),
+    ...(status.sshUser === undefined ? {} : { sshUser: status.sshUser }),
+    ...(status.incarnation === undefined ? {} : { incarnation: status.incarnation }),
+    disks: [...status.disks],
   }
 }
 
-function differs(workload: Workload, found: Found): boolean {
-  const wanted = workload.disks.map((one) => one.volumeId).sort()
-  const there = [...found.disks].sort()
-  return wanted.join() !== there.join()
+function differs(workload: Workload, status: WorkloadStatus): boolean {
+  const desiredIds = workload.disks.map((one) => one.volumeId).sort()
+  const there = [...status.disks].sort()
+  return desiredIds.join() !== there.join()
 }

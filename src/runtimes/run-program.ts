@@ -54,9 +54,9 @@ export interface RunOptions {
 
 /** The path of a program. Throws `ProgramMissing`. */
 export function findProgram(program: string): string {
-  const found = FOLDERS.map((folder) => path.join(folder, program)).find((file) => existsSync(file))
-  if (found === undefined) throw new ProgramMissing(program)
-  return found
+  const file = FOLDERS.map((folder) => path.join(folder, program)).find((candidate) => existsSync(candidate))
+  if (file === undefined) throw new ProgramMissing(program)
+  return file
 }
 
 /** Returns its output. Throws with the end of its stderr when it fails. */

@@ -3,7 +3,7 @@
  * drivers, only `list` tells the state.
  */
 import type { Duplex } from 'node:stream'
-import type { FoundVolume, HostFault, StreamRequest, WantedVolume, Workload } from '../contract/agent.ts'
+import type { HostVolumeStatus, HostFault, StreamRequest, DesiredVolume, Workload } from '../contract/agent.ts'
 import type { RentalOutcome } from '../contract/rental-outcome.ts'
 import type { RentalKind } from '../domain/rental.ts'
 
@@ -12,7 +12,7 @@ export interface Runtime {
   /** A missing workload may have left traces: it is gone only after a successful `stop`. */
   readonly leavesTraces?: true
   /** All tagged workloads on this host, including partly created ones. An error is never an empty list. */
-  list(signal: AbortSignal): Promise<Found[]>
+  list(signal: AbortSignal): Promise<WorkloadStatus[]>
   /**
    * Creates and starts a workload, resumes an interrupted start, or restarts one that ended. Does not touch disks.
    * Throws `NeverStarts` when a retry cannot help; other errors are retried.
@@ -26,7 +26,7 @@ export interface Runtime {
    */
   halt?(id: string, signal: AbortSignal): Promise<void>
   /**
-   * Reboots it. `workload.reboots` is stored first (`Found.reboots`), so a crash can lose a reboot but not repeat it.
+   * Reboots it. `workload.reboots` is stored first (`WorkloadStatus.reboots`), so a crash can lose a reboot but not repeat it.
    * Absent: it cannot be rebooted.
    */
   reboot?(workload: Workload, signal: AbortSignal): Promise<void>
@@ -49,15 +49,15 @@ export interface Runtime {
 
 /** Volumes that are files on the host. */
 export interface RuntimeVolumes {
-  list(signal: AbortSignal): Promise<FoundVolume[]>
+  list(signal: AbortSignal): Promise<HostVolumeStatus[]>
   /** All are idempotent. */
-  create(volume: WantedVolume, signal: AbortSignal): Promise<void>
+  create(volume: DesiredVolume, signal: AbortSignal): Promise<void>
   /** To the size; a volume in use too. */
-  grow(volume: WantedVolume, signal: AbortSignal): Promise<void>
+  grow(volume: DesiredVolume, signal: AbortSignal): Promise<void>
   destroy(id: string, signal: AbortSignal): Promise<void>
 }
 
-export interface Found {
+export interface WorkloadStatus {
   readonly id: string
   readonly tag: string
   /**

@@ -4,14 +4,14 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { waitFor } from '../../test/harness/wait.ts'
-import type { FoundVolume, WantedVolume } from '../contract/agent.ts'
+import type { HostVolumeStatus, DesiredVolume } from '../contract/agent.ts'
 import { ContainerVolumes } from './docker/volumes.ts'
 import { qemuVolumes } from './qemu/volumes.ts'
 import type { RuntimeVolumes } from './runtime.ts'
 import { VolumeKeeper } from './volume-keeper.ts'
 
 const { signal } = new AbortController()
-const wanted = (id: string, more: Partial<WantedVolume> = {}): WantedVolume => ({
+const desiredVolume = (id: string, more: Partial<DesiredVolume> = {}): DesiredVolume => ({
   id,
   want: 'there',
   sizeGb: 1,
@@ -22,14 +22,14 @@ const wanted = (id: string, more: Partial<WantedVolume> = {}): WantedVolume => (
 
 /** A host whose copies last until the test ends them. */
 class SlowHost implements RuntimeVolumes {
-  readonly volumes = new Map<string, FoundVolume>()
+  readonly volumes = new Map<string, HostVolumeStatus>()
   readonly running = new Map<string, { signal: AbortSignal; fail: (error: Error) => void }>()
   readonly destroyed: string[] = []
 
-  async list(): Promise<FoundVolume[]> {
+  async list(): Promise<HostVolumeStatus[]> {
     return [...this.volumes.values()]
   }
-  async create({ id }: WantedVolume, ended: AbortSignal): Promise<void> {
+  async create({ id }: DesiredVolume, ended: AbortSignal): Promise<void> {
     await new Promise<void>((_, reject) => {
       const fail = (error: Error): void => {
         this.running.delete(id)
@@ -55,12 +55,12 @@ describe('a copy in the background', () => {
     const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
     keeper = new VolumeKeeper({ volumes: host, changed: () => {}, onError: () => {}, messageOf })
   })
-  const copy = wanted('d-copy', { copyOf: 'd-source' })
+  const copy = desiredVolume('d-copy', { copyOf: 'd-source' })
 
   it('is cancelled with its volume, which is listed until nothing writes to it (issue 31, D)', async () => {
     expect((await keeper.reconcile([copy], signal)).volumes).toEqual([])
     expect([...host.running.keys()]).toEqual(['d-copy'])
-    const gone = wanted('d-copy', { copyOf: 'd-source', want: 'gone' })
+    const gone = desiredVolume('d-copy', { copyOf: 'd-source', want: 'gone' })
     expect((await keeper.reconcile([gone], signal)).volumes).toEqual(['d-copy'])
     await waitFor('the copy to end', () => host.running.size === 0)
     expect((await keeper.reconcile([gone], signal)).volumes).toEqual([])
@@ -98,7 +98,7 @@ describe('a copy that the end of its agent interrupted', () => {
     fs.mkdirSync(path.dirname(part), { recursive: true })
     fs.writeFileSync(part, 'half of it')
     const keeper = new VolumeKeeper({ volumes: open(), changed: () => {}, onError: () => {}, messageOf: String })
-    const { volumes } = await keeper.reconcile([wanted('d-copy', { copyOf: 'd-source', want: 'gone' })], signal)
+    const { volumes } = await keeper.reconcile([desiredVolume('d-copy', { copyOf: 'd-source', want: 'gone' })], signal)
     expect([volumes, fs.existsSync(part)]).toEqual([[], false])
   })
 })

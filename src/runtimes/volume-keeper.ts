@@ -1,5 +1,5 @@
 /** Reconciles the volumes of a host with its desired state; part of keeper.ts. */
-import type { FoundVolume, HostReport, WantedVolume } from '../contract/agent.ts'
+import type { HostVolumeStatus, HostReport, DesiredVolume } from '../contract/agent.ts'
 import type { RuntimeVolumes } from './runtime.ts'
 
 export interface VolumeKeeperOptions {
@@ -31,17 +31,17 @@ export class VolumeKeeper {
   }
 
   async reconcile(
-    wanted: readonly WantedVolume[],
+    desiredVolumes: readonly DesiredVolume[],
     signal: AbortSignal,
   ): Promise<Pick<HostReport, 'volumes' | 'volumeSizes' | 'volumeFaults'>> {
     const { volumes, onError, messageOf } = this.#options
     const there = new Map((await volumes.list(signal)).map((one) => [one.id, one]))
     const faults = new Map<string, string>()
-    for (const volume of wanted) {
+    for (const volume of desiredVolumes) {
       try {
-        const found = await this.#apply(volume, there.get(volume.id), signal)
-        if (found === undefined) there.delete(volume.id)
-        else there.set(volume.id, found)
+        const status = await this.#apply(volume, there.get(volume.id), signal)
+        if (status === undefined) there.delete(volume.id)
+        else there.set(volume.id, status)
       } catch (error) {
         const message = messageOf(error)
         faults.set(volume.id, message)
@@ -50,7 +50,7 @@ export class VolumeKeeper {
       }
     }
     this.#faults = faults
-    for (const [id, { control }] of this.#copies) if (!wanted.some((one) => one.id === id)) control.abort()
+    for (const [id, { control }] of this.#copies) if (!desiredVolumes.some((one) => one.id === id)) control.abort()
     return {
       volumes: [...there.keys()],
       volumeSizes: [...there.values()],
@@ -60,36 +60,36 @@ export class VolumeKeeper {
 
   /** The volume as it is afterwards. undefined: it is not there. */
   async #apply(
-    volume: WantedVolume,
-    found: FoundVolume | undefined,
+    volume: DesiredVolume,
+    status: HostVolumeStatus | undefined,
     signal: AbortSignal,
-  ): Promise<FoundVolume | undefined> {
+  ): Promise<HostVolumeStatus | undefined> {
     const { volumes } = this.#options
     const { id, sizeGb } = volume
     if (volume.want === 'gone') {
       const copy = this.#copies.get(id)
       copy?.control.abort()
       // It is listed until nothing writes to it any more.
-      if (copy?.isRunning === true) return found ?? { id, sizeGb, usedGb: null }
+      if (copy?.isRunning === true) return status ?? { id, sizeGb, usedGb: null }
       this.#copies.delete(id)
       // A volume that is not listed may have left a part of a copy that the end of the agent interrupted.
       await volumes.destroy(id, signal)
       return undefined
     }
-    if (found === undefined) {
+    if (status === undefined) {
       // A lost volume is never created again: it would be empty.
       if (volume.made) throw new Error('The file of the volume disappeared from its host.')
       if (volume.copyOf !== undefined) return this.#copy(volume, signal)
       await volumes.create(volume, signal)
       return { id, sizeGb, usedGb: null }
     }
-    if (found.sizeGb >= sizeGb) return found
+    if (status.sizeGb >= sizeGb) return status
     await volumes.grow(volume, signal)
-    return { ...found, sizeGb }
+    return { ...status, sizeGb }
   }
 
   /** Copies in the background, because it takes long. Throws the error of the last attempt. */
-  #copy(volume: WantedVolume, signal: AbortSignal): undefined {
+  #copy(volume: DesiredVolume, signal: AbortSignal): undefined {
     const last = this.#copies.get(volume.id)
     if (last === undefined || (!last.isRunning && last.isReported)) this.#startCopy(volume, last?.error, signal)
     else last.isReported = true
@@ -97,7 +97,7 @@ export class VolumeKeeper {
     return undefined
   }
 
-  #startCopy(volume: WantedVolume, error: unknown, signal: AbortSignal): void {
+  #startCopy(volume: DesiredVolume, error: unknown, signal: AbortSignal): void {
     const copy: Copy = { control: new AbortController(), isRunning: true, error, isReported: false }
     this.#copies.set(volume.id, copy)
     void this.#options.volumes

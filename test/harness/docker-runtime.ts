@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import type { Program, Workload } from '../../src/contract/agent.ts'
 import { dockerRuntime } from '../../src/runtimes/docker/runtime.ts'
 import type { DockerRuntimeOptions } from '../../src/runtimes/docker/runtime-options.ts'
-import type { Found, Runtime } from '../../src/runtimes/runtime.ts'
+import type { WorkloadStatus, Runtime } from '../../src/runtimes/runtime.ts'
 import type { DockerLab } from '../lab/docker-lab.ts'
 import { waitFor } from './wait.ts'
 
@@ -86,8 +86,8 @@ export function withProgram(workload: Workload, changes: Partial<Program>): Work
 }
 
 /** Waits until it is in that state. */
-export function waitForState(runtime: Runtime, id: string, state: Found['state']): Promise<Found> {
-  let seen: Found | undefined
+export function waitForState(runtime: Runtime, id: string, state: WorkloadStatus['state']): Promise<WorkloadStatus> {
+  let seen: WorkloadStatus | undefined
   return waitFor(
     () => `${id} ${state}; it is ${JSON.stringify(seen)}`,
     async () => {

@@ -48,7 +48,7 @@ export async function openPurseLedger(): Promise<PurseLedger> {
       return treasury
     },
     fill: async (treasury, actor, amount, owner = sharedPurse(actor)) => {
-      const topped = await treasury.topUp(owner, { wanted: amount, needed: amount })
+      const topped = await treasury.topUp(owner, { maximum: amount, minimum: amount })
       if (topped.kind !== 'granted') throw new Error(`not granted: ${topped.why}`)
       return topped.holdKey
     },

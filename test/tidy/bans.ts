@@ -68,29 +68,6 @@ function mentionsDriver(node: unknown): boolean {
   return /"name":"[^"]*(driver|provider|engine)/i.test(asText(node))
 }
 
-/** Rooms without participles as names. A room that is added stays. */
-const plainRooms = [
-  'console/',
-  'src/agent/',
-  'src/app/',
-  'src/artifacts/',
-  'src/base/',
-  'src/client/',
-  'src/domain/',
-  'src/drivers/',
-  'src/engines/',
-  'src/reconcile/',
-  'src/runtimes/docker/',
-  'src/runtimes/qemu/',
-  'src/runtimes/storage/',
-  'src/server/',
-  'src/store/',
-  'src/view/',
-]
-
-/** Places in these rooms that still have such names. The list only shrinks. */
-const unplainPlaces = ['console/pages/rent/', 'console/pages/rental/', 'console/shell/search-result.ts']
-
 const bareParticiple = /^(found|wanted|made|shown|asked|kept|said|told)$/
 
 /** Whether a parameter or the left side of a declaration introduces such a name, at any depth of a pattern. */
@@ -325,8 +302,7 @@ export const bans: readonly Ban[] = [
     name: 'names a variable with a bare participle',
     instead: 'a noun for the thing: machines, not found; request, not asked',
     sample: 'const found = 1; for (const { size: kept = 0 } of sizes) tell((asked) => asked)',
-    counts: (path) =>
-      plainRooms.some((room) => path.startsWith(room)) && !unplainPlaces.some((place) => path.startsWith(place)),
+    counts: (path) => /^(src|console)\//.test(path),
     handlers: (found) => {
       const checkParams = ({ params }: { readonly params: readonly Pattern[] }): void =>
         params.filter(bindsParticiple).forEach(found)

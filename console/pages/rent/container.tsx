@@ -116,7 +116,7 @@ export function RentDialog({ machine, template, like, onClose }: RentDialogProps
           <PriceFacts perHour={perHour} more={stoppedFact(disk)} isWide />
         </div>
         <TooLittle of={affordable} />
-        <OrderProblems form={form} asked={renting.asked} now={perHour} />
+        <OrderProblems form={form} priceLimit={renting.priceLimit} now={perHour} />
         <DialogButtons>
           <CancelButton onClick={onClose} />
           <SubmitButton

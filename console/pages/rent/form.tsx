@@ -93,7 +93,7 @@ export function RentForm({ kind, choices, template, like, onSelect }: RentFormPr
         disk={disk}
         storage={volumeGb === 0 || volumePrice === undefined ? undefined : { sizeGb: volumeGb, perHour: volumePrice }}
         perHour={nanoUsdOf((term?.perHour ?? chosen.perHour) + (volumePrice ?? zeroUsd))}
-        asked={renting.asked}
+        priceLimit={renting.priceLimit}
         form={form}
       />
     </form>

@@ -12,12 +12,12 @@ interface LikeNoticeProps {
 }
 
 export function LikeNotice({ like, onDiscard, children }: LikeNoticeProps) {
-  const kept = keptText(like)
+  const text = keptText(like)
   return (
     <Notice>
       <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2">
         <p>
-          Renting again with the settings of <strong>{like.name}</strong>.{kept !== undefined && ` Also kept: ${kept}.`}{' '}
+          Renting again with the settings of <strong>{like.name}</strong>.{text !== undefined && ` Also kept: ${text}.`}{' '}
           {children}
         </p>
         <Button onClick={onDiscard}>Start over</Button>

@@ -57,7 +57,7 @@ export function keptOf(like: Like | undefined, now: Typed, env: WorkloadFields['
   const { workload } = ordered
   const isSame = (...names: ReadonlyArray<keyof Typed>): boolean => names.every((name) => now[name] === typed[name])
   const long = Object.entries(workload.env ?? {}).filter(([, value]) => isLong(value))
-  const kept = {
+  const fields = {
     files: workload.files,
     args: workload.args,
     restart: workload.restart,
@@ -67,7 +67,7 @@ export function keptOf(like: Like | undefined, now: Typed, env: WorkloadFields['
     idle: isSame('idleMinutes', 'idleAction') ? workload.idle : undefined,
     env: long.length === 0 ? undefined : { ...Object.fromEntries(long), ...env },
   }
-  return Object.fromEntries(Object.entries(kept).filter(([, value]) => value !== undefined))
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 
 /** What the form does not show, for people; undefined: nothing. */

@@ -136,8 +136,8 @@ function MountRow({ mount, index, all, usable, place, errorAt, onChange, onRemov
   const { volumeId, path, readOnly } = mount
   const chosen = all.find(({ id }) => String(id) === volumeId)
   // One that was chosen before stays in the list, with the reason.
-  const shown = chosen === undefined || usable.includes(chosen) ? usable : [chosen, ...usable]
-  const choices = shown.map((volume) => {
+  const volumes = chosen === undefined || usable.includes(chosen) ? usable : [chosen, ...usable]
+  const choices = volumes.map((volume) => {
     const why = usable.includes(volume)
       ? whyNotOrder(volume, { kind: place.kind, readOnly })
       : 'not usable on this machine'

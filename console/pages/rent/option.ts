@@ -94,13 +94,13 @@ function shapesOf(option: Option): Shape[] {
 }
 
 /** Those with the wanted value; without one that fits, those of the cheapest available shape. */
-function narrow<T>(shapes: readonly Shape[], valueOf: (shape: Shape) => T, wanted: T | undefined): Shape[] {
-  const isThere = wanted !== undefined && shapes.some((shape) => valueOf(shape) === wanted)
+function narrow<T>(shapes: readonly Shape[], valueOf: (shape: Shape) => T, preference: T | undefined): Shape[] {
+  const isThere = preference !== undefined && shapes.some((shape) => valueOf(shape) === preference)
   const [cheapest] = shapes.toSorted(
     (a, b) => Number(b.free > 0) - Number(a.free > 0) || (a.perHour < b.perHour ? -1 : a.perHour > b.perHour ? 1 : 0),
   )
   if (cheapest === undefined) return []
-  const value = isThere ? wanted : valueOf(cheapest)
+  const value = isThere ? preference : valueOf(cheapest)
   return shapes.filter((shape) => valueOf(shape) === value)
 }
 

@@ -97,7 +97,7 @@ interface Renting {
   readonly order: (body: OrderBody) => void
   readonly error: ClientError | null
   /** The price limit of the last order. */
-  readonly asked: string | undefined
+  readonly priceLimit: string | undefined
   readonly isPending: boolean
   readonly reset: () => void
 }
@@ -128,7 +128,7 @@ export function useRent(): Renting {
       ),
     error,
     isPending,
-    asked: variables?.body.maxCostPerHourUsd,
+    priceLimit: variables?.body.maxCostPerHourUsd,
     reset,
   }
 }

@@ -36,8 +36,8 @@ export function RentPage() {
   const keys = useCall('listSshKeys', {}, { enabled: mayRead })
   const terms = useCall('listReserveOptions', {}, { enabled: mayRead })
   const volumes = useOwnVolumes()
-  const { like: found, isLoading: isLikeLoading } = useLike(likeId)
-  const like = found?.ordered.kind === kind ? found : undefined
+  const { like: original, isLoading: isLikeLoading } = useLike(likeId)
+  const like = original?.ordered.kind === kind ? original : undefined
   const [isAsking, setAsking] = useState(false)
   const mayRent = useMay('compute:write')
   const change = (changed: Selection): void =>
@@ -105,18 +105,18 @@ export function RentPage() {
   )
 }
 
-/** The shown choice stays selected while it is offered, so that a refreshed offer does not change the order. */
+/** The last choice stays selected while it is offered, so that a refreshed offer does not change the order. */
 function useChoices(
   options: readonly Option[] | undefined,
   kind: RentalType,
   selection: Selection,
 ): Choices | undefined {
-  const asked = JSON.stringify([kind, selection])
-  const [shown, setShown] = useState<{ readonly asked: string; readonly selection: Selection }>()
-  const choices = choose(options ?? [], kind, shown?.asked === asked ? shown.selection : selection)
+  const search = JSON.stringify([kind, selection])
+  const [lastChoice, setLastChoice] = useState<{ readonly search: string; readonly selection: Selection }>()
+  const choices = choose(options ?? [], kind, lastChoice?.search === search ? lastChoice.selection : selection)
   const now = choices === undefined ? undefined : selectionOf(choices.chosen)
-  const isNew = shown?.asked !== asked || JSON.stringify(shown.selection) !== JSON.stringify(now)
-  if (now !== undefined && isNew) setShown({ asked, selection: now })
+  const isNew = lastChoice?.search !== search || JSON.stringify(lastChoice.selection) !== JSON.stringify(now)
+  if (now !== undefined && isNew) setLastChoice({ search, selection: now })
   return choices
 }
 

@@ -14,12 +14,12 @@ export function isPriceChange(error: ClientError | null): boolean {
 interface OrderProblemsProps {
   readonly form: Pick<Form<object>, 'elsewhere'>
   /** The price limit of the order. */
-  readonly asked: string | undefined
+  readonly priceLimit: string | undefined
   /** The price now; the same as before while it is being read. */
   readonly now: NanoUsd
 }
 
-export function OrderProblems({ form, asked = '', now }: OrderProblemsProps) {
+export function OrderProblems({ form, priceLimit = '', now }: OrderProblemsProps) {
   const { error } = form.elsewhere()
   if (isFirstDone(error)) {
     return (
@@ -31,9 +31,9 @@ export function OrderProblems({ form, asked = '', now }: OrderProblemsProps) {
   if (!isPriceChange(error)) return <FormProblems form={form} />
   return (
     <div role="alert" className={box}>
-      {hourlyPrice(asked) === hourlyPrice(now)
+      {hourlyPrice(priceLimit) === hourlyPrice(now)
         ? 'The price has changed. Loading the new price …'
-        : `The price has changed from ${hourlyPrice(asked)} to ${hourlyPrice(now)}. Review it and order again.`}
+        : `The price has changed from ${hourlyPrice(priceLimit)} to ${hourlyPrice(now)}. Review it and order again.`}
     </div>
   )
 }

@@ -27,11 +27,11 @@ interface RentSummaryProps {
   /** Machine and volume. */
   readonly perHour: NanoUsd
   /** The price limit of the last order. */
-  readonly asked: string | undefined
+  readonly priceLimit: string | undefined
   readonly form: Form<Order>
 }
 
-export function RentSummary({ chosen, term, disk, storage, perHour, asked, form }: RentSummaryProps) {
+export function RentSummary({ chosen, term, disk, storage, perHour, priceLimit, form }: RentSummaryProps) {
   const committed = term?.perHour ?? zeroUsd
   const affordable = useAffordable(nanoUsdOf(perHour - committed), term?.total)
   const mayRent = useMay('compute:write')
@@ -69,7 +69,7 @@ export function RentSummary({ chosen, term, disk, storage, perHour, asked, form 
         )}
         <SimulatedNotice simulated={option.simulated} />
         <TooLittle of={affordable} />
-        <OrderProblems form={form} asked={asked} now={term?.perHour ?? chosen.perHour} />
+        <OrderProblems form={form} priceLimit={priceLimit} now={term?.perHour ?? chosen.perHour} />
         {/* On a phone at the bottom of the screen, so that it is always in reach. */}
         <div className="flex flex-col max-lg:fixed max-lg:inset-x-0 max-lg:bottom-0 max-lg:z-20 max-lg:border-t max-lg:border-line max-lg:bg-surface max-lg:p-3">
           <Button type="submit" look="primary" busy={form.isPending} disabledReason={disabledReason}>

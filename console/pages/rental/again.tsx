@@ -91,8 +91,8 @@ function TemplateForm({ template, onClose }: TemplateFormProps) {
     refreshes: ['listTemplates'],
     initial: { name: '' },
     body: ({ name }) => ({ ...template, name: name.trim() }),
-    onDone: (made) => {
-      toast(`Created the template ${made.name}`)
+    onDone: (created) => {
+      toast(`Created the template ${created.name}`)
       onClose()
     },
   })

@@ -14,6 +14,6 @@ export function RentalLink({ id, rental }: { id: string; rental: RentalName | nu
   )
 }
 
-function otherName({ name, label }: RentalName, shown: string): string {
-  return [label, name].find((one) => one !== null && one !== shown) ?? ''
+function otherName({ name, label }: RentalName, text: string): string {
+  return [label, name].find((one) => one !== null && one !== text) ?? ''
 }

@@ -34,22 +34,30 @@ export function LiveMetrics({ id }: { id: string }) {
 /** The same number of facts before and after the first read, so that nothing moves. */
 function factsOf(metrics: Metrics | undefined): ReadonlyArray<readonly [string, ReactNode]> {
   const { gpus = [], machines = [] } = metrics ?? {}
-  const shown = (text: string): ReactNode => (metrics === undefined ? <SkeletonText className="w-16" /> : text)
+  const textOrSkeleton = (text: string): ReactNode => (metrics === undefined ? <SkeletonText className="w-16" /> : text)
   const machine = totalOf(machines)
   return [
-    ['GPU utilization', shown(metricValue('gpuUtilizationPercent', meanOf(gpus.map((gpu) => gpu.utilizationPercent))))],
+    [
+      'GPU utilization',
+      textOrSkeleton(metricValue('gpuUtilizationPercent', meanOf(gpus.map((gpu) => gpu.utilizationPercent)))),
+    ],
     [
       'GPU memory',
-      shown(usedOf(sumOf(gpus.map((gpu) => gpu.memoryUsedMib)), sumOf(gpus.map((gpu) => gpu.memoryTotalMib))) ?? '—'),
+      textOrSkeleton(
+        usedOf(sumOf(gpus.map((gpu) => gpu.memoryUsedMib)), sumOf(gpus.map((gpu) => gpu.memoryTotalMib))) ?? '—',
+      ),
     ],
-    ['GPU temperature', shown(metricValue('gpuTemperatureCelsius', maxOf(gpus.map((gpu) => gpu.temperatureCelsius))))],
-    ['GPU power', shown(metricValue('gpuPowerWatts', sumOf(gpus.map((gpu) => gpu.powerWatts))))],
-    ['CPU', shown(metricValue('cpuPercent', machine.cpu))],
-    ['Memory', shown(usedOf(machine.memory, machine.memoryTotal) ?? '—')],
-    ['Disk', shown(usedOf(machine.disk, machine.diskTotal) ?? '—')],
+    [
+      'GPU temperature',
+      textOrSkeleton(metricValue('gpuTemperatureCelsius', maxOf(gpus.map((gpu) => gpu.temperatureCelsius)))),
+    ],
+    ['GPU power', textOrSkeleton(metricValue('gpuPowerWatts', sumOf(gpus.map((gpu) => gpu.powerWatts))))],
+    ['CPU', textOrSkeleton(metricValue('cpuPercent', machine.cpu))],
+    ['Memory', textOrSkeleton(usedOf(machine.memory, machine.memoryTotal) ?? '—')],
+    ['Disk', textOrSkeleton(usedOf(machine.disk, machine.diskTotal) ?? '—')],
     [
       'Network in, out',
-      shown(
+      textOrSkeleton(
         `${metricValue('networkRxBytesPerSecond', machine.received)}, ${metricValue('networkTxBytesPerSecond', machine.sent)}`,
       ),
     ],

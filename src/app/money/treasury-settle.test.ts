@@ -158,7 +158,7 @@ describe('settling', () => {
         const key = keys[(round + g) % actors.length]
         if (actor === undefined || key === undefined) continue
         work.push(treasury.giveBack(key, usd('0.001')))
-        work.push(treasury.topUp(sharedPurse(actor), { wanted: usd('0.002'), needed: usd('0.000001') }))
+        work.push(treasury.topUp(sharedPurse(actor), { maximum: usd('0.002'), minimum: usd('0.000001') }))
       }
     }
     await Promise.all(work)

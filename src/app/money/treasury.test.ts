@@ -30,8 +30,8 @@ describe('topping up', () => {
   test('grants the requested amount, or what is left, or nothing if that is too little', async () => {
     const actor = await openAccount(ledger, 'grants', usd('1'))
     const treasury = await ledger.startTreasury()
-    const topUp = (most: string, needed: string) =>
-      treasury.topUp(sharedPurse(actor), { wanted: usd(most), needed: usd(needed) })
+    const topUp = (maximum: string, minimum: string) =>
+      treasury.topUp(sharedPurse(actor), { maximum: usd(maximum), minimum: usd(minimum) })
     expect(await topUp('0.4', '0.1')).toEqual({
       kind: 'granted',
       holdKey: `purse:${ledger.gatewayIds.at(-1)}:${actor.accountId}`,
@@ -48,7 +48,7 @@ describe('topping up', () => {
     await fc.assert(
       fc.asyncProperty(
         fc.bigInt({ min: 1n, max: 2_000n }),
-        fc.array(fc.record({ needed: fc.bigInt({ min: 1n, max: 300n }), more: fc.bigInt({ min: 0n, max: 300n }) }), {
+        fc.array(fc.record({ minimum: fc.bigInt({ min: 1n, max: 300n }), more: fc.bigInt({ min: 0n, max: 300n }) }), {
           minLength: 4,
           maxLength: 16,
         }),
@@ -57,10 +57,10 @@ describe('topping up', () => {
           const actor = await openAccount(ledger, `small${accounts}`, nanoUsdOf(balance))
           const [one, other] = [await ledger.startTreasury(), await ledger.startTreasury()]
           const topped = await Promise.all(
-            asks.map(({ needed, more }, n) =>
+            asks.map(({ minimum, more }, n) =>
               (n % 2 === 0 ? one : other).topUp(sharedPurse(actor), {
-                needed: nanoUsdOf(needed),
-                wanted: nanoUsdOf(needed + more),
+                minimum: nanoUsdOf(minimum),
+                maximum: nanoUsdOf(minimum + more),
               }),
             ),
           )
@@ -70,7 +70,7 @@ describe('topping up', () => {
           expect(available + held).toBe(balance)
           // The rest is too little for the refused request.
           const refused = asks.filter((_, n) => topped[n]?.kind === 'insufficient')
-          expect(refused.filter(({ needed }) => needed <= available)).toEqual([])
+          expect(refused.filter(({ minimum }) => minimum <= available)).toEqual([])
         },
       ),
       { numRuns: 8 },
@@ -81,8 +81,8 @@ describe('topping up', () => {
     const actor = await openAccount(ledger, 'limited', usd('100'))
     const [one, other] = [await ledger.startTreasury(), await ledger.startTreasury()]
     await ledger.limitKey(actor, { total: usd('1') })
-    const ask = (treasury: GatewayTreasury, most: string, needed: string) =>
-      treasury.topUp(purseOfKey(actor), { wanted: usd(most), needed: usd(needed) })
+    const ask = (treasury: GatewayTreasury, maximum: string, minimum: string) =>
+      treasury.topUp(purseOfKey(actor), { maximum: usd(maximum), minimum: usd(minimum) })
     const granted = await Promise.all(
       Array.from({ length: 30 }, (_, n) => ask(n % 2 === 0 ? one : other, '0.07', '0.03')),
     )
@@ -109,11 +109,11 @@ describe('topping up', () => {
     await ledger.limitKey(actor, { monthly: usd('1'), total: usd('1.5') })
     const holdKey = await ledger.fill(treasury, actor, usd('1'), purseOfKey(actor))
     await settleRecords(treasury, [ledger.recordOf(actor, holdKey, usd('0.8'))])
-    expect((await treasury.topUp(purseOfKey(actor), { wanted: usd('1'), needed: usd('0.1') })).kind).toBe(
+    expect((await treasury.topUp(purseOfKey(actor), { maximum: usd('1'), minimum: usd('0.1') })).kind).toBe(
       'insufficient',
     )
     ledger.clock.advance(31 * 24 * 60 * MINUTE_MS)
-    const next = await treasury.topUp(purseOfKey(actor), { wanted: usd('9'), needed: usd('0.1') })
+    const next = await treasury.topUp(purseOfKey(actor), { maximum: usd('9'), minimum: usd('0.1') })
     // Monthly 1 − 0.2, total 1.5 − 0.8 − 0.2.
     expect(grantedBy(next)).toBe(usd('0.5'))
   })
@@ -159,7 +159,7 @@ describe('unused purses', () => {
         return waiting.rows.length > 0
       })
       const expiresAt = addMs(ledger.clock.now(), 10 * MINUTE_MS)
-      const request = { wanted: usd('0.1'), needed: usd('0.1'), now: ledger.clock.now(), expiresAt }
+      const request = { maximum: usd('0.1'), minimum: usd('0.1'), now: ledger.clock.now(), expiresAt }
       await topUpPurse(tx.db, `${ledger.gatewayIds.at(-1)}`, sharedPurse(actor), request)
     })
     await releasing

@@ -89,10 +89,10 @@ const memberRows: readonly Row[] = [
   }),
   act('members rm', 'removeMember', 'remove a member and revoke their keys (owners only); asks first', {
     target: member,
-    confirm: ({ found }) => `Remove ${found.email} and revoke their API keys?`,
+    confirm: ({ target }) => `Remove ${target.email} and revoke their API keys?`,
     examples: ['berth members rm second@example.com'],
-    onWire: (_, { found: { id, email } }) => ({ id, email, removed: true }),
-    done: (_, { found }) => `Removed ${found.email} and revoked their API keys.`,
+    onWire: (_, { target: { id, email } }) => ({ id, email, removed: true }),
+    done: (_, { target }) => `Removed ${target.email} and revoked their API keys.`,
   }),
 ]
 
@@ -170,14 +170,14 @@ const keyRows: readonly Row[] = [
       target: apiKey,
       options: { '-y, --yes': 'revoke it even if this command uses it' },
       examples: ['berth keys rm laptop'],
-      prepare: async ({ client, found, input, options }) => {
+      prepare: async ({ client, target, input, options }) => {
         const { key: own } = await client.call('getMe')
-        if (own.publicId !== found.publicId || options.yes === true) return input
-        throw new CliError(exitCodes.usage, `${found.publicId} "${found.name}" is the key that this command uses.`, [
-          `To revoke it anyway: berth keys rm ${found.publicId} --yes`,
+        if (own.publicId !== target.publicId || options.yes === true) return input
+        throw new CliError(exitCodes.usage, `${target.publicId} "${target.name}" is the key that this command uses.`, [
+          `To revoke it anyway: berth keys rm ${target.publicId} --yes`,
         ])
       },
-      done: (_, { found }) => `Revoked ${found.publicId} "${found.name}".`,
+      done: (_, { target }) => `Revoked ${target.publicId} "${target.name}".`,
     },
   ),
 ]
@@ -209,8 +209,8 @@ const sshKeyRows: readonly Row[] = [
   act('ssh-keys rm', 'deleteSshKey', 'delete an SSH key; running machines keep it', {
     target: sshKey,
     examples: ['berth ssh-keys rm laptop'],
-    onWire: (_, { found: { id, name } }) => ({ id, name, deleted: true }),
-    done: (_, { found }) => `Deleted ${found.id} "${found.name}". Running machines keep it.`,
+    onWire: (_, { target: { id, name } }) => ({ id, name, deleted: true }),
+    done: (_, { target }) => `Deleted ${target.id} "${target.name}". Running machines keep it.`,
   }),
 ]
 

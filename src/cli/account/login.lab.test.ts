@@ -40,9 +40,9 @@ describe('login', () => {
     expect(statSync(file).mode & 0o777).toBe(0o600)
     expect(statSync(path.dirname(file)).mode & 0o777).toBe(0o700)
     expect((await cli.berth(['balance'], elsewhere)).out).toContain('$7.00')
-    const told = await cli.berth(['login', '--key', key, '--url', cli.server.url, '--json'], elsewhere)
-    expect(JSON.parse(told.out)).toMatchObject({ name, url: cli.server.url, current: true, file })
-    expect(told.out).not.toContain(key)
+    const result = await cli.berth(['login', '--key', key, '--url', cli.server.url, '--json'], elsewhere)
+    expect(JSON.parse(result.out)).toMatchObject({ name, url: cli.server.url, current: true, file })
+    expect(result.out).not.toContain(key)
   })
 
   test('does not store a rejected key: exit code 4', async () => {
@@ -94,12 +94,12 @@ describe('profiles', () => {
     const { out } = await cli.berth(['profiles', 'ls'], elsewhere)
     expect(out).toMatch(/^ {3}one +http/m)
     expect(out).toMatch(/^\* {2}two +http/m)
-    const told = await cli.berth(['profiles', 'ls', '--json'], elsewhere)
-    expect(JSON.parse(told.out)).toMatchObject([
+    const result = await cli.berth(['profiles', 'ls', '--json'], elsewhere)
+    expect(JSON.parse(result.out)).toMatchObject([
       { name: 'one', current: false },
       { name: 'two', current: true },
     ])
-    for (const key of [one, two]) expect(out + told.out).not.toContain(key)
+    for (const key of [one, two]) expect(out + result.out).not.toContain(key)
 
     const balance = async (args: readonly string[], env = {}): Promise<string> =>
       (await cli.berth(['balance', ...args], { ...elsewhere, ...env })).out.split('\n')[0] ?? ''

@@ -38,7 +38,7 @@ const done = async (...args: string[]): Promise<string> => {
 
 const inTerminal = (...args: string[]): Promise<string> => cli.onScreen(args, { BERTH_KEY: cli.server.demoKey })
 
-const widthOf = (shown: string): number => Math.max(...shown.split('\n').map((line) => line.length))
+const widthOf = (screen: string): number => Math.max(...screen.split('\n').map((line) => line.length))
 
 describe('keys', () => {
   test('are created with their limits, shown once, and work', async () => {
@@ -61,10 +61,10 @@ describe('keys', () => {
     expect(await done('keys', 'ls')).toMatch(
       new RegExp(`^${id} +laptop +inference billing:read +\\S+ +2099-01-01$`, 'm'),
     )
-    const shown = await done('keys', 'show', 'laptop')
-    expect(shown).toMatch(new RegExp(`^Key +${id} "laptop", ends in ${key.slice(-4)}$`, 'm'))
-    expect(shown).toMatch(/^Models +a, b\nTotal limit +\$25\.00\nRequests per minute +120$/m)
-    expect(shown).not.toContain(key)
+    const output = await done('keys', 'show', 'laptop')
+    expect(output).toMatch(new RegExp(`^Key +${id} "laptop", ends in ${key.slice(-4)}$`, 'm'))
+    expect(output).toMatch(/^Models +a, b\nTotal limit +\$25\.00\nRequests per minute +120$/m)
+    expect(output).not.toContain(key)
     await done('keys', 'rm', 'laptop')
     expect((await cli.berth(['balance', '--key', key])).code).toBe(4)
     expect(await done('keys', 'ls')).toMatch(/To include revoked keys: berth keys ls --all\n$/)
@@ -78,8 +78,8 @@ describe('keys', () => {
     const { key } = await cli.server.account()
     const { apiKeys } = (await cli.json('keys', 'ls', '--key', key)) as { apiKeys: [{ publicId: string }] }
     const [{ publicId }] = apiKeys
-    const kept = await cli.berth(['keys', 'rm', publicId, '--key', key])
-    expect(kept).toMatchObject({
+    const result = await cli.berth(['keys', 'rm', publicId, '--key', key])
+    expect(result).toMatchObject({
       code: 2,
       out: '',
       error: expect.stringContaining(`berth keys rm ${publicId} --yes`),
@@ -111,9 +111,9 @@ describe('keys', () => {
       'compute:write',
       'keys',
     )
-    const shown = await inTerminal('keys', 'ls')
-    expect(shown).toContain('…')
-    expect(widthOf(shown)).toBeLessThanOrEqual(80)
+    const screen = await inTerminal('keys', 'ls')
+    expect(screen).toContain('…')
+    expect(widthOf(screen)).toBeLessThanOrEqual(80)
   })
 })
 
@@ -132,10 +132,10 @@ describe('SSH keys', () => {
       env: cli.environment(),
     })
     child.stdin.end(testSshKey)
-    let told = ''
-    child.stdout.on('data', (chunk: Buffer) => (told += chunk.toString()))
+    let output = ''
+    child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
     await new Promise((resolve) => child.once('close', resolve))
-    expect(JSON.parse(told)).toMatchObject({ name: 'test@example.test' })
+    expect(JSON.parse(output)).toMatchObject({ name: 'test@example.test' })
     expect(await done('ssh-keys', 'ls', ...as)).toMatch(
       /^ssh_\w+ +id +SHA256:\S+\nssh_\w+ +test@example\.test +SHA256:/m,
     )
@@ -164,8 +164,8 @@ describe('people', () => {
     )
     expect(await done('members', 'ls', ...as)).toMatch(/^usr_\w+ +second@example\.test +viewer +\d{4}-\d\d-\d\d$/m)
     expect(await done('members', 'set', 'second@example.test', 'owner', ...as)).toContain('is now an owner.')
-    const asked = await cli.berth(['members', 'rm', 'second@example.test', ...as], {}, { answers: ['n'] })
-    expect(asked).toMatchObject({ code: 1, error: expect.stringContaining('Remove second@example.test') })
+    const result = await cli.berth(['members', 'rm', 'second@example.test', ...as], {}, { answers: ['n'] })
+    expect(result).toMatchObject({ code: 1, error: expect.stringContaining('Remove second@example.test') })
     expect(await done('members', 'rm', 'second@example.test', '--yes', ...as)).toContain('Removed second@example.test')
     const gone = await cli.berth(['members', 'rm', 'second@example.test', ...as])
     expect(gone).toMatchObject({ code: 1, error: expect.stringContaining('To list them: berth members ls') })
@@ -224,9 +224,9 @@ describe('usage', () => {
     await waitForDayWithTimeLeft()
     today = formatInstant(systemClock.now()).slice(0, 10)
     yesterday = formatInstant(instantOf(systemClock.now() - DAY_MS)).slice(0, 10)
-    const told = (await cli.json('chat', 'Hello')) as { requestId: string; costNanoUsd: number }
-    requestId = told.requestId
-    costNano = told.costNanoUsd
+    const reply = (await cli.json('chat', 'Hello')) as { requestId: string; costNanoUsd: number }
+    requestId = reply.requestId
+    costNano = reply.costNanoUsd
     await waitFor('it to be in the ledger', async () => (await done('usage')).includes('$'))
   })
 
@@ -238,8 +238,8 @@ describe('usage', () => {
     const { code, out } = await cli.berth(['cost', requestId, 'req_none'])
     expect(code).toBe(1)
     expect(out).toMatch(/^req_none +unknown$/m)
-    const told = JSON.parse((await cli.berth(['cost', requestId, 'req_none', '--json'])).out) as unknown
-    expect(told).toEqual({ requests: [{ requestId, costNanoUsd: costNano }], unknown: ['req_none'] })
+    const reply = JSON.parse((await cli.berth(['cost', requestId, 'req_none', '--json'])).out) as unknown
+    expect(reply).toEqual({ requests: [{ requestId, costNanoUsd: costNano }], unknown: ['req_none'] })
     const many = await cli.berth(['cost', ...Array.from({ length: 101 }, (_, n) => `req_${n}`)])
     expect(many).toMatchObject({ code: 1, out: '', error: expect.stringContaining('at most 100') })
   })
@@ -248,9 +248,9 @@ describe('usage', () => {
     const out = await done('usage', '--since', '2d')
     expect(out).toMatch(new RegExp(`^${yesterday} +\\$0\\.00\\n${today} +1 +<?\\$0\\.0+\\d+\\n`, 'm'))
     expect(out).toContain(` charged from ${yesterday} to ${today} (UTC)\n$0.00 running, not charged yet`)
-    const shown = await inTerminal('usage', '--since', '2d')
-    expect(shown).toMatch(new RegExp(`^${today} .* {2}█{20}$`, 'm'))
-    expect(widthOf(shown)).toBeLessThanOrEqual(80)
+    const screen = await inTerminal('usage', '--since', '2d')
+    expect(screen).toMatch(new RegExp(`^${today} .* {2}█{20}$`, 'm'))
+    expect(widthOf(screen)).toBeLessThanOrEqual(80)
   })
 
   test('by model and by key, with key names', async () => {
@@ -271,9 +271,9 @@ describe('usage', () => {
     [['keys', 'create', 'x', '--scope', 'all'], 'Allowed choices are inference'],
     [['keys', 'create', 'x', '--scope', 'keys', '--expires', 'soon'], 'Must be a time such as'],
     [['members', 'set', 'x', 'king'], 'Allowed choices are owner'],
-  ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {
+  ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, message) => {
     const { code, out, error } = await cli.berth(args)
     expect({ code, out }).toEqual({ code: 2, out: '' })
-    expect(error).toContain(told)
+    expect(error).toContain(message)
   })
 })

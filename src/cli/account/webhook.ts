@@ -70,7 +70,7 @@ export const rows: readonly Row[] = [
   act('webhooks rotate', 'rotateWebhookSecret', 'create a new signing secret; it is shown once', {
     target: webhook,
     examples: [`berth webhooks rotate ${ID}`],
-    onWire: (reply, { found }) => ({ id: found.id, ...reply }),
+    onWire: (reply, { target }) => ({ id: target.id, ...reply }),
     done: ({ secret }) => [
       ['Secret', bold(secret)],
       '',
@@ -79,16 +79,16 @@ export const rows: readonly Row[] = [
   }),
   act('webhooks rm', 'deleteWebhook', 'delete a webhook and its pending deliveries; asks first', {
     target: webhook,
-    confirm: ({ found }) => `Delete the webhook ${found.id}? Nothing more is sent to ${found.url}.`,
+    confirm: ({ target }) => `Delete the webhook ${target.id}? Nothing more is sent to ${target.url}.`,
     examples: [`berth webhooks rm ${ID}`],
-    onWire: (_, { found: { id, url } }) => ({ id, url, deleted: true }),
-    done: (_, { found }) => `Deleted ${found.id}. Nothing more is sent to ${found.url}`,
+    onWire: (_, { target: { id, url } }) => ({ id, url, deleted: true }),
+    done: (_, { target }) => `Deleted ${target.id}. Nothing more is sent to ${target.url}`,
   }),
   custom<unknown, Webhook>('webhooks test', 'send a test event and wait for the result', {
     operation: 'testWebhook',
     target: webhook,
     examples: [`berth webhooks test ${ID}`],
-    run: async ({ client, screen, found: { id } }) => {
+    run: async ({ client, screen, target: { id } }) => {
       const sent = await client.call('testWebhook', { params: { id } })
       return showAttempt(screen, await waitForAttempt(client, id, sent))
     },

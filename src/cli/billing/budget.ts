@@ -58,8 +58,8 @@ export const rows: readonly Row[] = [
   act('budgets rm', 'deleteBudget', 'delete a budget and lift its block', {
     target: budget,
     examples: ['berth budgets rm Research'],
-    onWire: (_, { found: { id, name } }) => ({ id, name, deleted: true }),
-    done: (_, { found }) => `Deleted ${found.name}.`,
+    onWire: (_, { target: { id, name } }) => ({ id, name, deleted: true }),
+    done: (_, { target }) => `Deleted ${target.name}.`,
   }),
 ]
 

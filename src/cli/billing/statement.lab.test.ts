@@ -52,23 +52,23 @@ describe('money', () => {
     const out = await done('statement')
     const [head = '', ...lines] = out.split('\n')
     expect(head).toMatch(/^TIME \(UTC\) +DESCRIPTION +AMOUNT +BALANCE$/)
-    const shown = lines.slice(0, lines.indexOf('')).map((line) => line.replaceAll(/  +/g, ' | '))
+    const rows = lines.slice(0, lines.indexOf('')).map((line) => line.replaceAll(/  +/g, ' | '))
     // Charged in more than one line where the meter has passed meanwhile.
-    const charges = shown.slice(0, -3)
+    const charges = rows.slice(0, -3)
     const [dear, cheap] = ['virtual machine \\S+ \\(1 × h100\\)', 'container \\S+ \\(1 × NVIDIA-GeForce-RTX-4090\\)']
     const charge = new RegExp(
       `^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d \\| (${dear}|${cheap}) \\| >?-\\$0\\.\\d+ \\| \\$1,0(?:10\\.00|09\\.9\\d)$`,
     )
     expect(charges.filter((line) => !charge.test(line))).toEqual([])
     for (const one of [dear, cheap]) expect(charges.join('\n')).toMatch(new RegExp(one))
-    expect(shown.slice(-3)).toEqual([
+    expect(rows.slice(-3)).toEqual([
       expect.stringMatching(/ \| Adjustment: a correction \| -\$2\.50 \| \$1,010\.00$/),
       expect.stringMatching(/ \| Credit: a gift \| \+\$12\.50 \| \$1,012\.50$/),
       expect.stringMatching(/ \| Purchase: for the test \| \+\$1,000\.00 \| \$1,000\.00$/),
     ])
-    expect(out.endsWith(`\n\n${shown.length} lines\n`)).toBe(true)
+    expect(out.endsWith(`\n\n${rows.length} lines\n`)).toBe(true)
     await inTerminal('statement')
-    const size = shown.length - 2
+    const size = rows.length - 2
     const first = await done('statement', '--limit', `${size}`)
     const more = new RegExp(`\\nThere are more: berth statement --limit ${size} --cursor (\\S+)\\n$`)
     const [, cursor = ''] = more.exec(first) ?? []
@@ -84,8 +84,8 @@ describe('money', () => {
     expect((await readFile(file, 'utf8')).trimEnd().split('\r\n').at(-1)).toMatch(
       new RegExp(`,closing_balance,Closing balance,+${closingBalanceUsd}$`),
     )
-    const { lines: told } = await json('statement')
-    const charged = (told as Array<{ kind: string; amountUsd: string }>).filter(({ kind }) => kind === 'charge')
+    const { lines: postings } = await json('statement')
+    const charged = (postings as Array<{ kind: string; amountUsd: string }>).filter(({ kind }) => kind === 'charge')
     const sum = sumUsd(charged.map(({ amountUsd }) => usd(amountUsd.replace(/^-/, ''))))
     expect(sum).toBe(sumUsd(bills.map(({ costSoFarUsd }) => usd(costSoFarUsd))))
   })
@@ -103,14 +103,14 @@ describe('money', () => {
     expect(await done('invoices')).toMatch(
       new RegExp(`^MONTH +NUMBER +STATUS +CHARGES\n${month} +${number} +open +\\${money(chargesUsd)}\n\n1 invoice\\. `),
     )
-    const shown = await done('invoices', 'show', month)
-    expect(await done('invoices', 'show', number)).toBe(shown)
-    expect(shown).toContain(`Invoice          ${number}\n`)
-    expect(shown).toMatch(
+    const output = await done('invoices', 'show', month)
+    expect(await done('invoices', 'show', number)).toBe(output)
+    expect(output).toContain(`Invoice          ${number}\n`)
+    expect(output).toMatch(
       /^Issued +not yet: the month is not over\nOpening balance +\$0\.00\nPayments +\$1,010\.00\nCharges +\$0\./m,
     )
-    expect(shown).toMatch(/^Virtual machine \S+ “box” \(rental \d+\), .* 0\.\d{4} hours +\$2\.49 +<?\$0\.\d+$/m)
-    expect(shown).toMatch(/^Adjustment – a correction +\d{4}-\d\d-\d\d +-\$2\.50$/m)
+    expect(output).toMatch(/^Virtual machine \S+ “box” \(rental \d+\), .* 0\.\d{4} hours +\$2\.49 +<?\$0\.\d+$/m)
+    expect(output).toMatch(/^Adjustment – a correction +\d{4}-\d\d-\d\d +-\$2\.50$/m)
     await inTerminal('invoices', 'show', month)
     expect(await json('invoices', 'show', month)).toMatchObject({ number, chargesUsd })
     const none = await cli.berth(['invoices', 'show', '2020-01'], { BERTH_KEY: account.key })
@@ -149,7 +149,7 @@ describe('requests', () => {
     expect(await done('account')).toMatch(/^Bodies +not stored\n\nTo store bodies: berth account keep-bodies on$/m)
     expect(await done('account', 'keep-bodies', 'on')).toContain('now stored for 7 days.\n')
     expect(await json('account')).toMatchObject({ account: { id: account.id, keepsBodies: true } })
-    const kept = await waitFor('a request with its texts', async () => {
+    const withBodies = await waitFor('a request with its texts', async () => {
       const id = await ask('What is a berth?')
       const request = await waitFor('it to be in the log', async () => {
         const { code, out } = await cli.berth(['requests', 'show', id, '--json'], { BERTH_KEY: account.key })
@@ -177,11 +177,11 @@ describe('requests', () => {
     expect(await done(...next.split(' '))).toMatch(/^req_\w+ .* answered /m)
     expect(await done('requests', '--model', 'none/such')).toContain('No requests match.\n')
 
-    const shown = await done('requests', 'show', kept)
-    expect(shown).toMatch(
+    const output = await done('requests', 'show', withBodies)
+    expect(output).toMatch(
       /^Kind +chat(, streamed)?\nOutcome +Answered\nHTTP status +200\nUsage +\d+ in, \d+ out\nFirst byte +after /m,
     )
-    expect(shown).toMatch(/\nRequest body\n\{[^]*"content": "What is a berth\?"[^]*\nResponse body\n/)
+    expect(output).toMatch(/\nRequest body\n\{[^]*"content": "What is a berth\?"[^]*\nResponse body\n/)
     expect(await done('requests', 'show', plain)).toContain('Its bodies were not stored')
     expect(await done('requests', 'show', failed)).toMatch(
       /^Outcome +Failed, not charged\nReason +\S+\nHTTP status +50\d$/m,
@@ -262,10 +262,10 @@ describe('account', () => {
     [['account', 'keep-bodies', 'maybe'], 'Allowed choices are on, off'],
     [['ls', '--limit', '5'], '--limit and --cursor need --ended.'],
     [['volumes', 'prices', '--size', '300'], 'in steps of 256.'],
-  ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {
+  ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, message) => {
     const { code, out, error } = await cli.berth(args)
     expect({ code, out }).toEqual({ code: 2, out: '' })
-    expect(error).toContain(told)
+    expect(error).toContain(message)
   })
 })
 

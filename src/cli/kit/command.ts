@@ -148,8 +148,8 @@ async function runRow(tree: Tree, row: Row, command: Command, sources: ReturnTyp
   try {
     if (row.isOffline !== true) open()
     const [first] = command.processedArgs as [string?]
-    const found = row.target === undefined ? undefined : await row.target.find(open().client, first ?? '')
-    const foundId = found === undefined ? undefined : row.target?.idOf(found)
+    const target = row.target === undefined ? undefined : await row.target.find(open().client, first ?? '')
+    const targetId = target === undefined ? undefined : row.target?.idOf(target)
     const call: Call = {
       shell,
       get session() {
@@ -163,8 +163,8 @@ async function runRow(tree: Tree, row: Row, command: Command, sources: ReturnTyp
       },
       options,
       args: command.processedArgs as unknown[],
-      input: buildInput(row, sources, command, foundId),
-      found,
+      input: buildInput(row, sources, command, targetId),
+      target,
       command,
     }
     const creates = row.isOffline !== true && operationOf(row)?.idempotent === true

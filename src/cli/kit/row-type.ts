@@ -15,7 +15,7 @@ export interface Input {
 export type Values = Readonly<Record<string, unknown>>
 
 /** The arguments of a command. */
-export interface Call<Options = unknown, Found = unknown> {
+export interface Call<Options = unknown, Target = unknown> {
   readonly session: Session
   readonly client: Client
   readonly screen: Screen
@@ -26,16 +26,16 @@ export interface Call<Options = unknown, Found = unknown> {
   /** The input of the operation, read from flags and arguments. */
   readonly input: Input
   /** The thing that the first argument names. */
-  readonly found: Found
+  readonly target: Target
   readonly command: Command
 }
 
 /** A thing that is named by its id or by a name of its own. */
-export interface Target<T> {
+export interface TargetSpec<T> {
   readonly arg: string
   readonly help: string
-  readonly find: (client: Client, wanted: string) => Promise<T>
-  readonly idOf: (found: T) => string | number
+  readonly find: (client: Client, text: string) => Promise<T>
+  readonly idOf: (target: T) => string | number
   /** The field that takes its id (default: that of the path). */
   readonly field?: string
 }
@@ -94,7 +94,7 @@ export interface Row extends Details {
   readonly command: string
   readonly description: string
   readonly operation?: CallableId | undefined
-  readonly target?: Target<unknown> | undefined
+  readonly target?: TargetSpec<unknown> | undefined
   readonly isCustom?: true
   /** It calls its operation with the whole input. */
   readonly sends?: true

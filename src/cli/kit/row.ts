@@ -14,7 +14,7 @@ import type { Content } from './screen.ts'
 import type { Who } from '../rental/session.ts'
 import { exitCodes, type ExitCode } from './shell.ts'
 import { watch } from './watch.ts'
-import type { Call, Details, Input, Row, Target } from './row-type.ts'
+import type { Call, Details, Input, Row, TargetSpec } from './row-type.ts'
 
 const WATCH_SECONDS = 5
 
@@ -24,8 +24,8 @@ type Item<R> =
     ? T
     : { [K in keyof R]: NonNullable<R[K]> extends ReadonlyArray<infer T> ? T : never }[keyof R]
 
-export interface ListRow<T, Extra, Options, Found> extends Details {
-  readonly target?: Target<Found>
+export interface ListRow<T, Extra, Options, Target> extends Details {
+  readonly target?: TargetSpec<Target>
   readonly columns: Columns<T, Extra>
   /** These columns are shown only with --wide. */
   readonly wide?: Columns<T, Extra>
@@ -46,11 +46,11 @@ export interface ListRow<T, Extra, Options, Found> extends Details {
   readonly rowsShown?: number
 }
 
-export function list<Op extends CallableId, Extra = undefined, Options = unknown, Found = unknown>(
+export function list<Op extends CallableId, Extra = undefined, Options = unknown, Target = unknown>(
   command: string,
   operation: Op,
   description: string,
-  row: ListRow<Item<Reply<Op>>, Extra, Options, Found>,
+  row: ListRow<Item<Reply<Op>>, Extra, Options, Target>,
 ): Row {
   type T = Item<Reply<Op>>
   const {
@@ -72,7 +72,7 @@ export function list<Op extends CallableId, Extra = undefined, Options = unknown
     operation,
     description,
     ...details,
-    target: row.target as Target<unknown> | undefined,
+    target: row.target as TargetSpec<unknown> | undefined,
     isPaged: true,
     canWatch: WATCH_SECONDS,
     options: {
@@ -116,23 +116,23 @@ function emptyLines<Options>(
   return typeof nextStep === 'object' ? nextStep : [`There are no ${plural(noun)}.`, nextStep]
 }
 
-export interface ShowRow<R, Options, Found> extends Details {
-  readonly target?: Target<Found>
-  readonly facts?: Columns<R, Call<Options, Found>>
+export interface ShowRow<R, Options, Target> extends Details {
+  readonly target?: TargetSpec<Target>
+  readonly facts?: Columns<R, Call<Options, Target>>
   /** It is shown below the facts. With neither, every field is shown. */
-  readonly content?: (reply: R, call: Call<Options, Found>) => readonly Content[] | Promise<readonly Content[]>
+  readonly content?: (reply: R, call: Call<Options, Target>) => readonly Content[] | Promise<readonly Content[]>
   /** The answer as programs get it, where it is more than the operation's. */
-  readonly onWire?: (reply: R, call: Call<Options, Found>) => Promise<unknown>
+  readonly onWire?: (reply: R, call: Call<Options, Target>) => Promise<unknown>
   /** Exit code 1 where the answer says that something is wrong. */
   readonly isWrong?: (reply: R) => boolean
   readonly timeoutMs?: number
 }
 
-export function show<Op extends CallableId, Options = unknown, Found = unknown>(
+export function show<Op extends CallableId, Options = unknown, Target = unknown>(
   command: string,
   operation: Op,
   description: string,
-  row: ShowRow<Reply<Op>, Options, Found>,
+  row: ShowRow<Reply<Op>, Options, Target>,
 ): Row {
   const { facts, content, onWire, isWrong, timeoutMs, ...details } = row
   return {
@@ -140,10 +140,10 @@ export function show<Op extends CallableId, Options = unknown, Found = unknown>(
     operation,
     description,
     ...details,
-    target: row.target as Target<unknown> | undefined,
+    target: row.target as TargetSpec<unknown> | undefined,
     canWatch: WATCH_SECONDS,
     run: async (anyCall) => {
-      const call = anyCall as Call<Options, Found>
+      const call = anyCall as Call<Options, Target>
       let outcome: ExitCode = exitCodes.ok
       await watch(call, async () => {
         const reply = await send(call, operation, timeoutMs)
@@ -161,18 +161,18 @@ export function show<Op extends CallableId, Options = unknown, Found = unknown>(
 }
 
 /** Shows the thing that the argument names, where no operation reads just one. */
-export function detail<Found>(
+export function detail<Target>(
   command: string,
-  target: Target<Found>,
+  target: TargetSpec<Target>,
   description: string,
-  row: Details & { readonly facts: Columns<Found> },
+  row: Details & { readonly facts: Columns<Target> },
 ): Row {
   const { facts, ...details } = row
   return {
     command,
     description,
     ...details,
-    target: target as Target<unknown>,
+    target: target as TargetSpec<unknown>,
     canWatch: WATCH_SECONDS,
     run: (call) =>
       watch(call, async () => {
@@ -182,30 +182,30 @@ export function detail<Found>(
   }
 }
 
-export interface ActRow<R, Options, Found> extends Details {
-  readonly target?: Target<Found>
+export interface ActRow<R, Options, Target> extends Details {
+  readonly target?: TargetSpec<Target>
   /** Asks first, unless --yes is given. undefined: nothing to ask about. */
-  readonly confirm?: (call: Call<Options, Found>) => Promise<string | undefined> | string | undefined
+  readonly confirm?: (call: Call<Options, Target>) => Promise<string | undefined> | string | undefined
   /** Checks what the flags cannot, and completes the input. */
-  readonly prepare?: (call: Call<Options, Found>) => Promise<Input> | Input
+  readonly prepare?: (call: Call<Options, Target>) => Promise<Input> | Input
   /** Waits until what was asked for has happened. Returns the answer as of then. */
-  readonly follow?: (reply: R, call: Call<Options, Found>) => Promise<R>
+  readonly follow?: (reply: R, call: Call<Options, Target>) => Promise<R>
   /** The result, in a sentence or more. */
-  readonly done: (reply: R, call: Call<Options, Found>) => string | readonly Content[]
+  readonly done: (reply: R, call: Call<Options, Target>) => string | readonly Content[]
   /** The answer as programs get it, where it says too little. */
-  readonly onWire?: (reply: R, call: Call<Options, Found>) => unknown
-  readonly isWrong?: (reply: R, call: Call<Options, Found>) => boolean
+  readonly onWire?: (reply: R, call: Call<Options, Target>) => unknown
+  readonly isWrong?: (reply: R, call: Call<Options, Target>) => boolean
   /** Operations that take long have a limit of their own. */
   readonly timeoutMs?: number
   /** Prints what would happen with --dry-run, after the input was checked, and changes nothing. */
-  readonly dryRun?: (call: Call<Options, Found>) => Promise<void>
+  readonly dryRun?: (call: Call<Options, Target>) => Promise<void>
 }
 
-export function act<Op extends CallableId, Options = unknown, Found = unknown>(
+export function act<Op extends CallableId, Options = unknown, Target = unknown>(
   command: string,
   operation: Op,
   description: string,
-  row: ActRow<Reply<Op>, Options, Found>,
+  row: ActRow<Reply<Op>, Options, Target>,
 ): Row {
   const { confirm: question, prepare, follow, done, onWire, isWrong, timeoutMs, dryRun, ...details } = row
   return {
@@ -214,10 +214,10 @@ export function act<Op extends CallableId, Options = unknown, Found = unknown>(
     description,
     ...details,
     sends: true,
-    target: row.target as Target<unknown> | undefined,
+    target: row.target as TargetSpec<unknown> | undefined,
     ...(question === undefined ? {} : { confirms: true }),
     run: async (anyCall) => {
-      const typedCall = anyCall as Call<Options & { yes?: true; dryRun?: true }, Found>
+      const typedCall = anyCall as Call<Options & { yes?: true; dryRun?: true }, Target>
       const input = prepare === undefined ? typedCall.input : await prepare(typedCall)
       checkChange({ command, operation, ...details }, input)
       const call = { ...typedCall, input }
@@ -243,19 +243,19 @@ export function withBody({ parts, ...input }: Input, more: object): Input {
   return { ...input, parts: { ...parts, body: { ...parts.body, ...more } } }
 }
 
-export interface CustomRow<Options, Found>
+export interface CustomRow<Options, Target>
   extends Details, Pick<Row, 'isPaged' | 'rowsShown' | 'canWatch' | 'passesWordsOn' | 'isOffline' | 'confirms'> {
   readonly whoOf?: ((options: Options) => Who) | undefined
   /** Lends its access, and the fields in `only` as flags. */
   readonly operation?: CallableId
-  readonly target?: Target<Found>
-  run(call: Call<Options, Found>): Promise<ExitCode | void>
+  readonly target?: TargetSpec<Target>
+  run(call: Call<Options, Target>): Promise<ExitCode | void>
 }
 
-export function custom<Options = unknown, Found = unknown>(
+export function custom<Options = unknown, Target = unknown>(
   command: string,
   description: string,
-  row: CustomRow<Options, Found>,
+  row: CustomRow<Options, Target>,
 ): Row {
   return {
     command,
@@ -263,9 +263,9 @@ export function custom<Options = unknown, Found = unknown>(
     only: [],
     isCustom: true,
     ...row,
-    target: row.target as Target<unknown> | undefined,
+    target: row.target as TargetSpec<unknown> | undefined,
     whoOf: row.whoOf,
-    run: (call) => row.run(call as Call<Options, Found>),
+    run: (call) => row.run(call as Call<Options, Target>),
   }
 }
 

@@ -88,12 +88,12 @@ test('ignores the address that a killed server left behind', async () => {
 })
 
 test('ignores an address whose process cannot be seen', async () => {
-  const kept = await readFile(file(), 'utf8')
-  const { url: _, ...rest } = JSON.parse(kept)
+  const original = await readFile(file(), 'utf8')
+  const { url: _, ...rest } = JSON.parse(original)
   await writeFile(file(), JSON.stringify({ ...rest, url: 'http://127.0.0.1:9', host: 'elsewhere' }))
   const { error } = await status({ BERTH_DATA_DIR: home })
   expect(error).not.toContain('127.0.0.1:9')
-  await writeFile(file(), kept)
+  await writeFile(file(), original)
 })
 
 test('a server removes its address when it stops', async () => {

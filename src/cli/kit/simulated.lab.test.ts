@@ -47,8 +47,8 @@ describe('machines of each kind', () => {
       const ports = [...rented.out.matchAll(/^Port +8080\/tcp → 198\.18\.\d+\.\d+:8080$/gm)]
       expect(ports).toHaveLength(kind === 'metal' ? 0 : 1)
 
-      const shown = await cli.berth(['show', 'box', '--key', key])
-      expect(shown.out).toMatch(/^Note .*simulated/m)
+      const result = await cli.berth(['show', 'box', '--key', key])
+      expect(result.out).toMatch(/^Note .*simulated/m)
       const detail = await cli.berth(['show', 'box', '--key', key, '--json'])
       expect(JSON.parse(detail.out)).toMatchObject({ simulated: 'machine', label: 'box' })
 
@@ -85,10 +85,10 @@ test('no two simulated machines share an address', async () => {
   }
   const hosts = await waitFor('all to run', async () => {
     const { body } = await call('GET', '/v2/alpha/on-demand/virtual-machine-rentals')
-    const found = (body as Array<{ providerData: { sshNetworking?: Array<{ host: string }> } }>).flatMap(
+    const addresses = (body as Array<{ providerData: { sshNetworking?: Array<{ host: string }> } }>).flatMap(
       ({ providerData }) => providerData.sshNetworking?.[0]?.host ?? [],
     )
-    return found.length === count && found
+    return addresses.length === count && addresses
   })
   expect(new Set(hosts).size).toBe(count)
 })
@@ -99,11 +99,11 @@ test('a failed start shows the reason of its event', async () => {
     const order = ['rent', '--kind', kind, '--count', '1', '--label', `fault-create-refused-${kind}`, '--yes']
     const { code, error } = await cli.berth([...order, '--key', key, '--json'])
     expect(code).toBe(1)
-    const told = JSON.parse(error) as { error: { message: string; reason: string } }
+    const reply = JSON.parse(error) as { error: { message: string; reason: string } }
     const { body } = await call('GET', '/v2/events?type=rental.failed')
     const { data } = (body as { events: Array<{ data: { reason: string; detail: string } }> }).events[0] ?? {}
-    expect(told.error.reason).toBe(data?.reason)
-    expect(told.error.message).toContain(data?.detail.replace(/\.$/, ''))
+    expect(reply.error.reason).toBe(data?.reason)
+    expect(reply.error.message).toContain(data?.detail.replace(/\.$/, ''))
   }
 })
 

@@ -1,11 +1,11 @@
 /** Things that people name by an id or by a name of their own. */
 import type { Client } from '../../client/client.ts'
 import { CliError, exitCodes } from './shell.ts'
-import type { Target } from './row-type.ts'
+import type { TargetSpec } from './row-type.ts'
 
 interface Kind<T> {
-  /** `wanted` is what was typed: one that is found by its id alone may be left out otherwise. */
-  readonly read: (client: Client, wanted: string) => Promise<readonly T[]>
+  /** A thing that only its id finds may be left out unless `idOrName` is that id. */
+  readonly read: (client: Client, idOrName: string) => Promise<readonly T[]>
   readonly id: keyof T
   readonly name: keyof T & string
   /** How people call the name, where the field does not say it. */
@@ -13,7 +13,7 @@ interface Kind<T> {
 }
 
 /** `noun` is such as `API key`, and its last word names the argument; `list` is the command that lists them. */
-export function targetOf<T>(noun: string, list: string, { read, id, name, named = name }: Kind<T>): Target<T> {
+export function targetOf<T>(noun: string, list: string, { read, id, name, named = name }: Kind<T>): TargetSpec<T> {
   const idOf = (row: T): string => String(row[id])
   return {
     arg: noun.split(' ').at(-1) ?? noun,

@@ -118,10 +118,10 @@ describe('one question', () => {
     [['chat', '--temperature', '3', 'x'], 'from 0 to 2.'],
     [['chat', '--max-tokens', '0', 'x'], 'at least 1'],
     [['chat', '--seed', 'x', 'x'], 'a whole number'],
-  ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {
+  ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, message) => {
     const { code, out, error } = await cli.berth(args)
     expect({ code, out }).toEqual({ code: 2, out: '' })
-    expect(error).toContain(told)
+    expect(error).toContain(message)
   })
 })
 

@@ -79,8 +79,8 @@ test('weights travel from the file to the API and back, and what is wrong with t
   for (const [name, source] of Object.entries(sources)) {
     const model = `house/${name}`
     const everyone = ['--for-everyone', '--budget', '2', '--min', '0']
-    const made = await json('deploy', model, '--spec', specWith([file(source)]), ...everyone)
-    expect(made).toMatchObject({ spec: { recipe: { weights: { files: [file(source)] } } } })
+    const deployment = await json('deploy', model, '--spec', specWith([file(source)]), ...everyone)
+    expect(deployment).toMatchObject({ spec: { recipe: { weights: { files: [file(source)] } } } })
     // A new version keeps the weights that it does not change.
     const next = await json('deployments', 'rollout', model, '--context', '4096', '--for-everyone')
     expect(next).toMatchObject({ version: 2, spec: { recipe: { weights: { files: [file(source)] } } } })

@@ -142,7 +142,7 @@ export const rows: readonly Row[] = [
       target: deployment,
       flags: usageFlags,
       options: audience,
-      content: (used, { found }) => describeUsage(used, found),
+      content: (used, { target }) => describeUsage(used, target),
       examples: ['berth deployments usage assistant --since 7d'],
     },
   ),
@@ -159,7 +159,7 @@ export const rows: readonly Row[] = [
         drainSeconds: '--drain <seconds>  how long a replica may finish its requests',
       },
       options: { ...scaleOptions, ...audience },
-      prepare: ({ input, options, found }) => withBody(input, settingsOf(options, found.settings)),
+      prepare: ({ input, options, target }) => withBody(input, settingsOf(options, target.settings)),
       examples: ['berth deployments scale assistant --min 1 --max 8', 'berth deployments scale assistant --max 0'],
       done: ({ model, settings: { replicas } }) => `${model} has ${replicas.min} to ${count(replicas.max, 'replica')}.`,
     },
@@ -174,7 +174,7 @@ export const rows: readonly Row[] = [
       only: ['inPlace'],
       flags: { inPlace: '--in-place  end an old replica first where there is no spare GPU' },
       options: { ...specOptions, ...audience },
-      prepare: ({ input, options, shell, found }) => withBody(input, specOf(shell, options, found.spec)),
+      prepare: ({ input, options, shell, target }) => withBody(input, specOf(shell, options, target.spec)),
       examples: ['berth deployments rollout assistant --image registry.example.com/engine:3'],
       done: ({ id, version }) => [
         `Version ${version} is being rolled out. Old replicas serve until it answers.`,
@@ -202,8 +202,8 @@ export const rows: readonly Row[] = [
       ...own,
       target: deployment,
       options: audience,
-      confirm: ({ found }) => `Delete the deployment of ${found.model}? Its replicas end.`,
-      done: (_, { found }) => `${found.model} ends when its replicas have finished their requests.`,
+      confirm: ({ target }) => `Delete the deployment of ${target.model}? Its replicas end.`,
+      done: (_, { target }) => `${target.model} ends when its replicas have finished their requests.`,
     },
   ),
 ]
@@ -224,12 +224,12 @@ function catalogOrder(catalogModel: string | undefined, { recipe }: ReturnType<t
   return { catalogModel, ...(recipe?.env === undefined ? {} : { env: recipe.env }) }
 }
 
-async function printReplicaLog({ session, client, options, found }: Call<LogFlags, Listed>): Promise<void> {
-  const { replicas } = await client.call('getManagedDeployment', { params: { id: found.id } })
+async function printReplicaLog({ session, client, options, target }: Call<LogFlags, Listed>): Promise<void> {
+  const { replicas } = await client.call('getManagedDeployment', { params: { id: target.id } })
   const replica = replicas.find(({ id }) => options.replica === undefined || id === options.replica)
   if (replica === undefined) {
-    throw new CliError(exitCodes.failed, `${found.model} has no such replica.`, [
-      `To see its replicas: berth deployments show ${found.id}`,
+    throw new CliError(exitCodes.failed, `${target.model} has no such replica.`, [
+      `To see its replicas: berth deployments show ${target.id}`,
     ])
   }
   const lines = await printLines(await openLogs(session, { id: replica.rentalName }, { tail: options.tail }), session)

@@ -66,8 +66,8 @@ describe('image', () => {
   test('accepts all parameters, and prints the same for --json', async () => {
     const file = at('options.png')
     const more = ['--cfg-scale', '2.5', '--negative', 'worms', '--model', 'house/painter']
-    const told = await cli.json('image', 'an apple', '-o', file, ...small, ...more)
-    expect(told).toMatchObject({ file, model: 'house/painter', seed: 7, costNanoUsd: SIDE * SIDE, notes: [] })
+    const reply = await cli.json('image', 'an apple', '-o', file, ...small, ...more)
+    expect(reply).toMatchObject({ file, model: 'house/painter', seed: 7, costNanoUsd: SIDE * SIDE, notes: [] })
     expect(lastBody(painter)).toMatchObject({
       prompt: 'an apple',
       negative_prompt: 'worms',
@@ -82,16 +82,16 @@ describe('image', () => {
   test('keeps an existing file before paying; --force replaces it', async () => {
     const file = at('kept.png')
     await writeFile(file, 'mine')
-    const asked = painter.upstream.received
-    const kept = await cli.berth(['image', 'an apple', '-o', file, ...small])
-    expect(kept).toMatchObject({ code: 1, out: '', error: expect.stringContaining('or add --force.') })
+    const requests = painter.upstream.received
+    const result = await cli.berth(['image', 'an apple', '-o', file, ...small])
+    expect(result).toMatchObject({ code: 1, out: '', error: expect.stringContaining('or add --force.') })
     expect(await readFile(file, 'utf8')).toBe('mine')
     const nowhere = await cli.berth(['image', 'an apple', '-o', at('no/where.png'), ...small])
     expect(nowhere).toMatchObject({ code: 1, error: expect.stringContaining('create the folder first') })
     await mkdir(at('folder'))
     const folder = await cli.berth(['image', 'an apple', '-o', at('folder'), '--force', ...small])
     expect(folder).toMatchObject({ code: 1, error: expect.stringContaining('is a folder.') })
-    expect(painter.upstream.received).toBe(asked)
+    expect(painter.upstream.received).toBe(requests)
     expect((await cli.berth(['image', 'an apple', '-o', file, '--force', ...small])).code).toBe(0)
     expect(await readFile(file)).toEqual(grayPng(SIDE, SIDE))
   })
@@ -113,10 +113,10 @@ describe('image', () => {
     [['image', 'x', '-o', 'x.png', '--steps', '0'], 'from 1 to 1000.'],
     [['speak', 'x', '-o', 'x.mp3', '--speed', '9'], 'from 0.1 to 5.'],
     [['speak', 'x', '-o', 'x.mp3', '--voice', 'a', '--speaker', 'b'], 'cannot be used with'],
-  ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {
+  ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, message) => {
     const { code, out, error } = await cli.berth(args)
     expect({ code, out }).toEqual({ code: 2, out: '' })
-    expect(error).toContain(told)
+    expect(error).toContain(message)
   })
 
   test('draws and removes a progress bar in a terminal', async () => {
@@ -126,8 +126,8 @@ describe('image', () => {
     const code = await runCli(args, {
       env: cli.environment({ BERTH_URL: front.url }),
       color: { out: true, error: true },
-      write: (shown) => void (out += shown),
-      writeError: (shown) => void (error += shown),
+      write: (text) => void (out += text),
+      writeError: (text) => void (error += text),
       readFile: () => undefined,
       readInput: () => undefined,
     })

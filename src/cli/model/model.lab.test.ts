@@ -186,8 +186,8 @@ describe('models', () => {
     const twice = await berth(['models', 'create', 'owner/local', '--upstream', 'http://10.0.0.9'])
     expect(twice.code).toBe(1)
     expect(twice.error).toContain('berth operator upstreams create')
-    const told = await berth(['models', 'rm', 'owner/gone', '--yes', '--json'])
-    expect(JSON.parse(told.error)).toMatchObject({ error: { status: 404, reason: 'model_not_found' } })
+    const result = await berth(['models', 'rm', 'owner/gone', '--yes', '--json'])
+    expect(JSON.parse(result.error)).toMatchObject({ error: { status: 404, reason: 'model_not_found' } })
   })
 
   test.each([
@@ -204,10 +204,10 @@ describe('models', () => {
     [['models', 'price', 'owner/local'], 'No changes were given.'],
     [['operator', 'upstreams', 'create', 'owner/local'], "required option '--upstream <url>'"],
     [['operator', 'upstreams', 'weight', 'dep_1', '1001'], 'from 0 to 1000.'],
-  ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {
+  ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, message) => {
     const { code, out, error } = await berth(args)
     expect({ code, out }).toEqual({ code: 2, out: '' })
-    expect(error).toContain(told)
+    expect(error).toContain(message)
     expect(error).not.toMatch(/secret(?!')/)
   })
 
@@ -257,8 +257,8 @@ describe('pull', () => {
 
   test('draws a progress bar in a terminal', async () => {
     play('owner/local', [pulling(100_000_000), loading, ready])
-    let shown = ''
-    const write = (text: string): void => void (shown += text)
+    let screen = ''
+    const write = (text: string): void => void (screen += text)
     const code = await runCli(['models', 'pull', 'owner/local', '--key', cli.server.operatorKey], {
       env: cli.environment({ BERTH_URL: url }),
       color: { out: true, error: true },
@@ -268,8 +268,8 @@ describe('pull', () => {
       readInput: () => undefined,
     })
     expect(code).toBe(0)
-    expect(shown).toContain(`\r\u001B[K${'█'.repeat(15)}${'░'.repeat(15)} 50% of 200 MB`)
-    expect(stripVTControlCharacters(shown)).toMatch(/\rstarting\r[^\n]*owner\/local is ready\.\n$/)
+    expect(screen).toContain(`\r\u001B[K${'█'.repeat(15)}${'░'.repeat(15)} 50% of 200 MB`)
+    expect(stripVTControlCharacters(screen)).toMatch(/\rstarting\r[^\n]*owner\/local is ready\.\n$/)
   })
 
   test('exits with 1 and a next step for failures and models without a file', async () => {
@@ -281,9 +281,9 @@ describe('pull', () => {
       ['owner/none', 'There is no model owner/none.'],
       ['owner/remote', 'owner/remote has no file to download.'],
     ] as const
-    for (const [name, told] of cases) {
+    for (const [name, message] of cases) {
       const { code, error } = await berth(['models', 'pull', name])
-      expect([code, error]).toEqual([1, expect.stringContaining(told)])
+      expect([code, error]).toEqual([1, expect.stringContaining(message)])
     }
     locals.delete('owner/gguf')
     expect((await berth(['models', 'pull', 'owner/gguf'])).error).toContain('BERTH_LOCAL_ENGINES')

@@ -120,7 +120,7 @@ const accountRows: readonly Row[] = [
         'berth operator accounts set acc_ID --suspend --reason "charge disputed"',
         'berth operator accounts set acc_ID --platform-fee 12.5 --reason contract',
       ],
-      done: (after, { found }) => describeChange(found, after),
+      done: (after, { target }) => describeChange(target, after),
     },
   ),
   act('operator accounts restore-owner', 'restoreOwner', 'make a person an owner and issue them a new API key', {

@@ -48,12 +48,12 @@ const inTerminal = (args: readonly string[]): Promise<string> =>
 
 test('fleet: lists machines with GPUs, engine and supplier in 80 columns', async () => {
   const { machines } = await fleet()
-  const shown = await inTerminal(['operator', 'fleet'])
-  expect(shown).toMatch(new RegExp(String.raw`^${MACHINE} +ready +L40S +0/4 +mock +mock-fleet-east$`, 'm'))
-  expect(shown).toMatch(/^mock-lab-h100-01 +ready +H100 SXM5 +0\/8 +mock +the operator$/m)
-  expect(shown).toContain(`\n\n${machines.length} machines\n`)
-  expect(Math.max(...shown.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
-  for (const { id } of machines) expect(shown).toContain(`\n${id} `)
+  const screen = await inTerminal(['operator', 'fleet'])
+  expect(screen).toMatch(new RegExp(String.raw`^${MACHINE} +ready +L40S +0/4 +mock +mock-fleet-east$`, 'm'))
+  expect(screen).toMatch(/^mock-lab-h100-01 +ready +H100 SXM5 +0\/8 +mock +the operator$/m)
+  expect(screen).toContain(`\n\n${machines.length} machines\n`)
+  expect(Math.max(...screen.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
+  for (const { id } of machines) expect(screen).toContain(`\n${id} `)
   const wide = await done('operator', 'fleet', '--wide', '--find', MACHINE)
   expect(wide).toMatch(/ mock-fleet-east +marketplace +us-east +mock-iad +\$0\.84 {2}\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ$/m)
   expect(await done('operator', 'fleet', '--wide', '--find', 'mock-lab-h100-01')).toMatch(/ virtual-machine .* book  /)
@@ -61,8 +61,8 @@ test('fleet: lists machines with GPUs, engine and supplier in 80 columns', async
 
 test('fleet: filters by name, offering and status, in pages', async () => {
   const all = await fleet()
-  const found = await fleet('--find', 'L40s', '--limit', '2')
-  expect(found).toMatchObject({ machines: [{ id: MACHINE }, { id: OTHER }], nextCursor: null })
+  const matches = await fleet('--find', 'L40s', '--limit', '2')
+  expect(matches).toMatchObject({ machines: [{ id: MACHINE }, { id: OTHER }], nextCursor: null })
   const metal = await done('operator', 'fleet', '--offering', 'bare-metal')
   expect(metal).not.toContain(MACHINE)
   expect(metal).toMatch(/^\d+ machines?$/m)

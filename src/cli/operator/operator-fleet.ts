@@ -225,7 +225,7 @@ const placementRow = act(
     },
     defaults: { machineType: 'virtual-machine', gpuType: 'h100', gpuCount: 1, networkType: 'ethernet' },
     examples: ['berth operator placement --gpu h200 --count 2 --region mock-region'],
-    isWrong: ({ found }) => !found,
+    isWrong: (report) => !report.found,
     done: (report, { input }) => {
       const { gpuCount, gpuType, networkType, region, machineType } = input.parts.body as Record<string, string>
       return [

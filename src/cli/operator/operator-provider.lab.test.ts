@@ -43,8 +43,8 @@ test('checks it, and lists what it offers and does not sell', async () => {
   expect([checked.code, checked.out]).toEqual([0, expect.stringMatching(/reachable +passed/)])
   // The server lists the offers of a new account with its next inventory.
   const out = await waitFor('the offers to be on sale', async () => {
-    const shown = await providers(['offers', 'main'])
-    return /gpu_1x_h100_sxm5 +us-east-1 \(us-east-1\) .*on sale/.test(shown.out) && shown.out
+    const result = await providers(['offers', 'main'])
+    return /gpu_1x_h100_sxm5 +us-east-1 \(us-east-1\) .*on sale/.test(result.out) && result.out
   })
   expect(out).toMatch(/gpu_1x_a10 .*not sold: GPU/)
 })

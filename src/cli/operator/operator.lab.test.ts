@@ -84,12 +84,12 @@ const less = (amount: string, by: NanoUsd): string => formatUsdForPeople(nanoUsd
 describe('accounts', () => {
   test('shows an account, changes it with a reason, suspends and resumes it', async () => {
     const { id, key } = await cli.server.account({ usd: '12.5' })
-    const shown = await inTerminal('accounts', 'show', id)
-    expect(shown).toContain('Balance          $12.50\n')
-    expect(shown).toContain('Platform fee     none, not a supplier\n')
-    expect(shown).toMatch(/^GPUs in use +256$/m)
-    expect(shown).toContain('\nNo rentals yet.\n')
-    expect(shown).toMatch(/balance\.purchase +\$12\.50\n +by \w+: for the test\n/)
+    const screen = await inTerminal('accounts', 'show', id)
+    expect(screen).toContain('Balance          $12.50\n')
+    expect(screen).toContain('Platform fee     none, not a supplier\n')
+    expect(screen).toMatch(/^GPUs in use +256$/m)
+    expect(screen).toContain('\nNo rentals yet.\n')
+    expect(screen).toMatch(/balance\.purchase +\$12\.50\n +by \w+: for the test\n/)
     const change = ['--gpus', '16', '--api-keys', '3', '--platform-fee', '12.5', '--suspend', '--reason', 'disputed']
     const changed = await done('accounts', 'set', id, ...change)
     expect(changed).toMatch(/^Status +active → suspended$/m)
@@ -224,11 +224,11 @@ describe('prices', () => {
   test('groups hundreds of rows in a few lines, or prints one per row on request', async () => {
     const { gpus, storage } = await book()
     const regions = new Set(gpus.map(({ region }) => region)).size
-    const shown = await inTerminal('prices')
-    expect(shown).toMatch(new RegExp(`^vm +h100 +ethernet +1 2 4 8 +\\$2\\.49 +${regions} regions$`, 'm'))
-    expect(shown).toMatch(new RegExp(`^ +\\$0\\.0001 +${storage.length} regions$`, 'm'))
-    expect(shown).toMatch(/^365 days +30% +all$/m)
-    expect(shown).toContain(`\n${gpus.length} GPU prices. `)
+    const screen = await inTerminal('prices')
+    expect(screen).toMatch(new RegExp(`^vm +h100 +ethernet +1 2 4 8 +\\$2\\.49 +${regions} regions$`, 'm'))
+    expect(screen).toMatch(new RegExp(`^ +\\$0\\.0001 +${storage.length} regions$`, 'm'))
+    expect(screen).toMatch(/^365 days +30% +all$/m)
+    expect(screen).toContain(`\n${gpus.length} GPU prices. `)
     const wide = await inTerminal('prices', 'eu-north-2', 'h100', 'vm', '--wide')
     expect(wide.match(/^vm +h100 +(ethernet|infiniband) +[1248] +\$2\.[47]9 +eu-north-2$/gm)).toHaveLength(8)
     expect((await book('metal/b200')).gpus).toHaveLength(regions * 2)
@@ -241,16 +241,16 @@ describe('prices', () => {
     const gpus = ['--gpu', 'h100/vm/ethernet=2.59', 'h100/vm/ethernet/eu-north-2/8=2.39', 'eu-north-2/b200=off']
     const others = ['--storage', 'eu-north-2=0.00012', '--term', `30/${id}=15`, '365=0']
     const args = ['prices', 'set', ...gpus, ...others, '--reason', 'autumn prices']
-    const asked = await cli.berth(['operator', ...args], {}, { answers: ['n'] })
-    expect(asked).toMatchObject({ code: 1, error: expect.stringContaining('Cancelled.') })
-    const [, changes = ''] = /Save (\d+) changes\?/.exec(asked.error) ?? []
-    expect(asked.out).toBe('')
-    expect(asked.error).toMatch(/^vm h100 ethernet, 1 2 4 8 GPUs, 28 regions +\$2\.49 +\$2\.59$/m)
-    expect(asked.error).toMatch(/^vm h100 ethernet, 8 GPUs, eu-north-2 +\$2\.49 +\$2\.39$/m)
-    expect(asked.error).toMatch(/^metal b200 infiniband, 8 GPUs, eu-north-2 +\$5\.29 +\$5\.29, off sale$/m)
-    expect(asked.error).toMatch(/^storage in eu-north-2 +\$0\.0001 +\$0\.00012$/m)
-    expect(asked.error).toMatch(new RegExp(`^30 days for ${id} +new +15% off$`, 'm'))
-    expect(asked.error).toMatch(/^365 days +30% off +removed$/m)
+    const result = await cli.berth(['operator', ...args], {}, { answers: ['n'] })
+    expect(result).toMatchObject({ code: 1, error: expect.stringContaining('Cancelled.') })
+    const [, changes = ''] = /Save (\d+) changes\?/.exec(result.error) ?? []
+    expect(result.out).toBe('')
+    expect(result.error).toMatch(/^vm h100 ethernet, 1 2 4 8 GPUs, 28 regions +\$2\.49 +\$2\.59$/m)
+    expect(result.error).toMatch(/^vm h100 ethernet, 8 GPUs, eu-north-2 +\$2\.49 +\$2\.39$/m)
+    expect(result.error).toMatch(/^metal b200 infiniband, 8 GPUs, eu-north-2 +\$5\.29 +\$5\.29, off sale$/m)
+    expect(result.error).toMatch(/^storage in eu-north-2 +\$0\.0001 +\$0\.00012$/m)
+    expect(result.error).toMatch(new RegExp(`^30 days for ${id} +new +15% off$`, 'm'))
+    expect(result.error).toMatch(/^365 days +30% off +removed$/m)
     expect((await operator(...args)).error).toContain('add --yes')
     expect((await book('h100', 'vm', 'ethernet')).gpus.every((row) => usd(row.perGpuHourUsd) === usd('2.49'))).toBe(
       true,
@@ -284,7 +284,7 @@ describe('prices', () => {
       expect((await cli.berth(set(value, '--yes'))).code).toBe(0)
       return 'y'
     }
-    for (const [mine, theirs, kept] of [
+    for (const [mine, theirs, outcome] of [
       ['3.09', 'off', `${usd('3.19')} false`],
       ['on', '3.29', `${usd('3.29')} false`],
       ['3.39', '3.31', `${usd('3.31')} false`],
@@ -294,7 +294,7 @@ describe('prices', () => {
       expect(error).toContain(
         'error: The price book has changed in the meantime.\n  Nothing was saved. Run the command again',
       )
-      expect(await h200()).toEqual(new Set([kept]))
+      expect(await h200()).toEqual(new Set([outcome]))
     }
     // A change of other rows by someone else does not interfere.
     const elsewhere = async (): Promise<string> => {
@@ -333,12 +333,12 @@ describe('the log', () => {
   test('shows who did what, when and why, in pages, with values before and after', async () => {
     const { id } = await cli.server.account({ usd: '3' })
     await done('accounts', 'set', id, '--gpus', '16', '--reason', 'a new\u001B[31m customer')
-    const shown = await inTerminal('log', '--account', id, '--details')
-    expect(shown).toMatch(
+    const screen = await inTerminal('log', '--account', id, '--details')
+    expect(screen).toMatch(
       /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ {2}account\.change +quota\n {4}by \w+: a new\\x1b\[31m customer$/m,
     )
-    expect(shown).toMatch(/^ +changed quota gpus +16$/m)
-    expect(shown).toMatch(/\n3 entries\n$/)
+    expect(screen).toMatch(/^ +changed quota gpus +16$/m)
+    expect(screen).toMatch(/\n3 entries\n$/)
     const [first = '', ...others] = (await done('log', '-n', '1', '--account', id)).split('\n').toReversed().slice(1)
     expect(others.join(' ')).toContain('account.change')
     const [, next = ''] = /^There are more: berth operator (.*)$/.exec(first) ?? []
@@ -376,8 +376,8 @@ test.each([
   [['prices', 'set', '--file', '/nowhere', '--reason', 'why'], 'Cannot read /nowhere: there is no such file.'],
   [['prices', 'set', '--file', '/', '--reason', 'why'], 'Cannot read /: it is a directory.'],
   [['prices', 'set', '--file', '/nowhere', '--gpu', 'h100=2', '--reason', 'why'], 'cannot be used with'],
-])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {
+])('%j is wrong usage: exit code 2, and nothing on the output', async (args, message) => {
   const { code, out, error } = await operator(...args)
   expect({ code, out }).toEqual({ code: 2, out: '' })
-  expect(error).toContain(told)
+  expect(error).toContain(message)
 })

@@ -132,13 +132,13 @@ test('Ctrl-C ends the machine and waits until everything is gone', async () => {
   const child = spawn(process.execPath, [cli.program, ...smoke, '2', '--yes'], {
     env: cli.environment({ PATH: process.env['PATH'] ?? '' }),
   })
-  let [shown, code]: [string, number | null | undefined] = ['', undefined]
-  child.stdout.on('data', (chunk: Buffer) => (shown += chunk.toString()))
+  let [output, code]: [string, number | null | undefined] = ['', undefined]
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
   child.once('close', (ended) => (code = ended))
-  await waitFor('the machine to run', () => sim.launches().size > before && shown.includes('Logging in'))
+  await waitFor('the machine to run', () => sim.launches().size > before && output.includes('Logging in'))
   child.kill('SIGINT')
   await sweepWhenEnded()
   await waitFor('the command to end', () => code !== undefined)
-  expect([code, shown]).toEqual([1, expect.stringContaining('Interrupted')])
+  expect([code, output]).toEqual([1, expect.stringContaining('Interrupted')])
   await expectNothingLeft()
 })

@@ -18,8 +18,8 @@ export const rows: readonly Row[] = [
     run: (call) =>
       watch(call, async () => {
         const { client, options } = call
-        const found = await readOffers(client)
-        const offers = found.filter((offer) => isMatch(offer, options) && (options.all === true || isFree(offer)))
+        const all = await readOffers(client)
+        const offers = all.filter((offer) => isMatch(offer, options) && (options.all === true || isFree(offer)))
         return { onWire: offers.map(offerOnWire), content: describeOffers(offers) }
       }),
     examples: ['berth gpus ls --gpu h100 --count 8', 'berth gpus ls --kind container --max-price 0.40 --watch'],

@@ -66,7 +66,7 @@ export const rows: readonly Row[] = [
       '--search <text>': 'only lines that contain this text; --tail counts them',
       '--timestamps': 'start each line with its time',
     },
-    run: async ({ session, options, found: machine }) => {
+    run: async ({ session, options, target: machine }) => {
       const lines = await printLines(await openLogs(session, machine, options), session)
       const isFiltered = [options.since, options.until, options.search].some((one) => one !== undefined)
       if (lines === 0) session.screen.remark(isFiltered ? 'No lines match.' : 'The log is empty.')
@@ -81,7 +81,7 @@ export const rows: readonly Row[] = [
       '--print': 'print the ssh command instead of running it',
     },
     passesWordsOn: true,
-    run: async ({ session, shell, options, args, found: machine }) => {
+    run: async ({ session, shell, options, args, target: machine }) => {
       await rejectSimulated(session, machine)
       const words = sshWords(machine, options.identity ?? demoIdentity(session, shell), wordsIn(args))
       if (options.print !== true && !session.json) return runProgram(words)
@@ -94,7 +94,7 @@ export const rows: readonly Row[] = [
     ...onMachine,
     args: { '[command...]': 'command to run instead of a shell' },
     passesWordsOn: true,
-    run: async ({ session, args, found: machine }) => {
+    run: async ({ session, args, target: machine }) => {
       await rejectSimulated(session, machine)
       return (await openTerminal(session, machine, wordsIn(args))) as ExitCode
     },
@@ -109,7 +109,7 @@ export const rows: readonly Row[] = [
       ...remoteOptions,
     },
     passesWordsOn: true,
-    run: async ({ session, shell, options, args, found: machine }) => {
+    run: async ({ session, shell, options, args, target: machine }) => {
       await rejectSimulated(session, machine)
       const tty = options.tty ?? (isatty(STDIN) && process.stdout.isTTY)
       const place = { session, shell, machine, options }
@@ -144,9 +144,9 @@ export async function openLogs(
   }
   const address = `${client.url}/v2/rentals/${machine.id}/logs?${query.toString()}`
   const { request } = address.startsWith('https:') ? https : http
-  const asked = request(address, { headers: { Authorization: `Bearer ${key}` } })
-  asked.end()
-  const response = await answerTo(asked).catch((error: unknown) => {
+  const logRequest = request(address, { headers: { Authorization: `Bearer ${key}` } })
+  logRequest.end()
+  const response = await answerTo(logRequest).catch((error: unknown) => {
     throw unreachable(client.url, error)
   })
   const status = response.statusCode ?? 0
@@ -182,10 +182,10 @@ export async function printLines(log: AsyncIterable<Buffer>, { client, screen }:
 
 /** Colors and tabs stay; other control characters are escaped. */
 function showLine(screen: Screen, line: string): void {
-  const shown = line.replace(/\r$/, '')
+  const content = line.replace(/\r$/, '')
   // eslint-disable-next-line no-control-regex
-  const parts = shown.split(/(\u001B\[[0-9;]{0,40}m|\t)/)
-  screen.showLine({ line: shown }, () =>
+  const parts = content.split(/(\u001B\[[0-9;]{0,40}m|\t)/)
+  screen.showLine({ line: content }, () =>
     parts.map((part, index) => (index % 2 === 1 ? part : printable(part))).join(''),
   )
 }

@@ -116,7 +116,7 @@ test.each([
   [['--kind', 'container', '--count', '100'], 'Matching containers have at most 8 GPUs.'],
   [['--gpu', 'b200', '--count', '100'], 'Matching bare metal comes with 8 GPUs.'],
   [['--gpu', '4090', '--max-price', '0.01'], 'The cheapest matching machine costs $0.35 per GPU-hour.'],
-])('%j: says which option leaves nothing to rent', async (args, told) => {
+])('%j: says which option leaves nothing to rent', async (args, message) => {
   const { code, error } = await berth('rent', ...args, '--yes')
-  expect({ code, error }).toEqual({ code: 1, error: expect.stringContaining(told) })
+  expect({ code, error }).toEqual({ code: 1, error: expect.stringContaining(message) })
 })

@@ -5,7 +5,7 @@ import { portAddress, portLabel } from '../../view/port.ts'
 import { displayName, machineOf, type OwnMachine } from '../../view/own-machine.ts'
 import { bold, type Fact } from '../kit/screen.ts'
 import { CliError, exitCodes } from '../kit/shell.ts'
-import type { Target } from '../kit/row-type.ts'
+import type { TargetSpec } from '../kit/row-type.ts'
 
 export const NAME_HELP = 'id, name or label, as shown by berth ls'
 /** The longest text that the server searches for. */
@@ -14,7 +14,7 @@ const MAX_SEARCH_CHARS = 200
 type Ended = 'exclude' | 'include'
 
 /** The machine that the first argument names. */
-export const ownMachine: Target<OwnMachine> = {
+export const ownMachine: TargetSpec<OwnMachine> = {
   arg: 'name',
   help: NAME_HELP,
   find: (client, name) => findMachine(client, name, 'exclude'),
@@ -22,7 +22,7 @@ export const ownMachine: Target<OwnMachine> = {
 }
 
 /** The machine that the first argument names, also an ended one. */
-export const anyMachine: Target<OwnMachine> = {
+export const anyMachine: TargetSpec<OwnMachine> = {
   arg: 'name',
   help: `${NAME_HELP}; also of an ended one`,
   find: (client, name) => findMachine(client, name, 'include'),

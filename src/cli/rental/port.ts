@@ -29,7 +29,7 @@ export const rows: readonly Row[] = [
     examples: ['berth ports web', 'berth ports web --watch'],
     run: (call) =>
       watch(call, async () => {
-        const { ports } = await readDetail(call.client, call.found)
+        const { ports } = await readDetail(call.client, call.target)
         const columns = [
           { PORT: (one: PortRecord) => String(one.port) },
           'protocol',
@@ -42,7 +42,7 @@ export const rows: readonly Row[] = [
           content:
             ports.length === 0
               ? ['It has no ports besides SSH.', 'Ports are part of the order: berth rent --port 8888/http']
-              : [tableOf(ports, columns), '', ...(await openHint(call.client, call.found, ports))],
+              : [tableOf(ports, columns), '', ...(await openHint(call.client, call.target, ports))],
         }
       }),
   }),
@@ -53,10 +53,10 @@ export const rows: readonly Row[] = [
     options: { '--path <path>': 'page to open, such as /lab', '--print': 'print the link, and do not open it' },
     notes: 'The link to a private port works once, within 60 seconds.',
     examples: ['berth open web', 'berth open web 8888 --path /lab --print'],
-    run: async ({ client, screen, shell, session, args, options, found }) => {
-      const port = (args[1] as number | undefined) ?? (await onlyHttpPort(client, found))
+    run: async ({ client, screen, shell, session, args, options, target }) => {
+      const port = (args[1] as number | undefined) ?? (await onlyHttpPort(client, target))
       const body = options.path === undefined ? {} : { path: options.path }
-      const link = await client.call('openRentalPort', { params: { id: found.id, port }, body })
+      const link = await client.call('openRentalPort', { params: { id: target.id, port }, body })
       screen.show(link, () => [link.url])
       const isSeen = shell.person !== undefined && options.print !== true && !session.json
       if (isSeen) openBrowser(link.url)
@@ -84,8 +84,8 @@ export const rows: readonly Row[] = [
       args: PORT,
       flags: { name: '--name <name>  its name, such as the program that uses it' },
       examples: [TOKEN_EXAMPLE],
-      done: (made) => [
-        ['Token', bold(made.token)],
+      done: (created) => [
+        ['Token', bold(created.token)],
         '',
         'Save it now: it is not shown again. Send it as "Authorization: Bearer <token>".',
       ],
@@ -95,8 +95,8 @@ export const rows: readonly Row[] = [
     target: ownMachine,
     args: { ...PORT, '<token>': { help: 'its id or name, as shown by berth port-tokens ls', field: 'tokenId' } },
     examples: ['berth port-tokens rm web 8000 ci'],
-    prepare: async ({ client, found, args, input }) => {
-      const params = { id: found.id, port: args[1] as number }
+    prepare: async ({ client, target, args, input }) => {
+      const params = { id: target.id, port: args[1] as number }
       const token = pickToken((await client.call('listPortTokens', { params })).tokens, String(args[2]))
       return { ...input, parts: { ...input.parts, params: { ...params, tokenId: token.id } } }
     },
@@ -142,11 +142,11 @@ async function onlyHttpPort(client: Client, machine: OwnMachine): Promise<number
   )
 }
 
-function pickToken(tokens: readonly Token[], wanted: string): Token {
-  const [only, ...others] = tokens.filter(({ id, name }) => id === wanted || name === wanted)
-  if (only === undefined) throw new CliError(exitCodes.failed, `There is no token ${wanted}.`)
+function pickToken(tokens: readonly Token[], idOrName: string): Token {
+  const [only, ...others] = tokens.filter(({ id, name }) => id === idOrName || name === idOrName)
+  if (only === undefined) throw new CliError(exitCodes.failed, `There is no token ${idOrName}.`)
   if (others.length === 0) return only
-  throw new CliError(exitCodes.usage, `Several tokens are named ${wanted}.`, [
+  throw new CliError(exitCodes.usage, `Several tokens are named ${idOrName}.`, [
     `Use one of the ids: ${[only, ...others].map(({ id }) => id).join(', ')}`,
   ])
 }

@@ -19,26 +19,26 @@ export const rows: readonly Row[] = [
   act<'stopRental', StopOptions, OwnMachine>('stop', 'stopRental', 'stop a machine and keep its disk', {
     target: ownMachine,
     options: { '--no-wait': 'do not wait until it is off' },
-    follow: async (answer, { client, screen, options, found }) => {
+    follow: async (answer, { client, screen, options, target }) => {
       if (!options.wait || answer.state !== 'Stopping') return answer
-      screen.remark(`${displayName(found)} is shutting down. Its full price is charged until it is off.`)
+      screen.remark(`${displayName(target)} is shutting down. Its full price is charged until it is off.`)
       const limit = AbortSignal.timeout(MAX_STOP_MS)
       for (let reply = answer; ; await pause(POLL_MS, limit)) {
-        reply = await readDetail(client, found)
+        reply = await readDetail(client, target)
         if (reply.state !== 'Stopping' || limit.aborted) return reply
       }
     },
-    confirm: async ({ client, found }) => {
-      const { stoppedCostPerHourUsd: price } = await readDetail(client, found)
+    confirm: async ({ client, target }) => {
+      const { stoppedCostPerHourUsd: price } = await readDetail(client, target)
       // The server explains why it cannot be stopped.
       if (price === null) return undefined
-      return `Stop ${displayName(found)}? Its disk is kept for ${hourlyPrice(price)}. Its GPUs are released and may be rented by others.`
+      return `Stop ${displayName(target)}? Its disk is kept for ${hourlyPrice(price)}. Its GPUs are released and may be rented by others.`
     },
-    done: ({ state, stoppedCostPerHourUsd: price }, { found }) => {
+    done: ({ state, stoppedCostPerHourUsd: price }, { target }) => {
       const cost = price === null ? '' : ` Stopped, its disk costs ${hourlyPrice(price)}.`
       return state === 'Stopped'
-        ? `${displayName(found)} is stopped.${cost}`
-        : `${displayName(found)} is shutting down. Its full price is charged until it is off.${cost}`
+        ? `${displayName(target)} is stopped.${cost}`
+        : `${displayName(target)} is shutting down. Its full price is charged until it is off.${cost}`
     },
     notes: 'To start it again: berth start NAME. To delete its disk: berth terminate NAME.',
     examples: ['berth stop web', 'berth stop web --yes', 'berth stop web --yes --no-wait'],
@@ -51,16 +51,16 @@ export const rows: readonly Row[] = [
         shortNames: { cpuOnly: 'cpu-only' },
       },
     },
-    done: ({ state, startRequestedAt, pricePerHourUsd, cpuOnly, cpuOnlyCostPerHourUsd, movesTo }, { found }) => {
+    done: ({ state, startRequestedAt, pricePerHourUsd, cpuOnly, cpuOnlyCostPerHourUsd, movesTo }, { target }) => {
       if (startRequestedAt !== null)
-        return `${displayName(found)} starts when its host has enough free GPUs. To stop waiting: berth stop ${found.id}`
+        return `${displayName(target)} starts when its host has enough free GPUs. To stop waiting: berth stop ${target.id}`
       if (movesTo !== null)
-        return `${displayName(found)} moves to ${movesTo}: its disk is copied there first. It costs ${hourlyPrice(pricePerHourUsd)} once it runs.`
+        return `${displayName(target)} moves to ${movesTo}: its disk is copied there first. It costs ${hourlyPrice(pricePerHourUsd)} once it runs.`
       const without = cpuOnly ? ' without its GPUs' : ''
       const price = cpuOnly ? cpuOnlyCostPerHourUsd : pricePerHourUsd
       return state === 'Running' || price === null
-        ? `${displayName(found)} is running${without}.`
-        : `${displayName(found)} is starting${without}. It costs ${hourlyPrice(price)} once it runs.`
+        ? `${displayName(target)} is running${without}.`
+        : `${displayName(target)} is starting${without}. It costs ${hourlyPrice(price)} once it runs.`
     },
     notes: 'To start it with its GPUs again, stop it first.',
     examples: [
@@ -72,8 +72,8 @@ export const rows: readonly Row[] = [
   }),
   act<'rebootRental', unknown, OwnMachine>('reboot', 'rebootRental', 'reboot a running machine', {
     target: ownMachine,
-    confirm: ({ found }) => `Reboot ${displayName(found)}? Its programs end. Its disk, GPUs and addresses stay.`,
-    done: (_, { found }) => `${displayName(found)} is rebooting.`,
+    confirm: ({ target }) => `Reboot ${displayName(target)}? Its programs end. Its disk, GPUs and addresses stay.`,
+    done: (_, { target }) => `${displayName(target)} is rebooting.`,
     examples: ['berth reboot web'],
   }),
 ]

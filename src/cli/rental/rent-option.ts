@@ -165,12 +165,12 @@ export async function withVolumeIds<Flags extends Pick<WorkloadFlags, 'mount'>>(
     ...flags,
     mount: mount.map((text) => {
       const [label = ''] = text.split(':')
-      const [found, ...others] = volumes.filter((one) => one.label === label || String(one.id) === label)
-      if (found === undefined || others.length > 0) {
-        const problem = found === undefined ? `There is no volume ${label}.` : `Several volumes are named ${label}.`
+      const [only, ...others] = volumes.filter((one) => one.label === label || String(one.id) === label)
+      if (only === undefined || others.length > 0) {
+        const problem = only === undefined ? `There is no volume ${label}.` : `Several volumes are named ${label}.`
         throw new CliError(exitCodes.usage, problem, ['To list them: berth volumes ls'])
       }
-      return `${found.id}${text.slice(label.length)}`
+      return `${only.id}${text.slice(label.length)}`
     }),
   }
 }

@@ -79,12 +79,12 @@ interface Waiting {
 
 export async function waitUntilRunning(client: Client, id: string, { wait, say }: Waiting): Promise<MachineDetail> {
   const limit = AbortSignal.timeout(MAX_START_MS)
-  for (let said = ''; ; await pause(POLL_MS, limit)) {
+  for (let lastWords = ''; ; await pause(POLL_MS, limit)) {
     const detail = await readDetail(client, { id })
     const machine = machineOf(detail)
     const words = `${machine.status} ${machine.message ?? ''}`
-    if (wait && words !== said) say(machine)
-    said = words
+    if (wait && words !== lastWords) say(machine)
+    lastWords = words
     if (machine.status === 'Failed') throw startFailed(detail)
     // A machine that runs has its addresses; not every engine has SSH.
     if (!wait || machine.status === 'Running') return detail

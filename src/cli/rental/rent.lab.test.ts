@@ -96,9 +96,9 @@ describe('rent', () => {
 
   test('a reserved term: shows savings and conversion before the order, and can change the conversion', async () => {
     const vm = ['rent', '--kind', 'vm', '--gpu', 'h100', '--count', '1', '--network', 'ethernet', '--label', 'bound']
-    const asked = await cli.berth(vm, { BERTH_KEY: key }, { answers: ['1', 'n'] })
-    expect(asked.out).toBe('')
-    expect(asked.error).toMatch(/^Term +on demand; at a discount: --days 30 \(-10%\), 90 \(-18%\), 365 \(-30%\)$/m)
+    const result = await cli.berth(vm, { BERTH_KEY: key }, { answers: ['1', 'n'] })
+    expect(result.out).toBe('')
+    expect(result.error).toMatch(/^Term +on demand; at a discount: --days 30 \(-10%\), 90 \(-18%\), 365 \(-30%\)$/m)
     const { code, out, error } = await berth(...vm, '--days', '30', '--terminate-after-term', '--yes')
     expect({ code, error }).toEqual({ code: 0, error: '' })
     expect(out).toMatch(/^Price +\$2\.24\/hr, \$53\.78 per day$/m)
@@ -130,12 +130,12 @@ describe('rent', () => {
     const [, name = ''] = /^Name +(\S+)$/m.exec(freed.out) ?? []
     const late = await berth('set', name, '--spending-limit', '0.000000001')
     expect(late).toMatchObject({ code: 2, error: expect.stringContaining('add --yes') })
-    const kept = await cli.berth(
+    const result = await cli.berth(
       ['set', name, '--spending-limit', '0.000000001'],
       { BERTH_KEY: key },
       { answers: ['n'] },
     )
-    expect(kept.error).toMatch(/^It has already cost <?\$0\.0\d+: .* \[y\/N\]/)
+    expect(result.error).toMatch(/^It has already cost <?\$0\.0\d+: .* \[y\/N\]/)
     const { code, error } = await berth('set', name, '--after-term', 'terminate')
     expect({ code, error }).toEqual({ code: 1, error: expect.stringContaining('convertToOnDemandOnExpiry') })
     expect((await berth('set', name)).error).toContain('No changes were given.')
@@ -154,9 +154,9 @@ describe('rent', () => {
   })
 
   test('--no-wait returns at once', async () => {
-    const made = await json('rent', '--kind', 'vm', '--gpu', 'h100', '--count', '1', '--no-wait', '--yes')
-    expect(made).toMatchObject({ gpuCount: 1 })
-    await json('terminate', String(made.id), '--yes')
+    const machine = await json('rent', '--kind', 'vm', '--gpu', 'h100', '--count', '1', '--no-wait', '--yes')
+    expect(machine).toMatchObject({ gpuCount: 1 })
+    await json('terminate', String(machine.id), '--yes')
   })
 
   test('a failed start: exit code 1, the cause and what to do', async () => {
@@ -266,8 +266,8 @@ describe('in a terminal', () => {
     expect(out).toMatch(/^Price +\$0\.38\/hr, \$9\.12 per day$/m)
     expect(Math.max(...out.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
 
-    const kept = await cli.inTerminal(['terminate', 'mine'], [['Terminate it? [y/N] ', 'n\r']], env())
-    expect(kept).toMatchObject({ code: 1, out: expect.stringContaining('error: Cancelled.') })
+    const result = await cli.inTerminal(['terminate', 'mine'], [['Terminate it? [y/N] ', 'n\r']], env())
+    expect(result).toMatchObject({ code: 1, out: expect.stringContaining('error: Cancelled.') })
     expect((await berth('ls')).out).toContain('mine')
     const ended = await cli.inTerminal(['terminate', 'mine'], [['Terminate it? [y/N] ', 'yes\r']], env())
     expect(ended).toMatchObject({ code: 0, out: expect.stringContaining('Terminated mine.') })

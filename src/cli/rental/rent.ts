@@ -119,8 +119,8 @@ async function completeOptions(client: Client, shell: Shell, given: RentOptions)
   const { workload, ...choices } = like
   // Another machine may be chosen for the same settings.
   const isElsewhere = [options.gpu, options.machine, options.region].some((one) => one !== undefined)
-  const { machine: _, gpu: __, region: ___, ...kept } = choices
-  return { ...(isElsewhere ? kept : choices), ...options, workload: { ...workload, ...own }, chosenTemplate }
+  const { machine: _, gpu: __, region: ___, ...settings } = choices
+  return { ...(isElsewhere ? settings : choices), ...options, workload: { ...workload, ...own }, chosenTemplate }
 }
 
 async function chooseOrder(session: Session, shell: Shell, options: Completed): Promise<Offered> {
@@ -197,16 +197,16 @@ function termsText(terms: readonly TermQuote[]): string {
 }
 
 async function chooseOffer(screen: Screen, shell: Shell, person: Person, offers: readonly Offer[]): Promise<Offer> {
-  const shown = offers.slice(0, OFFERS_SHOWN)
-  const left = offers.length - shown.length
+  const cheapest = offers.slice(0, OFFERS_SHOWN)
+  const left = offers.length - cheapest.length
   const about = [
-    tableOf(shown, [{ '#': (offer) => String(shown.indexOf(offer) + 1) }, ...offerColumns]),
+    tableOf(cheapest, [{ '#': (offer) => String(cheapest.indexOf(offer) + 1) }, ...offerColumns]),
     left > 0
       ? `… and ${left} more expensive ones. Narrow the list with --gpu, --region, --count or --kind.`
       : undefined,
   ]
   for (const line of screen.render(about)) shell.writeError(`${line}\n`)
-  return askFor(person, `Offer (1 to ${shown.length})`, (text) => shown[wholeOf(text) - 1], '1')
+  return askFor(person, `Offer (1 to ${cheapest.length})`, (text) => cheapest[wholeOf(text) - 1], '1')
 }
 
 async function chooseCount(asks: Person | undefined, offer: Offer, count: number | undefined): Promise<number> {

@@ -64,7 +64,7 @@ export function timeAfter(hours: number): string {
 }
 
 async function runChange(call: Call<ChangeOptions, OwnMachine>): Promise<void> {
-  const { client, screen, options, found: machine } = call
+  const { client, screen, options, target: machine } = call
   const { label, hours, spendingLimit, afterTerm } = options
   if ([label, hours, spendingLimit, afterTerm].every((one) => one === undefined)) {
     throw new CliError(exitCodes.usage, 'No changes were given.', ['Example: berth set NAME --hours 8'])

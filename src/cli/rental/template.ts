@@ -11,13 +11,13 @@ import type { Call, Input, Row } from '../kit/row-type.ts'
 type Template = Reply<'getTemplate'>
 
 const template = targetOf('template', 'berth templates ls', {
-  read: async (client, wanted) => {
+  read: async (client, idOrName) => {
     const { templates } = await client.call('listTemplates')
     // One that another account shares is known by its id alone.
-    const isListed = templates.some(({ id, name }) => id === wanted || name === wanted)
-    return isListed || !wanted.startsWith('tpl_')
+    const isListed = templates.some(({ id, name }) => id === idOrName || name === idOrName)
+    return isListed || !idOrName.startsWith('tpl_')
       ? templates
-      : [await client.call('getTemplate', { params: { id: wanted } })]
+      : [await client.call('getTemplate', { params: { id: idOrName } })]
   },
   id: 'id',
   name: 'name',
@@ -58,7 +58,7 @@ export const rows: readonly Row[] = [
     options: FILE,
     prepare: withFile,
     examples: ['berth templates create Notebook --file notebook.json'],
-    done: (made) => [`Created ${made.id}.`, `To use it: berth rent --template ${made.id}`],
+    done: (reply) => [`Created ${reply.id}.`, `To use it: berth rent --template ${reply.id}`],
   }),
   act<'changeTemplate', { file?: string }, Template>(
     'templates set',
@@ -78,8 +78,8 @@ export const rows: readonly Row[] = [
   ),
   act<'deleteTemplate', unknown, Template>('templates rm', 'deleteTemplate', 'delete a template; asks first', {
     target: template,
-    confirm: ({ found }) => `Delete the template ${found.name}?`,
-    done: (_, { found }) => `Deleted ${found.name}. Rentals made with it continue.`,
+    confirm: ({ target }) => `Delete the template ${target.name}?`,
+    done: (_, { target }) => `Deleted ${target.name}. Rentals made with it continue.`,
   }),
   show<'getRentalOrder', { template?: true; curl?: true; command?: true }, OwnMachine>(
     'export',
@@ -95,8 +95,8 @@ export const rows: readonly Row[] = [
       notes: 'To rent it again right away: berth rent --like NAME',
       examples: ['berth export web', 'berth export web --command', 'berth export web --template > web.json'],
       onWire: async (reply, { options }) => (options.template === true ? reply.template : reply),
-      content: (reply, { client, options, found }) => {
-        if (options.command === true) return orderAsCommand(found.name, reply.order).split('\n')
+      content: (reply, { client, options, target }) => {
+        if (options.command === true) return orderAsCommand(target.name, reply.order).split('\n')
         if (options.curl === true) return orderAsCurl(client.url, reply.order).split('\n')
         return JSON.stringify(options.template === true ? reply.template : reply.order, null, 2).split('\n')
       },

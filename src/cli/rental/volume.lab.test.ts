@@ -26,18 +26,18 @@ interface Listed {
 }
 
 /** Waits until the volume is as wanted. */
-async function until(label: string, wanted: (volume: Listed) => boolean): Promise<Listed> {
+async function until(label: string, isMatch: (volume: Listed) => boolean): Promise<Listed> {
   return waitFor(`the volume ${label}`, async () => {
     const all: Listed[] = await json('volumes', 'ls')
-    return all.find((one) => one.label === label && wanted(one))
+    return all.find((one) => one.label === label && isMatch(one))
   })
 }
 
 test('creates, attaches, detaches and deletes volumes by label', async () => {
   expect((await berth('volumes', 'ls')).out).toContain('There are no volumes.')
   await json('rent', '--kind', 'metal', '--region', 'us-central-1', '--label', 'node-a', '--yes')
-  const made = await berth('volumes', 'create', 'datasets', '--size', '256', '--region', 'us-central-1')
-  expect(made.out).toMatch(/^Creating datasets: volume \d+, 256 GB in us-central-1\.$/m)
+  const creation = await berth('volumes', 'create', 'datasets', '--size', '256', '--region', 'us-central-1')
+  expect(creation.out).toMatch(/^Creating datasets: volume \d+, 256 GB in us-central-1\.$/m)
   const shows = (text: RegExp) =>
     waitFor(`volumes to show ${text.source}`, async () => text.test((await berth('volumes', 'ls')).out))
   await shows(/^ *\d+ +datasets +256 +active +us-central-1 +\$0\.0256$/m)
@@ -48,8 +48,8 @@ test('creates, attaches, detaches and deletes volumes by label', async () => {
   expect((await berth('volumes', 'detach', 'datasets')).out).toContain('Detaching datasets.')
   await waitFor('it to let go', async () => (await json('volumes', 'ls'))[0].attachedRentals.length === 0)
   expect((await berth('volumes', 'rm', 'datasets')).error).toContain('add --yes')
-  const asked = await cli.berth(['volumes', 'rm', 'datasets'], { BERTH_KEY: key }, { answers: ['y'] })
-  expect(asked).toMatchObject({ code: 0, error: 'Delete datasets (256 GB) and all its data? [y/N] \n' })
+  const result = await cli.berth(['volumes', 'rm', 'datasets'], { BERTH_KEY: key }, { answers: ['y'] })
+  expect(result).toMatchObject({ code: 0, error: 'Delete datasets (256 GB) and all its data? [y/N] \n' })
   expect((await berth('volumes', 'rm', 'nothing', '--yes')).error).toContain('There is no volume nothing.')
   await json('terminate', 'node-a', '--yes')
 })
@@ -81,8 +81,8 @@ test('grows and copies a volume, and mounts it with the order of a machine', asy
     { label: 'models', path: '/models', readOnly: true },
     { label: 'models-2', path: '/data', readOnly: false },
   ])
-  const shown = await cli.onScreen(['volumes', 'of', 'box'], { BERTH_KEY: key })
-  expect(shown).toMatch(/models +512 +\/models +read-only +attached/)
+  const screen = await cli.onScreen(['volumes', 'of', 'box'], { BERTH_KEY: key })
+  expect(screen).toMatch(/models +512 +\/models +read-only +attached/)
   expect((await berth('volumes', 'ls', '--wide')).out).toMatch(/models-2 .* box +unknown +\/data/)
 
   // The simulated engine attaches volumes of virtual machines only with their order.

@@ -105,8 +105,8 @@ volumes when they are ordered (berth rent --mount).`,
     ],
     prepare: async ({ client, input, options: { attach } }) =>
       attach === undefined ? input : withBody(input, { rentalIds: await rentalIdsOf(client, attach) }),
-    done: (made) => [
-      `Creating ${made.label}: volume ${made.storageVolumeId}, ${made.sizeInGb} GB in ${made.region}.`,
+    done: (reply) => [
+      `Creating ${reply.label}: volume ${reply.storageVolumeId}, ${reply.sizeInGb} GB in ${reply.region}.`,
       'To see when it is active: berth volumes ls',
     ],
   }),
@@ -115,15 +115,15 @@ volumes when they are ordered (berth rent --mount).`,
     args: { '<name...>': { help: NAME_HELP, field: 'rentalIds', parse: (text) => text } },
     examples: ['berth volumes attach datasets node-a'],
     prepare: withRentalIds,
-    done: (reply, { found }) => `Attaching ${found.label} to ${rentals(reply.attachedRentalIds)}.`,
+    done: (reply, { target }) => `Attaching ${target.label} to ${rentals(reply.attachedRentalIds)}.`,
   }),
   act('volumes detach', 'detachVolume', 'detach a volume from machines', {
     target: volume,
     args: { '[name...]': { help: `${NAME_HELP}; default: all`, field: 'rentalIds', parse: (text) => text } },
     examples: ['berth volumes detach datasets', 'berth volumes detach datasets node-a'],
     prepare: withRentalIds,
-    done: ({ attachedRentalIds: rest }, { found }) =>
-      `Detaching ${found.label}${rest.length === 0 ? '' : `; it stays attached to ${rentals(rest)}`}.`,
+    done: ({ attachedRentalIds: rest }, { target }) =>
+      `Detaching ${target.label}${rest.length === 0 ? '' : `; it stays attached to ${rentals(rest)}`}.`,
   }),
   act('volumes grow', 'growVolume', 'make a volume larger; its price follows its size', {
     target: { ...volume, field: 'id' },
@@ -131,8 +131,8 @@ volumes when they are ordered (berth rent --mount).`,
     notes: `A volume cannot shrink. It can stay in use; in a virtual machine the space
 appears at the next boot.`,
     examples: ['berth volumes grow datasets 1024'],
-    done: ({ sizeInGb, growingToGb, costPerHourUsd }, { found }) => [
-      `Growing ${found.label} from ${number(sizeInGb)} to ${number(growingToGb)} GB; it then costs ${hourlyPrice(costPerHourUsd)}.`,
+    done: ({ sizeInGb, growingToGb, costPerHourUsd }, { target }) => [
+      `Growing ${target.label} from ${number(sizeInGb)} to ${number(growingToGb)} GB; it then costs ${hourlyPrice(costPerHourUsd)}.`,
       'To see when it is done: berth volumes ls',
     ],
   }),
@@ -141,8 +141,8 @@ appears at the next boot.`,
     args: { '<label>': 'label of the copy: at least 4 letters, digits, - or _' },
     notes: 'The volume must not be attached to anything meanwhile.',
     examples: ['berth volumes clone datasets datasets-2'],
-    done: ({ storageVolumeId, label, sizeInGb }, { found }) => [
-      `Copying ${found.label} to ${label}: volume ${storageVolumeId}, ${number(sizeInGb)} GB.`,
+    done: ({ storageVolumeId, label, sizeInGb }, { target }) => [
+      `Copying ${target.label} to ${label}: volume ${storageVolumeId}, ${number(sizeInGb)} GB.`,
       'To see when it is active: berth volumes ls',
     ],
   }),
@@ -163,7 +163,7 @@ appears at the next boot.`,
         },
         'state',
       ],
-      read: async ({ found }) => (found as OwnMachine).kind,
+      read: async ({ target }) => (target as OwnMachine).kind,
       empty: 'To order a machine with one: berth rent --mount VOLUME:PATH',
       examples: ['berth volumes of web'],
     },
@@ -176,8 +176,8 @@ appears at the next boot.`,
 on. Bare metal mounts volumes at /mnt/LABEL without these options.`,
     examples: ['berth volumes mount datasets box --path /data', 'berth volumes mount datasets box --read-only'],
     prepare: withMachine,
-    done: (attached, { found, args }) => [
-      `Attaching ${found.label} to ${String(args[1])}${attached.path === null ? '' : ` at ${attached.path}`}${attached.readOnly ? ', read-only' : ''}.`,
+    done: (attached, { target, args }) => [
+      `Attaching ${target.label} to ${String(args[1])}${attached.path === null ? '' : ` at ${attached.path}`}${attached.readOnly ? ', read-only' : ''}.`,
       `To see when it is attached: berth volumes of ${String(args[1])}`,
     ],
   }),
@@ -186,13 +186,13 @@ on. Bare metal mounts volumes at /mnt/LABEL without these options.`,
     args: { '<name>': { help: NAME_HELP, field: 'id', parse: (text) => text } },
     examples: ['berth volumes unmount datasets box'],
     prepare: withMachine,
-    done: (_, { found, args }) => `Detaching ${found.label} from ${String(args[1])}. Its data stays.`,
+    done: (_, { target, args }) => `Detaching ${target.label} from ${String(args[1])}. Its data stays.`,
   }),
   act('volumes rm', 'terminateVolume', 'delete a volume and its data; asks first', {
     target: volume,
     examples: ['berth volumes rm datasets'],
-    confirm: ({ found }) => `Delete ${found.label} (${found.sizeGb} GB) and all its data?`,
-    done: (_, { found }) => `Deleting ${found.label}. It costs nothing from now on.`,
+    confirm: ({ target }) => `Delete ${target.label} (${target.sizeGb} GB) and all its data?`,
+    done: (_, { target }) => `Deleting ${target.label}. It costs nothing from now on.`,
   }),
 ]
 

@@ -33,8 +33,8 @@ beforeAll(async () => {
   agent.report()
   instance = await waitFor('the machine to be on sale', async () => {
     const order = { cluster_name: 'lab', node_name: 'pier-1', gpu_count: 1, label: 'box' }
-    const made = await cli.server.demo('POST', '/v1/marketplace/instances/create', order)
-    return made.status === 200 && (made.body.instance_name as string)
+    const reply = await cli.server.demo('POST', '/v1/marketplace/instances/create', order)
+    return reply.status === 200 && (reply.body.instance_name as string)
   })
   const { generation, workloads } = await agent.hear('desired', (desired) => desired.workloads.length === 1)
   const [{ id, tag } = { id: '', tag: '' }] = workloads
@@ -51,13 +51,13 @@ afterAll(async () => {
 })
 
 /** A shell that says back what it hears until `exit` or a second end of the input, and a log of two lines. */
-function answerStream(request: unknown, stream: MuxStream): void {
-  const asked = streamRequest.parse(request)
-  if (asked.kind === 'logs') {
-    return void stream.end(`first\\tline\n\u001B[31mred\u001B[0m\u001B]0;title\u0007${asked.follow ? '\nmore' : ''}`)
+function answerStream(head: unknown, stream: MuxStream): void {
+  const request = streamRequest.parse(head)
+  if (request.kind === 'logs') {
+    return void stream.end(`first\\tline\n\u001B[31mred\u001B[0m\u001B]0;title\u0007${request.follow ? '\nmore' : ''}`)
   }
-  if (asked.kind !== 'terminal') return void stream.destroy()
-  if (asked.command !== null) stream.write(`${asked.columns}x${asked.rows} ${JSON.stringify(asked.command)}\n`)
+  if (request.kind !== 'terminal') return void stream.destroy()
+  if (request.command !== null) stream.write(`${request.columns}x${request.rows} ${JSON.stringify(request.command)}\n`)
   let typed = ''
   stream.on('data', (chunk: Buffer) => {
     stream.write(chunk)
@@ -76,11 +76,11 @@ test('supply: creates a join token and prints the join command', async () => {
   expect(out).toContain('Owner      the operator')
   expect(out).toContain(`  curl -fsSL ${cli.server.url}/install.sh | sh -s -- --token ${token}\n`)
   const { tokens } = (await cli.json('supply', 'tokens')) as { tokens: Array<{ id: string; usesLeft: number }> }
-  const made = tokens.find((one) => one.usesLeft === 3)
-  expect((await cli.berth(['supply', 'tokens'])).out).toContain(made?.id)
-  expect(await cli.berth(['supply', 'tokens', 'rm', made?.id ?? ''])).toMatchObject({
+  const listedToken = tokens.find((one) => one.usesLeft === 3)
+  expect((await cli.berth(['supply', 'tokens'])).out).toContain(listedToken?.id)
+  expect(await cli.berth(['supply', 'tokens', 'rm', listedToken?.id ?? ''])).toMatchObject({
     code: 0,
-    out: `Revoked ${made?.id}. No more machines can join with it.\n`,
+    out: `Revoked ${listedToken?.id}. No more machines can join with it.\n`,
   })
   const refused = await cli.berth(['supply', 'tokens', 'create', '--key-file', path.join(cli.folder, 'demo.key')])
   expect(refused).toMatchObject({ code: 4, error: expect.stringContaining('is not a supplier') })
@@ -132,10 +132,10 @@ test('operator: adds, lists and removes images', async () => {
 })
 
 test('operator: explains why an order can or cannot be placed', async () => {
-  const found = await cli.berth(['operator', 'placement', '--region', 'mock-region'])
-  expect(found.code).toBe(0)
-  expect(found.out).toMatch(/^mock-lab-h100-01 +mock +tried first +8 of 8 GPUs free in mock-lab-vm-h100-ethernet$/m)
-  expect(found.out).toMatch(/^pier-1 +host +other_offering +offered as marketplace$/m)
+  const result = await cli.berth(['operator', 'placement', '--region', 'mock-region'])
+  expect(result.code).toBe(0)
+  expect(result.out).toMatch(/^mock-lab-h100-01 +mock +tried first +8 of 8 GPUs free in mock-lab-vm-h100-ethernet$/m)
+  expect(result.out).toMatch(/^pier-1 +host +other_offering +offered as marketplace$/m)
   const none = await cli.berth(['operator', 'placement', '--region', 'jp-east-1', '--gpu', 'b200', '--count', '3'])
   expect(none).toMatchObject({ code: 1, out: expect.stringContaining('for other GPU counts only') })
   expect((await cli.berth(['operator', 'placement'])).code).toBe(2)

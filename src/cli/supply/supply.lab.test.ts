@@ -47,10 +47,10 @@ const inTerminal = (...args: string[]): Promise<string> => cli.onScreen(args, { 
 
 test('explains how to join a machine when there are none', async () => {
   expect(await inTerminal('supply', 'machines')).toContain('berth supply tokens create')
-  const shown = await inTerminal('supply', 'earnings')
-  expect(shown).toMatch(/^Unpaid +\$0\.00; /m)
-  expect(shown).toMatch(/^Platform fee +15%/m)
-  expect(shown).toContain('Nothing was earned in this time.\n')
+  const screen = await inTerminal('supply', 'earnings')
+  expect(screen).toMatch(/^Unpaid +\$0\.00; /m)
+  expect(screen).toMatch(/^Platform fee +15%/m)
+  expect(screen).toContain('Nothing was earned in this time.\n')
   expect(await done('supply', 'earnings', '--by', 'machine')).toContain('Nothing was earned in this time.\n')
 })
 
@@ -71,11 +71,11 @@ test('lists machines with price and rented GPUs, in pages', async () => {
   beat = setInterval(() => agent.report(), HEARTBEAT_MS)
   await waitFor('the machine to be on sale', async () => (await done('supply', 'machines')).includes('pier-1'))
 
-  const shown = await inTerminal('supply', 'machines')
-  expect(shown).toMatch(/^mock-lab-h100-01 +on sale +mock-\S+ +8 H100 .+ +0 of 8 +book {2}vm$/m)
-  expect(shown).toMatch(/^mock-iad-l40s-01 +on sale +us-\S+ +4 L40S +0 of 4 +\$0\.84 {2}container$/m)
-  expect(shown).toMatch(/^pier-1 +on sale +us-\S+ +2 RTX \S+ +0 of 2 +\$0\.40 {2}container +\d\S*$/m)
-  expect(shown).toMatch(/\n\n3 machines\. 3 on sale; 0 of \d+ GPUs rented\. Prices are per GPU-hour\.\n$/)
+  const screen = await inTerminal('supply', 'machines')
+  expect(screen).toMatch(/^mock-lab-h100-01 +on sale +mock-\S+ +8 H100 .+ +0 of 8 +book {2}vm$/m)
+  expect(screen).toMatch(/^mock-iad-l40s-01 +on sale +us-\S+ +4 L40S +0 of 4 +\$0\.84 {2}container$/m)
+  expect(screen).toMatch(/^pier-1 +on sale +us-\S+ +2 RTX \S+ +0 of 2 +\$0\.40 {2}container +\d\S*$/m)
+  expect(screen).toMatch(/\n\n3 machines\. 3 on sale; 0 of \d+ GPUs rented\. Prices are per GPU-hour\.\n$/)
 
   const seen: string[] = []
   let next: string[] = ['supply', 'machines', '--limit', '2']
@@ -139,13 +139,13 @@ test('earnings are the customer’s payment minus the fee, by day and by machine
   const words = formatUsdForPeople(earned).replace('$', String.raw`\$`)
   const today = formatInstant(systemClock.now()).slice(0, 10)
 
-  const shown = await inTerminal('supply', 'earnings', '--days', '2')
+  const screen = await inTerminal('supply', 'earnings', '--days', '2')
   const unpaid = formatUsdForPeople(nanoUsdOf(earned - 10_000n))
-  expect(shown).toContain(`Unpaid        ${unpaid}; `)
-  expect(shown).toMatch(/^Paid out +<\$0\.0001 in total$/m)
-  expect(shown).toMatch(new RegExp(String.raw`^Earned +${words} from \d{4}-\d\d-\d\d to ${today} \(UTC\)$`, 'm'))
-  expect(shown).toMatch(/^Occupancy +[\d.]+% of the GPU-hours in that time$/m)
-  expect(shown).toMatch(new RegExp(String.raw`\n\d{4}-\d\d-\d\d +0 +\$0\.00\n${today} +[\d.]+ +${words}\n$`))
+  expect(screen).toContain(`Unpaid        ${unpaid}; `)
+  expect(screen).toMatch(/^Paid out +<\$0\.0001 in total$/m)
+  expect(screen).toMatch(new RegExp(String.raw`^Earned +${words} from \d{4}-\d\d-\d\d to ${today} \(UTC\)$`, 'm'))
+  expect(screen).toMatch(/^Occupancy +[\d.]+% of the GPU-hours in that time$/m)
+  expect(screen).toMatch(new RegExp(String.raw`\n\d{4}-\d\d-\d\d +0 +\$0\.00\n${today} +[\d.]+ +${words}\n$`))
   // Days on which nothing was sold would fill the screen.
   const long = await done('supply', 'earnings', '--days', '90')
   expect(long.match(/^\d{4}-\d\d-\d\d /gm)).toEqual([`${today} `])
@@ -166,10 +166,10 @@ test('a removed machine is shown on request', async () => {
   clearInterval(beat)
   expect(await cli.berth(['supply', 'leave', 'pier-1'])).toMatchObject({ code: 2, out: '' })
   await done('supply', 'leave', 'pier-1', '--yes')
-  const shown = await done('supply', 'machines')
-  expect(shown).not.toContain('pier-1')
-  expect(shown).toContain('\n2 machines. 2 on sale; ')
-  expect(shown).toContain('\n1 removed machine not shown: berth supply machines ls --include-left\n')
+  const output = await done('supply', 'machines')
+  expect(output).not.toContain('pier-1')
+  expect(output).toContain('\n2 machines. 2 on sale; ')
+  expect(output).toContain('\n1 removed machine not shown: berth supply machines ls --include-left\n')
   expect(await done('supply', 'machines', '--include-left')).toMatch(/^pier-1 +left /m)
 })
 
@@ -182,7 +182,7 @@ test('rejects invalid requests with a next step', async () => {
   })
   const byTheBook = await berth('supply', 'price', HOUSE_PRICED, '1')
   expect(byTheBook).toMatchObject({ code: 1, out: '', error: expect.stringContaining('price book') })
-  for (const [args, told] of [
+  for (const [args, message] of [
     [['price', MACHINE, 'cheap'], 'Must be a price in USD up to 1000'],
     [['price', MACHINE, '1000.01'], 'Must be a price in USD up to 1000'],
     [['price', MACHINE], "missing required argument 'usd'"],
@@ -191,6 +191,6 @@ test('rejects invalid requests with a next step', async () => {
     [['earnings', '--days', '91'], 'from 1 to 90.'],
     [['earnings', '--by', 'week'], 'Allowed choices are day, machine'],
   ] as const) {
-    expect(await berth('supply', ...args)).toMatchObject({ code: 2, out: '', error: expect.stringContaining(told) })
+    expect(await berth('supply', ...args)).toMatchObject({ code: 2, out: '', error: expect.stringContaining(message) })
   }
 })

@@ -61,10 +61,10 @@ export const rentalReasons = {
     'Wait for free GPUs, or roll out in place, which ends an old replica first.',
   ),
   option_not_offered: invalid(
-    (wanted: { readonly option: string; readonly region: string } | { readonly gpuCounts: readonly number[] }) =>
-      'gpuCounts' in wanted
-        ? `gpuCount must be one of ${wanted.gpuCounts.join(', ')} for this option.`
-        : `${wanted.option} is not offered in ${wanted.region}.`,
+    (order: { readonly option: string; readonly region: string } | { readonly gpuCounts: readonly number[] }) =>
+      'gpuCounts' in order
+        ? `gpuCount must be one of ${order.gpuCounts.join(', ')} for this option.`
+        : `${order.option} is not offered in ${order.region}.`,
     'See the rental options for what is offered.',
   ),
   region_disabled: invalid(

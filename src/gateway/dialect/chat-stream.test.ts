@@ -49,10 +49,10 @@ function read(out: string | undefined): Chunk[] {
     .map((event) => JSON.parse(event.slice(6)) as Chunk)
 }
 
-const said = ['Zwölf ', 'Boxkämpfer "jagen" ', '{"usage":{"completion_tokens":99}} ', '漢字 "id":"up-1"']
+const sentences = ['Zwölf ', 'Boxkämpfer "jagen" ', '{"usage":{"completion_tokens":99}} ', '漢字 "id":"up-1"']
 const whole =
   chunk({ role: 'assistant', content: '' }) +
-  said.map((content, i) => chunk({ content }, null, { usage: usageOf(i + 1) })).join('') +
+  sentences.map((content, i) => chunk({ content }, null, { usage: usageOf(i + 1) })).join('') +
   chunk({}, 'stop', { usage: usageOf(5) }) +
   `data: ${JSON.stringify({ id: 'up-1', model: 'their/model', choices: [], usage: usageOf(5) })}\n\n` +
   'data: [DONE]\n\n'
@@ -64,7 +64,7 @@ describe('a stream', () => {
       fc.property(fc.array(fc.nat(bytes.length), { maxLength: 40 }), (cuts) => {
         const stream = new ChatStream(options)
         const chunks = read(run(stream, bytes, cuts))
-        expect(chunks.map((one) => one.choices[0]?.delta.content ?? '').join('')).toBe(said.join(''))
+        expect(chunks.map((one) => one.choices[0]?.delta.content ?? '').join('')).toBe(sentences.join(''))
         expect(chunks.every((one) => one.id === options.id && one.model === options.model)).toBe(true)
         expect(chunks.some((one) => one.usage !== undefined)).toBe(false)
         expect(stream.usage).toEqual({ inputTokens: 9, cachedTokens: 4, outputTokens: 5 })
@@ -161,7 +161,7 @@ describe('a stream', () => {
   it('accepts comments and CRLF', () => {
     const stream = new ChatStream(options)
     const chunks = read(run(stream, Buffer.from(`: ping\r\n\r\n${whole.replaceAll('\n', '\r\n')}`)))
-    expect(chunks.map((one) => one.choices[0]?.delta.content ?? '').join('')).toBe(said.join(''))
+    expect(chunks.map((one) => one.choices[0]?.delta.content ?? '').join('')).toBe(sentences.join(''))
   })
 
   it.each([
@@ -187,7 +187,7 @@ describe('a stream', () => {
   it('accepts events without the optional space', () => {
     const stream = new ChatStream(options)
     const chunks = read(run(stream, Buffer.from(whole.replaceAll('data: ', 'data:'))))
-    expect(chunks.map((one) => one.choices[0]?.delta.content ?? '').join('')).toBe(said.join(''))
+    expect(chunks.map((one) => one.choices[0]?.delta.content ?? '').join('')).toBe(sentences.join(''))
     expect(stream.done).toBe(true)
   })
 

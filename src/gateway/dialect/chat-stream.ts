@@ -173,25 +173,25 @@ export class ChatStream implements AnswerStream, EngineProgress {
 
   /** Reads usage and removes it, except from the last event for a client that asked for it. */
   #takeUsage(text: string): string {
-    let kept = ''
+    let output = ''
     for (const event of text.split('\n\n')) {
       if (event === '') continue
-      kept += this.#takeUsageOf(event)
+      output += this.#takeUsageOf(event)
     }
-    return kept
+    return output
   }
 
   #takeUsageOf(event: string): string {
-    const found = findUsage(event, 0)
-    if (found !== undefined) this.#usage = found.usage
-    const isLast = found !== undefined && /"choices"\s*:\s*\[\s*\]/.test(event)
+    const member = findUsage(event, 0)
+    if (member !== undefined) this.#usage = member.usage
+    const isLast = member !== undefined && /"choices"\s*:\s*\[\s*\]/.test(event)
     if (isLast) {
       this.#events -= 1
       this.#usageSent = this.#options.includeUsage
       return this.#options.includeUsage ? `${event}\n\n` : ''
     }
     const bare =
-      found === undefined ? event.replace(/,\s*"usage"\s*:\s*null/, '') : cutMember(event, found.start, found.end)
+      member === undefined ? event.replace(/,\s*"usage"\s*:\s*null/, '') : cutMember(event, member.start, member.end)
     return `${bare}\n\n`
   }
 

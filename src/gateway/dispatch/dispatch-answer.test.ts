@@ -129,11 +129,11 @@ describe('the breaker', () => {
   test('keeps calls away from a failing engine while the others do the work', async () => {
     const { a, b, model, dispatcher } = await startPair()
     a.behaviour.fault = { kind: 'status', status: 500 }
-    let asked = 0
+    let requests = 0
     const askWhile = async (breaker: string, most: number): Promise<void> => {
       for (let n = 0; n < most && statsOf(dispatcher, 'a').breaker === breaker; n += 1) {
         expect((await ask(dispatcher, callOn(model))).status).toBe(200)
-        asked += 1
+        requests += 1
       }
     }
     await askWhile('closed', 30)
@@ -141,7 +141,7 @@ describe('the breaker', () => {
     // Its pause is one second, which on a slow machine can end before all calls were made.
     await askWhile('open', 20)
     expect(a.received).toBe(5)
-    expect(b.received).toBe(asked)
+    expect(b.received).toBe(requests)
     expect(statsOf(dispatcher, 'a').faults.status).toBe(5)
   })
 

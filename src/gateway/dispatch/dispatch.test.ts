@@ -121,13 +121,13 @@ describe('before the first byte, a call is retried', () => {
   test('with the body and path for the other engine', async () => {
     const { a, b, model, dispatcher } = await startPair()
     a.behaviour.fault = { kind: 'status', status: 500 }
-    const asked: string[] = []
+    const ids: string[] = []
     const request: UpstreamCall['request'] = ({ id }) => {
-      asked.push(id)
+      ids.push(id)
       return { path: `/for-${id}/completions`, extraHeaders: '', contentType: 'x/y', body: [Buffer.from(`"${id}"`)] }
     }
     await ask(dispatcher, callOn(model, { request }))
-    expect(asked).toEqual(['a', 'b'])
+    expect(ids).toEqual(['a', 'b'])
     expect(b.requests[0]).toMatchObject({ path: '/for-b/completions', body: Buffer.from('"b"') })
   })
 

@@ -244,9 +244,9 @@ class Dispatching implements RunningDispatcher {
 
   /** Drops deployments that are no longer in the catalog, once they have finished. */
   #dropUnused(): void {
-    const kept = new Set([...this.#models.values()].flatMap(({ targets }) => targets))
+    const targetsInUse = new Set([...this.#models.values()].flatMap(({ targets }) => targets))
     for (const [key, target] of this.#targets) {
-      if (kept.has(target)) continue
+      if (targetsInUse.has(target)) continue
       target.isInUse = false
       if (target.inFlight === 0) this.#targets.delete(key)
     }

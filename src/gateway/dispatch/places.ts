@@ -87,9 +87,9 @@ export class GatewayPlaces implements Places {
 
   /** Whether any came back. */
   async #recall(accountId: string, except?: Borrower): Promise<boolean> {
-    const asked = [...this.#borrowers].filter((one) => one !== except && one.lent.has(accountId))
+    const borrowers = [...this.#borrowers].filter((one) => one !== except && one.lent.has(accountId))
     const returned = await Promise.all(
-      asked.map(async (one) => {
+      borrowers.map(async (one) => {
         const places = Math.min(await one.recall(accountId), one.lent.get(accountId) ?? 0)
         this.#add(accountId, -places)
         addTo(one.lent, accountId, -places)

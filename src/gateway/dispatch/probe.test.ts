@@ -85,11 +85,11 @@ describe('health', () => {
   })
 
   test('asks an engine without a health endpoint for its models', async () => {
-    const asked: string[] = []
+    const paths: string[] = []
     const server = net.createServer((socket) => {
       socket.on('data', (bytes) => {
         const path = bytes.toString().split(' ')[1] ?? ''
-        if (/health|models/.test(path)) asked.push(path)
+        if (/health|models/.test(path)) paths.push(path)
         const status = path === '/base/health' ? '404 Not Found' : '500 Down'
         socket.write(`HTTP/1.1 ${status}\r\nContent-Length: 0\r\n\r\n`)
       })
@@ -100,7 +100,7 @@ describe('health', () => {
     const { port } = server.address() as net.AddressInfo
     const dispatcher = startDispatcher(modelOn([deploymentOn({ host: '127.0.0.1', port }, { basePath: '/base' })]))
     await waitFor('it is known', () => breakerOf(dispatcher) === 'open')
-    expect(asked.slice(0, 3)).toEqual(['/base/health', '/base/v1/models', '/base/v1/models'])
+    expect(paths.slice(0, 3)).toEqual(['/base/health', '/base/v1/models', '/base/v1/models'])
   })
 
   test('does not probe deployments in use or drained', async () => {

@@ -145,10 +145,13 @@ describe('affinity', () => {
     /** Seven interleaved conversations of six turns each; a turn repeats the whole conversation so far. */
     const talk = async (isAffine: boolean): Promise<{ share: number; hits: number; misses: number }> => {
       const fleet = await startFleet(4)
-      const said = Array.from({ length: 7 }, (_, n) => ['system prompt', `conversation ${n} begins with this question`])
+      const conversations = Array.from({ length: 7 }, (_, n) => [
+        'system prompt',
+        `conversation ${n} begins with this question`,
+      ])
       for (let turn = 0; turn < 6; turn += 1) {
         await Promise.all(
-          said.map(async (messages, n) => {
+          conversations.map(async (messages, n) => {
             const prefixes = messages.map((_, length) => hashOf(messages.slice(0, length + 1)))
             await send(fleet, { prefixes: isAffine ? prefixes : [], accountId: `a${n}` }, messages).sink.done
             messages.push(`answer ${turn}`, `and the next question ${turn} of ${n}`)

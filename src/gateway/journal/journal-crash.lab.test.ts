@@ -181,11 +181,11 @@ describe('kill -9', () => {
     const settledUpTo = new Map<number, number>()
     for (const line of lines.filter((one) => one.startsWith('settled '))) settledUpTo.set(...numberOf(line.slice(8)))
     expect(settledUpTo.size).toBe(ROUNDS)
-    const found = new Set(replayed)
-    expect(found.size).toBe(replayed.length)
+    const ids = new Set(replayed)
+    expect(ids.size).toBe(replayed.length)
     const lost = done.filter((id) => {
       const [round, n] = numberOf(id)
-      return !found.has(id) && n > (settledUpTo.get(round) ?? 0)
+      return !ids.has(id) && n > (settledUpTo.get(round) ?? 0)
     })
     expect(lost).toEqual([])
     // In the order in which they were written.

@@ -111,13 +111,13 @@ describe('replay', () => {
     await writeRecords(journal, names(2_500))
     await journal.close()
     const batches: number[] = []
-    const found = []
+    const records = []
     for await (const batch of openJournal(dir).journal.replay()) {
       batches.push(batch.length)
-      found.push(...batch)
+      records.push(...batch)
     }
-    expect(found[0]).toEqual(written)
-    expect(found.map((record) => record.requestId)).toEqual(['whole', ...names(2_500)])
+    expect(records[0]).toEqual(written)
+    expect(records.map((record) => record.requestId)).toEqual(['whole', ...names(2_500)])
     expect(batches).toEqual([1_000, 1_000, 501])
   })
 
@@ -131,9 +131,9 @@ describe('replay', () => {
     })
     const text = JSON.stringify({ ...record, cost: '42' })
     fs.writeFileSync(path.join(dir, '000000000001.log'), withChecksum(text))
-    const found = []
-    for await (const batch of openJournal(dir).journal.replay()) found.push(...batch)
-    expect(found).toEqual([record])
+    const records = []
+    for await (const batch of openJournal(dir).journal.replay()) records.push(...batch)
+    expect(records).toEqual([record])
   })
 
   test('skips settled records, across segments, restarts and an unsettled batch', async () => {

@@ -360,8 +360,8 @@ export class Journal {
   }
 
   #keepDamaged(path: string, text: Buffer, end: number): void {
-    const kept = `${path}.damaged`
-    this.#log.error({ path, end, bytes: text.length, kept }, 'a journal line is damaged; a request may be unbilled')
-    fs.appendFileSync(kept, Buffer.concat([text, Buffer.from('\n')]), { mode: 0o600 })
+    const copy = `${path}.damaged`
+    this.#log.error({ path, end, bytes: text.length, copy }, 'a journal line is damaged; a request may be unbilled')
+    fs.appendFileSync(copy, Buffer.concat([text, Buffer.from('\n')]), { mode: 0o600 })
   }
 }

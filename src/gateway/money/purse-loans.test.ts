@@ -28,9 +28,9 @@ function makeHouse(balance: NanoUsd) {
   const clock = manualClock()
   const ledger = { available: balance, held: zeroUsd, spent: zeroUsd, settled: new Set<string>() }
   const treasury: PurseTreasury & Treasury = {
-    topUp: async (_, { wanted, needed }) => {
-      const amount = wanted < ledger.available ? wanted : ledger.available
-      if (amount < needed || amount <= 0n) return { kind: 'insufficient', why: 'balance' }
+    topUp: async (_, { maximum, minimum }) => {
+      const amount = maximum < ledger.available ? maximum : ledger.available
+      if (amount < minimum || amount <= 0n) return { kind: 'insufficient', why: 'balance' }
       ledger.available = nanoUsdOf(ledger.available - amount)
       ledger.held = nanoUsdOf(ledger.held + amount)
       return { kind: 'granted', holdKey: HOLD, amount, expiresAt: addMs(clock.now(), 10 * MINUTE_MS) }

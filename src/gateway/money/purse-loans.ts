@@ -63,11 +63,11 @@ export class PurseLoans {
    * back in place of what it misses.
    */
   async recall(owner: PurseOwner, except: object | undefined): Promise<boolean> {
-    const asked = [...this.#borrowers].filter(
+    const borrowers = [...this.#borrowers].filter(
       (one) => one !== except && [...one.loans.values()].some(({ purse }) => isOf(purse, owner)),
     )
     const returned = await Promise.all(
-      asked.map(async (one) => {
+      borrowers.map(async (one) => {
         const part = await one.recall(owner)
         return part !== undefined && this.#takeBack(one, part)
       }),
@@ -96,13 +96,13 @@ export class PurseLoans {
   async #lend(
     one: OneBorrower,
     owner: PurseOwner,
-    { needed, wanted }: { needed: NanoUsd; wanted: NanoUsd },
+    { minimum, maximum }: { minimum: NanoUsd; maximum: NanoUsd },
   ): Promise<Topped> {
-    const first = await this.#purses.reserve(owner, needed, one)
+    const first = await this.#purses.reserve(owner, minimum, one)
     if (!first.ok) return insufficient(first)
     const { purse } = first.value
     if (purse?.holdKey === undefined) throw new Error('money was reserved in a purse that has no hold')
-    const more = minUsd(purse.free, nanoUsdOf(wanted - needed))
+    const more = minUsd(purse.free, nanoUsdOf(maximum - minimum))
     const second = more > 0n ? this.#purses.tryReserve(owner, more) : undefined
     let amount = zeroUsd
     for (const part of [first.value, second]) {

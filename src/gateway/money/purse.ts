@@ -159,11 +159,11 @@ export class Purse {
   }
 
   /** The amount missing for the first waiting request, and the amount to ask for. */
-  topUpNeed(now: Instant): { needed: NanoUsd; wanted: NanoUsd } {
+  topUpNeed(now: Instant): { minimum: NanoUsd; maximum: NanoUsd } {
     const free = this.isAlive(now) ? this.free : zeroUsd
-    const needed = nanoUsdOf((this.waiters[0]?.worst ?? 0n) - free)
+    const minimum = nanoUsdOf((this.waiters[0]?.worst ?? 0n) - free)
     const forAll = nanoUsdOf(sumUsd(this.waiters.map((waiter) => waiter.worst)) - free)
-    return { needed, wanted: maxUsd(forAll, nanoUsdOf(needed + this.#recentNeed(now))) }
+    return { minimum, maximum: maxUsd(forAll, nanoUsdOf(minimum + this.#recentNeed(now))) }
   }
 
   /** Free money beyond recent use; zero if it is little. */

@@ -31,13 +31,13 @@ function makeLedger(balance: NanoUsd) {
   }
   const holdOf = (key: string) => ledger.holds.get(key) ?? { amount: zeroUsd, expiresAt: 0 }
   const treasury: PurseTreasury = {
-    topUp: async (owner, { wanted, needed }) =>
+    topUp: async (owner, { maximum, minimum }) =>
       work((): Topped => {
         ledger.topUps += 1
         const holdKey = `purse:${owner.accountId}:${owner.apiKeyId ?? ''}`
-        const amount = wanted < ledger.available ? wanted : ledger.available
-        if (wanted < needed) throw new Error('wants less than it needs')
-        if (amount < needed || amount <= 0n) return { kind: 'insufficient', why: ledger.why }
+        const amount = maximum < ledger.available ? maximum : ledger.available
+        if (maximum < minimum) throw new Error('wants less than it needs')
+        if (amount < minimum || amount <= 0n) return { kind: 'insufficient', why: ledger.why }
         const expiresAt = addMs(clock.now(), 10 * MINUTE_MS)
         ledger.available = nanoUsdOf(ledger.available - amount)
         ledger.holds.set(holdKey, { amount: nanoUsdOf(holdOf(holdKey).amount + amount), expiresAt })

@@ -62,8 +62,8 @@ describe('an engine that', () => {
     ['server_error', 500],
     [undefined, 500],
   ])('says %s is taken for status %i', (type, status) => {
-    const said = event({ type: 'error', error: { message: 'no such seed', type, param: 'seed', code: null } })
-    const { body } = read([Buffer.from(said)])
+    const text = event({ type: 'error', error: { message: 'no such seed', type, param: 'seed', code: null } })
+    const { body } = read([Buffer.from(text)])
     expect(body.answer?.status).toBe(status)
   })
 

@@ -173,17 +173,17 @@ describe('a connection', () => {
   })
 
   test('resolves names through the guard, and fails with its refusal', async () => {
-    const asked: string[] = []
+    const hosts: string[] = []
     const guarded = new Pools(ticker, {
       ca: undefined,
       lookup: (host, _options, callback) => {
-        asked.push(host)
+        hosts.push(host)
         callback(new Error('The host has no public address'), [])
       },
     })
     const sink = send(guarded.of({ kind: 'tcp', host: 'inside.example', port: 80, tls: false }))
     expect(await ended(sink)).toBe('connect')
-    expect([asked, sink.detail]).toEqual([['inside.example'], 'The host has no public address'])
+    expect([hosts, sink.detail]).toEqual([['inside.example'], 'The host has no public address'])
   })
 
   test('can use a unix socket', async () => {

@@ -28,9 +28,9 @@ function read(pieces: readonly Buffer[], closes = true): Seen {
   })
   for (const piece of pieces) {
     const buffer = Buffer.concat([piece, Buffer.from('\r\n\r\n\n\r\n0\r\n\r\n')])
-    const kept = Buffer.from(piece)
+    const copy = Buffer.from(piece)
     const used = reader.push(buffer, piece.length)
-    if (reader.ended) excess.push(kept.subarray(used))
+    if (reader.ended) excess.push(copy.subarray(used))
   }
   if (closes) reader.close()
   const head = heads[0]

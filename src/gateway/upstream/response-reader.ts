@@ -140,12 +140,12 @@ export class ResponseReader {
   /** Returns the position of the body. */
   #readHead(bytes: Buffer, at: number, end: number): number {
     if (this.#headLength === 0) {
-      const found = bytes.indexOf(END_OF_HEAD, at)
+      const headEnd = bytes.indexOf(END_OF_HEAD, at)
       // Bytes after `end` are left over from an earlier read.
-      if (found !== -1 && found + END_OF_HEAD.length <= end) {
-        if (found - at > MAX_HEAD_BYTES) this.#fail('the head is too long')
-        else this.#takeHead(bytes, at, found)
-        return found + END_OF_HEAD.length
+      if (headEnd !== -1 && headEnd + END_OF_HEAD.length <= end) {
+        if (headEnd - at > MAX_HEAD_BYTES) this.#fail('the head is too long')
+        else this.#takeHead(bytes, at, headEnd)
+        return headEnd + END_OF_HEAD.length
       }
     }
     return this.#gatherHead(bytes, at, end)
@@ -159,11 +159,11 @@ export class ResponseReader {
     const gathered = this.#headRoom(before + taken)
     bytes.copy(gathered, before, at, at + taken)
     this.#headLength = before + taken
-    const found = gathered.subarray(0, this.#headLength).indexOf(END_OF_HEAD, Math.max(0, before - 3))
-    if (found !== -1) {
+    const headEnd = gathered.subarray(0, this.#headLength).indexOf(END_OF_HEAD, Math.max(0, before - 3))
+    if (headEnd !== -1) {
       this.#headLength = 0
-      this.#takeHead(gathered, 0, found)
-      return at + found + END_OF_HEAD.length - before
+      this.#takeHead(gathered, 0, headEnd)
+      return at + headEnd + END_OF_HEAD.length - before
     }
     // Fail on the first bytes that are not HTTP, not only when the head is full.
     const known = Math.min(this.#headLength, BEGINNING.length)
@@ -278,8 +278,8 @@ export class ResponseReader {
     else this.#phase = next
   }
 
-  #step(byte: number, wanted: number, next: Phase): void {
-    if (byte === wanted) this.#phase = next
+  #step(byte: number, expectedByte: number, next: Phase): void {
+    if (byte === expectedByte) this.#phase = next
     else this.#fail('a chunk longer or shorter than its size')
   }
 

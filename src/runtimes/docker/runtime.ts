@@ -6,7 +6,7 @@
 import type { Duplex } from 'node:stream'
 import { systemClock } from '../../base/instant.ts'
 import type { HostFault, StreamRequest, Workload } from '../../contract/agent.ts'
-import { NeverStarts, type Found, type Measured, type Runtime, type RuntimeStream } from '../runtime.ts'
+import { NeverStarts, type WorkloadStatus, type Measured, type Runtime, type RuntimeStream } from '../runtime.ts'
 import { DockerClient } from './client.ts'
 import { endOf, lost, startFault } from './container-end.ts'
 import { ContainerMaker } from './container-maker.ts'
@@ -133,11 +133,11 @@ class DockerRuntime implements Runtime {
     return this.#fence.fault()
   }
 
-  async list(signal: AbortSignal): Promise<Found[]> {
+  async list(signal: AbortSignal): Promise<WorkloadStatus[]> {
     if (this.#info === undefined) await this.#readInfo(signal)
     const networks = await this.#client.networks(TAG_LABEL, signal)
     await this.#fence.maintain(async () => networks.length > 0 || this.#hasNetworks(signal))
-    const workloads = new Map<string, Found>()
+    const workloads = new Map<string, WorkloadStatus>()
     for (const { Labels } of networks) {
       const id = Labels[ID_LABEL]
       if (id !== undefined)
@@ -294,7 +294,11 @@ class DockerRuntime implements Runtime {
   }
 
   /** The files of one container may be damaged; the others must still be listed. */
-  async #orFailed<T>(id: string, labels: Readonly<Record<string, string>>, look: Promise<T>): Promise<T | Found> {
+  async #orFailed<T>(
+    id: string,
+    labels: Readonly<Record<string, string>>,
+    look: Promise<T>,
+  ): Promise<T | WorkloadStatus> {
     try {
       return await look
     } catch (error) {
@@ -305,7 +309,7 @@ class DockerRuntime implements Runtime {
   }
 
   /** A network without a container: not created yet, or removed by someone else. */
-  async #findHalf(id: string, tag: string): Promise<Found> {
+  async #findHalf(id: string, tag: string): Promise<WorkloadStatus> {
     const file = await this.#files.read(id)
     // On its way to other GPUs.
     if (file?.disk?.isMoving === true) return { id, tag, state: 'ended', disks: [] }
@@ -315,7 +319,7 @@ class DockerRuntime implements Runtime {
   }
 
   /** undefined: removed during the scan. */
-  async #find(id: string, listed: ListedContainer, signal: AbortSignal): Promise<Found | undefined> {
+  async #find(id: string, listed: ListedContainer, signal: AbortSignal): Promise<WorkloadStatus | undefined> {
     const base = { id, tag: listed.Labels[TAG_LABEL] ?? '', disks: disksOf(listed) }
     const container = isGoing(listed.State) ? undefined : await this.#client.container(listed.Id, signal)
     if (container === undefined || isGoing(container.State.Status)) {
@@ -341,7 +345,7 @@ class DockerRuntime implements Runtime {
     return { ...base, state: 'failed', ...end }
   }
 
-  async #findRunning(id: string, { State, Config }: Container): Promise<Omit<Found, 'id' | 'tag' | 'disks'>> {
+  async #findRunning(id: string, { State, Config }: Container): Promise<Omit<WorkloadStatus, 'id' | 'tag' | 'disks'>> {
     // Damaged files are reported when someone needs them.
     const file = await this.#files.read(id).catch(() => undefined)
     if (file?.scriptDue === true) return { state: 'starting' }

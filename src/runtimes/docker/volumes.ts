@@ -7,7 +7,7 @@
 import { existsSync } from 'node:fs'
 import fs from 'node:fs/promises'
 import path from 'node:path'
-import type { Disk, FoundVolume, WantedVolume } from '../../contract/agent.ts'
+import type { Disk, HostVolumeStatus, DesiredVolume } from '../../contract/agent.ts'
 import { NeverStarts, type RuntimeVolumes } from '../runtime.ts'
 import { findProgram } from '../run-program.ts'
 import type { ListedContainer } from './reply.ts'
@@ -73,11 +73,11 @@ export class ContainerVolumes implements RuntimeVolumes {
     this.#folder = folder
   }
 
-  async list(): Promise<FoundVolume[]> {
+  async list(): Promise<HostVolumeStatus[]> {
     return (await this.#open()).list()
   }
 
-  async create({ id, sizeGb, reserved, copyOf }: WantedVolume, signal: AbortSignal): Promise<void> {
+  async create({ id, sizeGb, reserved, copyOf }: DesiredVolume, signal: AbortSignal): Promise<void> {
     const images = await this.#open()
     checkId(id)
     if ((await images.list()).some((one) => one.id === id)) return
@@ -88,7 +88,7 @@ export class ContainerVolumes implements RuntimeVolumes {
     await images.copy(copyOf, id, options)
   }
 
-  async grow({ id, sizeGb, reserved }: WantedVolume, signal: AbortSignal): Promise<void> {
+  async grow({ id, sizeGb, reserved }: DesiredVolume, signal: AbortSignal): Promise<void> {
     const images = await this.#open()
     await this.#inTurn(() => images.grow(id, sizeGb, { isReserved: reserved, signal }))
   }

@@ -8,7 +8,7 @@ import { killProcess } from '../../../test/harness/leftover.ts'
 import { fileDisk, openQemuLab, smallImage, whyNoQemu, type QemuLab } from '../../../test/lab/qemu-lab.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
 import { systemClock } from '../../base/instant.ts'
-import type { Found } from '../runtime.ts'
+import type { WorkloadStatus } from '../runtime.ts'
 import type { QemuRuntime } from './runtime.ts'
 import { needs } from '../../../test/needs.ts'
 
@@ -41,7 +41,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
   }, BOOT_MS)
   afterAll(() => lab.close())
 
-  const find = async (id: string): Promise<Found | undefined> =>
+  const find = async (id: string): Promise<WorkloadStatus | undefined> =>
     (await runtime.list(never)).find((one) => one.id === id)
 
   test('boots a machine with its name, keys and GPU description', { timeout: BOOT_MS }, async () => {

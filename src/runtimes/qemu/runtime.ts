@@ -10,7 +10,7 @@ import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { within } from '../../base/within.ts'
 import type { StreamRequest, Workload } from '../../contract/agent.ts'
-import { NeverStarts, type Found, type Measured, type Runtime, type RuntimeStream } from '../runtime.ts'
+import { NeverStarts, type WorkloadStatus, type Measured, type Runtime, type RuntimeStream } from '../runtime.ts'
 import { chooseAccelerator, type Accelerator } from './accelerator.ts'
 import { makeBaseImages, type BaseImages } from './base-image.ts'
 import { commandLine, qemuProgram, SSH_PORT } from './command-line.ts'
@@ -109,9 +109,9 @@ class Qemu implements QemuRuntime {
     this.#maintain()
   }
 
-  async list(): Promise<Found[]> {
+  async list(): Promise<WorkloadStatus[]> {
     const processes = await machine.findProcesses(this.#root)
-    const workloads: Found[] = []
+    const workloads: WorkloadStatus[] = []
     for (const id of await machine.listMachineIds(this.#root)) {
       workloads.push(...((await this.#find(id, processes.get(id) ?? [])) ?? []))
     }
@@ -233,7 +233,7 @@ class Qemu implements QemuRuntime {
     this.#watch.close()
   }
 
-  async #find(id: string, listed: readonly number[]): Promise<Found[] | undefined> {
+  async #find(id: string, listed: readonly number[]): Promise<WorkloadStatus[] | undefined> {
     const files = this.#filesOf(id)
     const spec = await machine.readSpec(files)
     if (spec === undefined) return undefined

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import fs from 'node:fs/promises'
 import path from 'node:path'
-import type { Disk, FoundVolume, WantedVolume } from '../../contract/agent.ts'
+import type { Disk, HostVolumeStatus, DesiredVolume } from '../../contract/agent.ts'
 import { within } from '../../base/within.ts'
 import type { RuntimeVolumes } from '../runtime.ts'
 import { copyExtents } from '../storage/extent-copy.ts'
@@ -39,7 +39,7 @@ export function qemuVolumes(
       const ids = names.filter((name) => name.endsWith(ENDING)).map((name) => name.slice(0, -ENDING.length))
       return Promise.all(ids.map((id) => findVolume(folder, id)))
     },
-    create: async (volume: WantedVolume, signal: AbortSignal) => {
+    create: async (volume: DesiredVolume, signal: AbortSignal) => {
       const file = volumeFile(folder, volume.id)
       if (await isThere(file)) return
       await makeFolder(folder)
@@ -56,7 +56,7 @@ export function qemuVolumes(
         throw error
       }
     },
-    grow: async (volume: WantedVolume, signal: AbortSignal) => {
+    grow: async (volume: DesiredVolume, signal: AbortSignal) => {
       const file = volumeFile(folder, volume.id)
       const size = volume.sizeGb * BYTES_PER_GB
       // A running machine has the file open: only its QEMU can grow it.
@@ -75,7 +75,7 @@ export function qemuVolumes(
   }
 }
 
-async function makeImage(file: string, { sizeGb, reserved }: WantedVolume, signal: AbortSignal): Promise<void> {
+async function makeImage(file: string, { sizeGb, reserved }: DesiredVolume, signal: AbortSignal): Promise<void> {
   const options = reserved ? ['-o', 'preallocation=falloc'] : []
   await runProgram('qemu-img', ['create', '-q', '-f', 'qcow2', ...options, file, `${sizeGb}G`], {
     signal,
@@ -84,7 +84,7 @@ async function makeImage(file: string, { sizeGb, reserved }: WantedVolume, signa
 }
 
 /** Copies it as a file, because qemu-img reads all blocks of an image whose blocks are reserved. */
-async function copyImage(from: string, to: string, { reserved }: WantedVolume, signal: AbortSignal): Promise<void> {
+async function copyImage(from: string, to: string, { reserved }: DesiredVolume, signal: AbortSignal): Promise<void> {
   await assertUnused(from, signal)
   await copyExtents(from, to, { signal })
   const { size } = await fs.stat(to)
@@ -102,7 +102,7 @@ async function assertUnused(file: string, signal: AbortSignal): Promise<void> {
 }
 
 /** QEMU stores the size in the header of the file. Blocks that were reserved for it do not count as used. */
-async function findVolume(folder: string, id: string): Promise<FoundVolume> {
+async function findVolume(folder: string, id: string): Promise<HostVolumeStatus> {
   const file = await fs.open(volumeFile(folder, id), 'r')
   try {
     const { buffer } = await file.read({ buffer: Buffer.alloc(8), position: HEADER_SIZE_AT })

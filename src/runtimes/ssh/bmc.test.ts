@@ -20,7 +20,7 @@ function switchOf(bmc: object): PowerSwitch {
 }
 
 describe('a Redfish controller', () => {
-  const asked: string[] = []
+  const requests: string[] = []
   let state = 'On'
   let systems = ['/redfish/v1/Systems/1']
   let target = '/redfish/v1/Systems/1/Actions/ComputerSystem.Reset'
@@ -31,7 +31,7 @@ describe('a Redfish controller', () => {
       body += data.toString('utf8')
     })
     request.on('end', () => {
-      asked.push(`${request.method} ${request.url}${body === '' ? '' : ` ${body}`}`)
+      requests.push(`${request.method} ${request.url}${body === '' ? '' : ` ${body}`}`)
       const answer = (status: number, value?: object): void => {
         response.writeHead(status, { 'content-type': 'application/json' })
         response.end(value === undefined ? '' : JSON.stringify(value))
@@ -54,8 +54,8 @@ describe('a Redfish controller', () => {
   beforeAll(async () => {
     folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-bmc-'))
     const [key, cert] = [path.join(folder, 'key'), path.join(folder, 'cert')]
-    const made = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2']
-    execFileSync('openssl', ['req', ...made, '-subj', '/CN=bmc', '-keyout', key, '-out', cert], { stdio: 'pipe' })
+    const options = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2']
+    execFileSync('openssl', ['req', ...options, '-subj', '/CN=bmc', '-keyout', key, '-out', cert], { stdio: 'pipe' })
     tls = createTlsServer({ key: fs.readFileSync(key), cert: fs.readFileSync(cert) }, listener)
     fingerprint = new X509Certificate(fs.readFileSync(cert)).fingerprint256
     for (const server of [plain, tls]) await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -70,12 +70,12 @@ describe('a Redfish controller', () => {
   const login = { kind: 'redfish', username: 'admin', password: 'secret' }
 
   test('restarts a host that is on, and starts one that is off', async () => {
-    asked.length = 0
+    requests.length = 0
     await switchOf({ ...login, url, insecure: true }).reset(signal)
     state = 'Off'
     await switchOf({ ...login, url, insecure: true, system: '/redfish/v1/Systems/1' }).reset(signal)
     state = 'On'
-    expect(asked).toEqual([
+    expect(requests).toEqual([
       'GET /redfish/v1/Systems',
       'GET /redfish/v1/Systems/1',
       `POST ${target} {"ResetType":"ForceRestart"}`,
@@ -85,16 +85,16 @@ describe('a Redfish controller', () => {
   })
 
   test('accepts an unsigned certificate by its pinned fingerprint only', async () => {
-    asked.length = 0
+    requests.length = 0
     await expect(switchOf({ ...login, url: tlsUrl }).reset(signal)).rejects.toThrow(/self.signed/)
     const other = fingerprint.startsWith('00') ? `11${fingerprint.slice(2)}` : `00${fingerprint.slice(2)}`
     await expect(switchOf({ ...login, url: tlsUrl, fingerprint: other }).reset(signal)).rejects.toThrow(
       'does not match the pinned one',
     )
-    expect(asked).toEqual([])
+    expect(requests).toEqual([])
     await switchOf({ ...login, url: tlsUrl, fingerprint }).reset(signal)
     await switchOf({ ...login, url: tlsUrl, insecure: true }).reset(signal)
-    expect(asked.filter((one) => one.startsWith('POST'))).toHaveLength(2)
+    expect(requests.filter((one) => one.startsWith('POST'))).toHaveLength(2)
   })
 
   test('rejects plain HTTP unless it is allowed', async () => {

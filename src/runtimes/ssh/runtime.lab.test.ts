@@ -81,9 +81,9 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     const running = { id: 'm-1', tag: workload.tag, state: 'running', incarnation, sshUser: 'tenant', disks: [] }
     expect(await runtime.list(signal)).toEqual([running])
     const loop = 'nohup setsid sh -c "while :; do sleep 1; done" > /dev/null 2>&1 < /dev/null &'
-    const said = await asTenant(host, `id -un; cat hosts; id -u; ${litter}; ${loop}`)
-    const uid = said.split('\n')[2] ?? ''
-    expect(said).toBe(`tenant\n${host.id} ${host.address} head\n${uid}\n`)
+    const output = await asTenant(host, `id -un; cat hosts; id -u; ${litter}; ${loop}`)
+    const uid = output.split('\n')[2] ?? ''
+    expect(output).toBe(`tenant\n${host.id} ${host.address} head\n${uid}\n`)
     await waitFor('the start script', async () => /code 4/.test(await asTenant(host, 'cat start.log')))
     expect(await asTenant(host, 'cat start.log; sh -lc \'echo "$WORD"\'; stat -c %a it; cat /tmp/there')).toBe(
       "berth: cannot write /etc/not-mine\nuser data with it's\nstarted with it's\nonStart: exited with code 4\nit's\n600\ncontent",
@@ -208,8 +208,8 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     // During the cleaning it stays listed, whether or not the host answers.
     const seen: string[] = []
     await waitFor('the host is restarted', async () => {
-      const found = await runtime.list(signal)
-      if (!isClean) seen.push(found.map(({ id }) => id).join())
+      const workloads = await runtime.list(signal)
+      if (!isClean) seen.push(workloads.map(({ id }) => id).join())
       return isClean || host.boots() > boots
     })
     expect(new Set(seen)).toEqual(new Set(['m-14']))

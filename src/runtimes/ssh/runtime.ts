@@ -4,7 +4,7 @@
  */
 import { isIP } from 'node:net'
 import type { Disk, HostMetrics, Workload } from '../../contract/agent.ts'
-import { CustomerError, NeverStarts, type Found, type Runtime } from '../runtime.ts'
+import { CustomerError, NeverStarts, type WorkloadStatus, type Runtime } from '../runtime.ts'
 import type { MetalAccess, MetalAddress, MetalDeclared } from './access.ts'
 import { powerSwitch } from './bmc.ts'
 import { lockOutScript } from './cleaning-script.ts'
@@ -69,7 +69,7 @@ class MetalHostRuntime implements MetalRuntime {
   readonly #options: MetalRuntimeOptions
   readonly #host: SshHost
   /** The workload being cleaned or rebooted; the host is not queried meanwhile. */
-  #restarting: Found | undefined
+  #restarting: WorkloadStatus | undefined
   readonly #unowned = new Set<string>()
   readonly #meter: HostMeter
 
@@ -79,12 +79,12 @@ class MetalHostRuntime implements MetalRuntime {
     this.#meter = new HostMeter(this.#host, options.access, options.declared.gpus !== undefined)
   }
 
-  async list(signal: AbortSignal): Promise<Found[]> {
+  async list(signal: AbortSignal): Promise<WorkloadStatus[]> {
     if (this.#restarting !== undefined) return [this.#restarting]
     const inspection = await this.#inspect(signal)
     return inspection.marker === undefined
       ? []
-      : [foundOf(inspection, inspection.marker, this.#options.access.tenantUser)]
+      : [statusOf(inspection, inspection.marker, this.#options.access.tenantUser)]
   }
 
   async start(workload: Workload, progress: (message: string) => void, signal: AbortSignal): Promise<void> {
@@ -126,7 +126,7 @@ class MetalHostRuntime implements MetalRuntime {
     this.#restarting =
       inspection?.marker === undefined
         ? { id, tag: id, state: 'failed', failure: 'cleaned', disks: [] }
-        : foundOf(inspection, inspection.marker, this.#options.access.tenantUser)
+        : statusOf(inspection, inspection.marker, this.#options.access.tenantUser)
     try {
       await this.#clean(oneLine(id), signal)
     } catch (error) {
@@ -145,7 +145,7 @@ class MetalHostRuntime implements MetalRuntime {
     const { marker, bootId } = inspection
     if (marker?.id !== id) throw new Error('the tenant is not on the host')
     if (marker.reboots >= reboots) return
-    this.#restarting = foundOf(inspection, marker, this.#options.access.tenantUser)
+    this.#restarting = statusOf(inspection, marker, this.#options.access.tenantUser)
     try {
       const order = () => runOn(this.#host, tenantRebootScript, { id, reboots: String(reboots) }, signal)
       await restartHost(this.#restartTools(), bootId, order, signal)
@@ -156,14 +156,14 @@ class MetalHostRuntime implements MetalRuntime {
 
   async setDisks(workload: Workload, signal: AbortSignal): Promise<void> {
     const { disks } = await this.#inspect(signal)
-    const wanted = new Set(workload.disks.map(({ volumeId }) => volumeId))
-    for (const volume of disks) if (!wanted.has(volume)) await runOn(this.#host, unmountScript, { volume }, signal)
+    const volumeIds = new Set(workload.disks.map(({ volumeId }) => volumeId))
+    for (const volume of disks) if (!volumeIds.has(volume)) await runOn(this.#host, unmountScript, { volume }, signal)
     const failures: unknown[] = []
     // A volume that cannot be mounted must not block the others.
     for (const disk of workload.disks) await this.#mount(disk, signal).catch((error: unknown) => failures.push(error))
     if (failures.length > 0) throw failures[0]
     const after = await this.#inspect(signal)
-    const missing = [...wanted].filter((volume) => !after.disks.includes(volume))
+    const missing = [...volumeIds].filter((volume) => !after.disks.includes(volume))
     if (missing.length > 0) throw new Error(`not mounted: ${missing.join(', ')}`)
   }
 
@@ -288,7 +288,11 @@ class MetalHostRuntime implements MetalRuntime {
   }
 }
 
-function foundOf(inspection: HostInspection, marker: NonNullable<HostInspection['marker']>, sshUser: string): Found {
+function statusOf(
+  inspection: HostInspection,
+  marker: NonNullable<HostInspection['marker']>,
+  sshUser: string,
+): WorkloadStatus {
   const { id, tag, phase, reboots } = marker
   if (phase === 'ready' && inspection.hasTenantUser) {
     const had = reboots === 0 ? {} : { reboots }

@@ -135,18 +135,18 @@ export class SshHost {
     const { access, onLearnedHostKey } = this.#options
     return new Promise((resolve, reject) => {
       const client = new (sshLibrary().Client)()
-      let shown = ''
+      let fingerprint = ''
       client.once('ready', () => {
         client.setNoDelay(true)
         this.#client = client
         if (this.#pinned === undefined) {
-          this.#pinned = shown
-          onLearnedHostKey(shown)
+          this.#pinned = fingerprint
+          onLearnedHostKey(fingerprint)
         }
         resolve(client)
       })
       // Keep the listener: an unhandled error event would end the process.
-      client.on('error', (error) => reject(this.#unreachable(error, shown)))
+      client.on('error', (error) => reject(this.#unreachable(error, fingerprint)))
       client.once('close', () => {
         if (this.#client === client) this.#client = undefined
         reject(new Unreachable(`${this.#place} closed the connection`))
@@ -160,16 +160,16 @@ export class SshHost {
         keepaliveInterval: ALIVE_EVERY_MS,
         keepaliveCountMax: ALIVE_MISSES,
         hostVerifier: (key: Buffer) => {
-          shown = fingerprintOf(key)
-          return this.#pinned === undefined || this.#pinned === shown
+          fingerprint = fingerprintOf(key)
+          return this.#pinned === undefined || this.#pinned === fingerprint
         },
       })
     })
   }
 
-  #unreachable(error: Error, shown: string): Unreachable {
-    if (this.#pinned !== undefined && shown !== '' && shown !== this.#pinned) {
-      const message = `${this.#place} presented the host key ${shown} instead of ${this.#pinned}`
+  #unreachable(error: Error, fingerprint: string): Unreachable {
+    if (this.#pinned !== undefined && fingerprint !== '' && fingerprint !== this.#pinned) {
+      const message = `${this.#place} presented the host key ${fingerprint} instead of ${this.#pinned}`
       return new WrongHostKey(message, { cause: error })
     }
     return new Unreachable(`${this.#place}: ${error.message}`, { cause: error })

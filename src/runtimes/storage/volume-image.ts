@@ -5,7 +5,7 @@
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
-import type { FoundVolume } from '../../contract/agent.ts'
+import type { HostVolumeStatus } from '../../contract/agent.ts'
 import { runCommand } from './command.ts'
 import { copyExtents } from './extent-copy.ts'
 import { removeDurably, syncFolder } from '../durable-file.ts'
@@ -35,7 +35,7 @@ export interface VolumeImages {
   /** Ids of mounted volumes. */
   mounted(): Promise<string[]>
   remove(id: string): Promise<void>
-  list(): Promise<FoundVolume[]>
+  list(): Promise<HostVolumeStatus[]>
   /** Works whether it is mounted or not. */
   grow(id: string, sizeGb: number, options: WriteOptions): Promise<void>
   /** Copies one that is not mounted. Shares blocks if the disk can. Throws without leaving anything behind. */
@@ -134,8 +134,8 @@ class LoopImages implements VolumeImages {
     await removeDurably(this.#fileOf(id))
   }
 
-  async list(): Promise<FoundVolume[]> {
-    const volumes: FoundVolume[] = []
+  async list(): Promise<HostVolumeStatus[]> {
+    const volumes: HostVolumeStatus[] = []
     for (const name of await fs.readdir(this.#files)) {
       if (!name.endsWith(ENDING)) continue
       const id = name.slice(0, -ENDING.length)

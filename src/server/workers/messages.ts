@@ -36,7 +36,7 @@ export type ChangedKeys = { readonly kind: 'keyId' | 'accountId'; readonly id: s
 /** Calls of a worker that its server answers. */
 export interface ServerFunctions {
   readonly introduce: (authorization: string) => Promise<KnownCaller | undefined>
-  readonly topUp: (owner: PurseOwner, amounts: { needed: NanoUsd; wanted: NanoUsd }) => Promise<Topped>
+  readonly topUp: (owner: PurseOwner, amounts: { minimum: NanoUsd; maximum: NanoUsd }) => Promise<Topped>
   readonly settle: (settlement: Settlement) => Promise<void>
   readonly giveBack: (holdKey: string, amount: NanoUsd) => Promise<void>
   readonly renew: (holdKeys: readonly string[]) => Promise<Instant>

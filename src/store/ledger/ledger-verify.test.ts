@@ -176,9 +176,9 @@ async function settleRequests({ accountId, keyId }: Actor): Promise<void> {
       at: clock.now(),
     })
   for (const owner of [accountId, brokeId]) {
-    await treasury.topUp({ accountId: owner, apiKeyId: null }, { wanted: usd('0.5'), needed: usd('0.5') })
+    await treasury.topUp({ accountId: owner, apiKeyId: null }, { maximum: usd('0.5'), minimum: usd('0.5') })
   }
-  await treasury.topUp({ accountId, apiKeyId: keyId }, { wanted: usd('0.1'), needed: usd('0.1') })
+  await treasury.topUp({ accountId, apiKeyId: keyId }, { maximum: usd('0.1'), minimum: usd('0.1') })
   await settleRecords(treasury, [record('r1', accountId, keyId, 1000n), record('r2', accountId, keyId, 234n)])
   clock.advance(11 * MINUTE_MS)
   await transact(database, (tx) => releaseExpiredHolds(tx, 10))
@@ -186,7 +186,7 @@ async function settleRequests({ accountId, keyId }: Actor): Promise<void> {
     placeHold(tx, { postingKey: 'spent', holdKey: 'spent', accountId: brokeId, amount: usd('0.5'), memo: 'Elsewhere' }),
   )
   await settleRecords(treasury, [record('r3', accountId, keyId, 5000n), record('r4', brokeId, brokeKey, 777n)])
-  await treasury.topUp({ accountId, apiKeyId: null }, { wanted: usd('0.2'), needed: usd('0.2') })
+  await treasury.topUp({ accountId, apiKeyId: null }, { maximum: usd('0.2'), minimum: usd('0.2') })
 }
 
 async function openMachine(db: Db): Promise<void> {

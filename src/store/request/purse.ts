@@ -51,11 +51,11 @@ export async function topUpPurse(
   db: Db,
   gatewayId: string,
   owner: PurseOwner,
-  request: { wanted: NanoUsd; needed: NanoUsd; now: Instant; expiresAt: Instant },
+  request: { maximum: NanoUsd; minimum: NanoUsd; now: Instant; expiresAt: Instant },
 ): Promise<TopUp> {
   const { rows } = await sql<TopUp>`
-    select * from top_up_purse(${gatewayId}, ${owner.accountId}, ${owner.apiKeyId}, ${request.wanted.toString()}::bigint,
-      ${request.needed.toString()}::bigint, ${toDate(request.now)}, ${toDate(request.expiresAt)})`.execute(db)
+    select * from top_up_purse(${gatewayId}, ${owner.accountId}, ${owner.apiKeyId}, ${request.maximum.toString()}::bigint,
+      ${request.minimum.toString()}::bigint, ${toDate(request.now)}, ${toDate(request.expiresAt)})`.execute(db)
   const row = rows[0]
   if (row === undefined) throw new Error('the purse returned no row')
   return row
