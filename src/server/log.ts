@@ -2,7 +2,12 @@
 import os from 'node:os'
 import { pino, type DestinationStream, type Logger } from 'pino'
 
-const SECRET_HEADERS = ['req.headers.authorization', 'req.headers.cookie', 'res.headers["set-cookie"]']
+const SECRET_HEADERS = [
+  'req.headers.authorization',
+  'req.headers["x-api-key"]',
+  'req.headers.cookie',
+  'res.headers["set-cookie"]',
+]
 
 /** Keys that pino or a request's logger adds: a field with one of these names would appear twice. */
 const RESERVED_KEYS = new Set(['level', 'time', 'pid', 'hostname', 'msg', 'reqId'])

@@ -2,7 +2,7 @@
 import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { pino } from 'pino'
+import { pino, type Logger } from 'pino'
 import type { App } from '../../src/app/app.ts'
 import { systemClock, toDate, type Clock } from '../../src/base/instant.ts'
 import type { Scope } from '../../src/contract/endpoint.ts'
@@ -51,6 +51,8 @@ export interface TestServerOptions {
   /** Whether the demo account has a sign-in link, as with embedded defaults. */
   readonly isTrial?: boolean
   readonly env?: Readonly<Record<string, string>>
+  /** For tests of what is logged. undefined: silent. */
+  readonly log?: Logger
 }
 
 /** The time of the machine. Rate limits of clouds cause no pauses, since their simulators have none unless a test asks for them. */
@@ -78,7 +80,7 @@ export async function testServer(options: TestServerOptions = {}): Promise<TestS
     ...options.env,
   })
   const server = await serve(settings, {
-    log: pino({ level: 'silent' }),
+    log: options.log ?? pino({ level: 'silent' }),
     checkResponses: true,
     clock: options.clock ?? unpacedClock,
     ...(options.runLoops === undefined ? {} : { runLoops: options.runLoops }),

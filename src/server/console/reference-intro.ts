@@ -56,9 +56,9 @@ function renderStart(): Markup {
 
 function renderKeys(): Markup {
   return html`<p>
-      Send a key in the header <code>Authorization: Bearer bk_…</code>. It acts for one account, within its scopes. A
-      missing or invalid key is <b>401</b>, a valid key without the scope is <b>403</b>, and anything that belongs to
-      another account is reported as not found.
+      Send a key in the header <code>Authorization: Bearer bk_…</code> (or <code>x-api-key</code>, if that is all a
+      client has). It acts for one account, within its scopes. A missing or invalid key is <b>401</b>, a valid key
+      without the scope is <b>403</b>, and anything that belongs to another account is reported as not found.
     </p>
     <table class="scopes">
       <tbody>

@@ -1,5 +1,5 @@
 /**
- * The credentials of a request: the Authorization header or the console's session cookie. Browsers also send cookies
+ * The credentials of a request: the Authorization header, else `x-api-key`, else the console's session cookie. Browsers also send cookies
  * with requests that other sites cause. So the cookie counts only on requests from the console's own pages: browsers
  * send `Sec-Fetch-Site` and `Origin`, which no page can change, and a change needs a header that no form can send.
  */
@@ -9,7 +9,7 @@ import { CONSOLE_HEADER, CONSOLE_HEADER_VALUE } from '../../contract/session.ts'
 export type Credentials =
   | { readonly kind: 'none' }
   | { readonly kind: 'authorization'; readonly header: string }
-  /** A bare key, as typed on the sign-in page. */
+  /** A bare key, as in `x-api-key` or as typed on the sign-in page. */
   | { readonly kind: 'key'; readonly text: string }
   | { readonly kind: 'session'; readonly token: string }
   /** Proven earlier: something that we have signed names the key. */
@@ -29,8 +29,9 @@ export const SESSION_COOKIE = 'berth_session'
 const consoleHeader = CONSOLE_HEADER.toLowerCase()
 
 export function credentialsOf(sent: Sent): Credentials {
-  const { authorization } = sent.headers
+  const { authorization, 'x-api-key': apiKey } = sent.headers
   if (authorization !== undefined) return { kind: 'authorization', header: authorization }
+  if (typeof apiKey === 'string') return { kind: 'key', text: apiKey }
   const token = sessionTokenOf(sent.headers)
   if (token === undefined) return { kind: 'none' }
   return isCrossSite(sent) ? { kind: 'cross-site' } : { kind: 'session', token }

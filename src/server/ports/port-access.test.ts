@@ -288,7 +288,7 @@ test('cookies and credentials of ours never reach the application, whether they 
     { headers: { Authorization: `bearer  ${lab.owner.keyText}`, Cookie: 'berth_session=secret1' } },
     PUBLIC,
   )
-  await lab.send({ headers: { Authorization: 'Bearer sk-of-the-app' } }, PUBLIC)
+  await lab.send({ headers: { Authorization: 'Bearer sk-of-the-app', 'X-Api-Key': lab.owner.keyText } }, PUBLIC)
   const socket = lab.webSocket({ Cookie: `${ours}; c=3`, Authorization: `Bearer ${token}` })
   await once(socket, 'open')
   socket.terminate()

@@ -71,7 +71,7 @@ export function headersForWorkload({ method, rawHeaders, isUpgrade }: RequestHea
     const key = name.toLowerCase()
     if (key === 'content-length') length = value
     if (key === 'transfer-encoding') isChunked = true
-    if (left.has(key) || (key === 'authorization' && ownBearer.test(value))) continue
+    if (left.has(key) || isOwnCredential(key, value)) continue
     const visible = key === 'cookie' ? withoutOwnCookies(value) : value
     if (visible !== '' || value === '') headers.push(name, visible)
   }
@@ -98,6 +98,10 @@ export function headersForClient(rawHeaders: RawHeaders, protocol: Client['proto
     headers.push(name, isHidden ? 'same-origin' : value)
   }
   return headers
+}
+
+function isOwnCredential(key: string, value: string): boolean {
+  return (key === 'authorization' && ownBearer.test(value)) || (key === 'x-api-key' && value.startsWith(API_KEY_PREFIX))
 }
 
 /** Whether the `Authorization` header holds a credential of ours, valid or not. */
