@@ -3,7 +3,7 @@
  * endpoint table, so a new operation is covered as soon as it has an example.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { errorFormOf, v1Form } from '../src/contract/error-form.ts'
+import { errorFormOf, openaiForm, v1Form } from '../src/contract/error-form.ts'
 import { api, type OperationId } from '../src/contract/api.ts'
 import { isInference, scopes, type Access, type Endpoint, type Scope } from '../src/contract/endpoint.ts'
 import { absent, examples, makeOwned, type Example, type Owned } from './harness/examples.ts'
@@ -102,7 +102,7 @@ function call(operation: OperationId, example: Example, authorization: string | 
 /** The error body of the operation's form, with a request id. */
 function expectErrorPage(endpoint: Endpoint, reply: Reply, status: number): void {
   expect(reply.status).toBe(status)
-  const isV1 = errorFormOf(endpoint) === v1Form
+  const isV1 = [v1Form, openaiForm].includes(errorFormOf(endpoint))
   expect(errorFormOf(endpoint).schemaOf(status).strict().parse(reply.body)).toMatchObject(isV1 ? { code: status } : {})
   expect(reply.headers.get('x-request-id')).toMatch(/^req_/)
 }

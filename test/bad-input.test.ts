@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { limits } from '../src/base/limits.ts'
 import { api, type OperationId } from '../src/contract/api.ts'
 import { isInference, type Endpoint } from '../src/contract/endpoint.ts'
-import { errorFormOf, v1Form, v2Form, type ErrorForm, type InputPart } from '../src/contract/error-form.ts'
+import { errorFormOf, openaiForm, v1Form, v2Form, type ErrorForm, type InputPart } from '../src/contract/error-form.ts'
 import { eachOf } from '../src/reconcile/loop.ts'
 import { examples, makeOwned, type Example, type Owned } from './harness/examples.ts'
 import { fingerprint, type Fingerprint } from './harness/fingerprint.ts'
@@ -67,7 +67,7 @@ function verdictOf(endpoint: Endpoint, { status, body }: Reply, part: InputPart)
     return { status, title: [body.code, body.message], paths: [...new Set(paths)] }
   }
   // Other forms name the field only in their text.
-  if (errorForm !== v1Form) {
+  if (errorForm !== v1Form && errorForm !== openaiForm) {
     return { status, title: [errorForm.schemaOf(status).strict().safeParse(body).success], paths: [] }
   }
   const detail: Array<{ loc: unknown[] }> = body.detail ?? []
@@ -79,9 +79,11 @@ function expectedOf(endpoint: Endpoint, paths: ReadonlyArray<Fault['path']>, mal
   const errorForm = errorFormOf(endpoint)
   const texts = paths.map((path) => JSON.stringify(path))
   if (errorForm === v2Form) return { status: 400, title: ['BAD_REQUEST', 'Input validation failed'], paths: texts }
-  if (errorForm !== v1Form) return { status: statusOfInvalid(errorForm, malformed), title: [true], paths: [] }
+  if (errorForm !== v1Form && errorForm !== openaiForm)
+    return { status: statusOfInvalid(errorForm, malformed), title: [true], paths: [] }
   const status = malformed ? 422 : 400
-  return { status, title: ['error', 'invalid_request_error', status, status], paths: texts }
+  const code = errorForm === openaiForm ? null : status
+  return { status, title: ['error', 'invalid_request_error', status, code], paths: texts }
 }
 
 function statusOfInvalid(form: ErrorForm, malformed: boolean): number {

@@ -1,7 +1,7 @@
 /** The forms of error bodies. An operation has the form of its family, unless its protocol has one of its own. */
 import type { z } from 'zod'
 import type { Issue } from '../base/issue.ts'
-import { v1Error, v2Codes, v2Error, type V2Status } from './error.ts'
+import { openaiError, v1Error, v2Codes, v2Error, type V2Status } from './error.ts'
 
 /** v1 and v2 have different error bodies and statuses. */
 export type Family = 'v1' | 'v2'
@@ -85,6 +85,31 @@ export const v1Form: ErrorForm = {
 
 function describeFirst(part: InputPart, [first]: readonly InputIssue[]): string {
   return first === undefined ? 'Input validation failed' : `${first.path.join('.') || part}: ${first.message}`
+}
+
+/**
+ * For operations of OpenAI's API that the published interface does not fix: its clients branch on the text in `error.code`.
+ * The numbers stay beside it.
+ */
+export const openaiForm: ErrorForm = {
+  name: 'openai',
+  schemaOf: () => openaiError,
+  write: (fault) => withTextCode(writeV1(fault), openaiCode(fault)),
+  writeInvalid: (part, issues) => withTextCode(v1Form.writeInvalid(part, issues), null),
+}
+
+function withTextCode({ status, body }: ErrorPage, code: string | null): ErrorPage {
+  return { status, body: { ...body, error: { ...(body['error'] as object), code } } }
+}
+
+const openaiCodes: Readonly<Record<number, string>> = {
+  401: 'invalid_api_key',
+  402: 'insufficient_quota',
+  429: 'rate_limit_exceeded',
+}
+
+function openaiCode({ status, reason }: Pick<Fault, 'status' | 'reason'>): string | null {
+  return openaiCodes[status] ?? (status >= 500 ? 'server_error' : (reason ?? null))
 }
 
 export const errorForms: Readonly<Record<Family, ErrorForm>> = { v1: v1Form, v2: v2Form }

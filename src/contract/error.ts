@@ -58,3 +58,7 @@ export const v1Error = z
       .optional(),
   })
   .meta({ id: 'V1Error' })
+
+export const openaiError = v1Error
+  .extend({ error: v1Error.shape.error.extend({ code: z.string().nullable() }) })
+  .meta({ id: 'OpenaiError' })

@@ -2,7 +2,9 @@
 import { z } from 'zod'
 import { chatMessage } from './chat-message.ts'
 import { endpoint } from './endpoint.ts'
+import { openaiForm } from './error-form.ts'
 import { modelKind } from './model.ts'
+import { timestamp } from './shared.ts'
 
 export const modelName = z.string().min(1).max(200)
 const model = modelName
@@ -173,9 +175,14 @@ const modelRecord = z
   .object({
     id: z.string(),
     object: z.literal('model'),
+    type: z.literal('model'),
+    display_name: z.string(),
     created: z.int(),
+    created_at: timestamp,
     owned_by: z.string(),
     context_length: z.int().nullable(),
+    max_input_tokens: z.int().nullable().describe('The same as `context_length`'),
+    max_tokens: z.int().nullable().describe('The most output tokens of an answer; null: the context is the limit'),
     input_price: z.number().nullable().describe('USD per million tokens'),
     output_price: z.number().nullable().describe('USD per million tokens'),
     pixel_step_price: z.number().optional().describe('Image models: USD per million pixels times steps'),
@@ -191,6 +198,9 @@ const modelRecord = z
   .meta({ id: 'Model' })
 
 export const inference = { family: 'v1', tag: 'Inference', access: ['inference'], answers: 'inference' } as const
+
+/** Operations of OpenAI's API beside those of the published interface. */
+export const openaiInference = { ...inference, errorForm: openaiForm } as const
 
 export const inferenceEndpoints = {
   createChatCompletion: endpoint({
@@ -210,7 +220,7 @@ export const inferenceEndpoints = {
     chunk: chatChunk,
   }),
   createCompletion: endpoint({
-    ...inference,
+    ...openaiInference,
     method: 'POST',
     path: '/v1/completions',
     summary: 'Create a text completion',
@@ -235,16 +245,25 @@ export const inferenceEndpoints = {
     family: 'v1',
     tag: 'Inference',
     access: ['inference'],
+    errorForm: openaiForm,
     method: 'GET',
     path: '/v1/models',
     summary: 'List available models',
+    description: 'The list is one page, in a form that clients of OpenAI and of Anthropic read.',
     errors: [401, 403, 500],
-    response: z.object({ object: z.literal('list'), data: z.array(modelRecord) }),
+    response: z.object({
+      object: z.literal('list'),
+      data: z.array(modelRecord),
+      has_more: z.literal(false),
+      first_id: z.string().nullable(),
+      last_id: z.string().nullable(),
+    }),
   }),
   getModel: endpoint({
     family: 'v1',
     tag: 'Inference',
     access: ['inference'],
+    errorForm: openaiForm,
     method: 'GET',
     path: '/v1/models/{id}',
     restOfPath: true,

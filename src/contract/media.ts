@@ -1,7 +1,7 @@
 /** Inference for media (v1): embeddings, images and speech. */
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
-import { inference, modelName, tokenList } from './inference.ts'
+import { inference, modelName, openaiInference, tokenList } from './inference.ts'
 
 const MAX_INPUTS = 2_048
 const MAX_IMAGES = 4
@@ -102,7 +102,7 @@ const imageExample = { model_name: 'pictogram', prompt: 'a red apple beside a bl
 
 export const mediaEndpoints = {
   createEmbedding: endpoint({
-    ...inference,
+    ...openaiInference,
     method: 'POST',
     path: '/v1/embeddings',
     summary: 'Create embeddings',
@@ -153,7 +153,7 @@ export const mediaEndpoints = {
     chunk: imageChunk,
   }),
   generateImageBySecondPath: endpoint({
-    ...inference,
+    ...openaiInference,
     method: 'POST',
     path: '/v1/images/generations',
     summary: 'Generate an image (second path)',
@@ -191,7 +191,7 @@ export const mediaEndpoints = {
       .meta({ id: 'AudioGeneration' }),
   }),
   createSpeech: endpoint({
-    ...inference,
+    ...openaiInference,
     method: 'POST',
     path: '/v1/audio/speech',
     summary: 'Generate speech and return the audio file',

@@ -121,6 +121,24 @@ export function openaiConventionSuite(berth: () => Berth): void {
       expect(await failureOf(wrong)).toBeInstanceOf(OpenAI.UnprocessableEntityError)
     })
 
+    test('names errors by texts that agents branch on, beside our numbers', async () => {
+      const { chat, embedding, broken, server } = berth()
+      const poor = await server.account()
+      const cases = [
+        [client().models.retrieve('nobody/nothing'), 404, 'model_not_found'],
+        [client().embeddings.create({ model: 'nobody/nothing', input: 'a' }), 400, 'model_not_found'],
+        [client(poor.key).embeddings.create({ model: embedding.name, input: 'a' }), 402, 'insufficient_quota'],
+        [client(poor.key.slice(0, -1)).embeddings.create({ model: 'a', input: 'a' }), 401, 'invalid_api_key'],
+        [client().completions.create({ model: broken.name, prompt: 'a' }), 503, 'server_error'],
+        [client().completions.create({ model: chat.name, prompt: 7 as never }), 422, null],
+      ] as const
+      await Promise.all(
+        cases.map(async ([work, status, code]) => expect(await failureOf(work)).toMatchObject({ status, code })),
+      )
+      const { status, body } = await poor.call('POST', '/v1/completions', { model: chat.name, prompt: 'a' })
+      expect([status, body.code, body.error_code, body.error.code]).toEqual([402, 402, 402, 'insufficient_quota'])
+    })
+
     const overflows = [
       { message: "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens." },
       { message: 'the request exceeds the available context size', type: 'exceed_context_size_error' },

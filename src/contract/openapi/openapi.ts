@@ -3,7 +3,7 @@
  * whole service. The order of the table keeps diffs small.
  */
 import type { z } from 'zod'
-import { errorFormOf } from '../error-form.ts'
+import { errorFormOf, errorForms } from '../error-form.ts'
 import { limits } from '../../base/limits.ts'
 import { api } from '../api.ts'
 import { contentTypeOf, isInference, tags, type Endpoint, type Tag } from '../endpoint.ts'
@@ -224,7 +224,8 @@ export function statusesAnywhere(endpoint: Endpoint): AnywhereStatus[] {
 
 function sharedResponseName(endpoint: Endpoint, status: AnywhereStatus): string {
   const { name } = errorFormOf(endpoint)
-  const form = name === 'v1' && isInference(endpoint) ? 'inference' : name
+  // The two kinds of operations of one form have different headers.
+  const form = isInference(endpoint) ? (name === 'v1' ? 'inference' : name) : name in errorForms ? name : `${name}.plain`
   return `${form === 'v2' ? '' : `${form}.`}${v2Codes[status]}`
 }
 

@@ -16,7 +16,9 @@ export function servedModelHandlers(
       const models = [...gateway.catalog.values()].filter(
         (model) => (allowedModels?.includes(model.name) ?? true) && isVisible(model, actor.accountId),
       )
-      return ok({ object: 'list', data: models.map(modelView) })
+      const data = models.map(modelView)
+      const [firstId, lastId] = [data[0]?.id ?? null, data.at(-1)?.id ?? null]
+      return ok({ object: 'list', data, has_more: false, first_id: firstId, last_id: lastId })
     },
     getModel: async (_app, { actor, allowedModels, params: { id } }) => {
       await gateway.whenKnown(id, { accountId: actor.accountId, allowedModels })
@@ -32,9 +34,14 @@ function modelView(model: ServedModel): ResponseOf<Api['listModels']>['data'][nu
   return {
     id: model.name,
     object: 'model',
+    type: 'model',
+    display_name: model.name,
+    created_at: model.createdAt,
     created: Math.floor(model.createdAt / 1_000),
     owned_by: 'berth',
     context_length: model.contextTokens,
+    max_input_tokens: model.contextTokens,
+    max_tokens: model.maxOutputTokens,
     ...(model.kind === 'image'
       ? { input_price: null, output_price: null, pixel_step_price: perMillion(model.prices.pixelStep) }
       : { input_price: perMillion(model.prices.input), output_price: perMillion(model.prices.output) }),
