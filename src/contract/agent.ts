@@ -163,6 +163,8 @@ const observation = z.object({
   failure: word.optional(),
   /** Progress or cause of failure, for people: `pulling debian:12, 34 of 120 MB`. */
   message: sentence.optional(),
+  /** Exit code of the program of a container that ended by itself. */
+  exitCode: z.int().min(0).max(255).optional(),
   /** Customers paste it into their shells, so it is restricted. */
   sshUser: z
     .string()

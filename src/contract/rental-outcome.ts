@@ -11,6 +11,7 @@ export const startAgain = 'Its disk is kept. Start it again, or terminate it.'
 
 export const rentalOutcomes = {
   customer_request: { sentence: 'Terminated on request.' },
+  completed: { sentence: 'Its command ended with exit code 0.' },
   stop_requested: { sentence: 'Stopped on request.', next: startAgain },
   stop_at: { sentence: 'Its scheduled stop was reached.', next: startAgain },
   start_refused: { sentence: 'Its host refused to start it.', next: startAgain },

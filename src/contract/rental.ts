@@ -48,6 +48,7 @@ export const detailFields = {
     .string()
     .nullable()
     .describe('Why it is Failed, Stopped, Terminating or Terminated; stable, for programs'),
+  exitCode: z.int().nullable().describe('Exit code of its program, once a container has ended by itself'),
   statusSince: timestamp,
   stuckSince: timestamp.nullable().describe('Set while the rental is stuck in its state'),
   terminateRequestedAt: timestamp.nullable(),
@@ -79,6 +80,7 @@ const summaryFields = {
   ...stateFields,
   ...cpuOnlyFields,
   statusReason: detailFields.statusReason,
+  exitCode: detailFields.exitCode,
   statusMessage: detailFields.statusMessage,
   region: z.string(),
   clusterName: z.string(),

@@ -23,6 +23,13 @@ export const emptyWorkload: WorkloadSpec = {
   restart: { policy: 'never', maxRetries: 0 },
 }
 
+const MAX_EXIT_CODE = 255
+
+/** Another number is a fault of the engine that reports it. */
+export function isExitCode(code: number): boolean {
+  return Number.isInteger(code) && code >= 0 && code <= MAX_EXIT_CODE
+}
+
 const FILE_MODE = '0644'
 const SECRET_FILE_MODE = '0600'
 

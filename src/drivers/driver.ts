@@ -221,6 +221,8 @@ export interface EngineMachine {
   readonly failure?: string
   /** The reason as a sentence, or the progress of a start. */
   readonly message?: string
+  /** Exit code of a program that ended by itself; with the failure `process_exited`, 0 is success. */
+  readonly exitCode?: number
   /** Changes with every restart, where the engine knows. */
   readonly incarnation?: string
   /** Last report of its host, unless that is now. */

@@ -209,9 +209,7 @@ async function takeStep(
       // Its engine accepted the order and had no room after all. `reap` removes what is left of it.
       if (hadNoRoom(step.machine) && rental.status === 'Pending' && (await placeElsewhere(app, tx, rental))) return
       await adopt(tx, rental, step.machine)
-      // Billed up to the last time the engine showed it running.
-      await failRental(tx, rental, step.machine.failure ?? 'engine_failure', step.machine.message, lastGood ?? now)
-      return
+      return end(tx, rental, step.machine, lastGood ?? now)
     case 'unseen':
       return becomeUnseen(tx, rental, step.seenAt ?? lastGood, step.reason)
     case 'disk_lost':
@@ -246,6 +244,14 @@ async function takeStep(
       if (rental.status === 'Terminating') await recordUnseenPurchase(tx, driver, rental)
       if (rentalStateTable[rental.status].engineCall === 'destroy') await releaseRental(tx, rental)
   }
+}
+
+/** It is billed up to the last time the engine showed it running. A program that ended with exit code 0 has not failed. */
+async function end(tx: Tx, rental: Rental, machine: EngineMachine, shownUntil: Instant): Promise<void> {
+  const { failure = 'engine_failure', message, exitCode } = machine
+  if (exitCode !== undefined) await updateRental(tx, rental.id, { exit_code: exitCode })
+  if (failure === 'process_exited' && exitCode === 0) await terminateRental(tx, rental, 'completed', shownUntil)
+  else await failRental(tx, rental, failure, message, shownUntil)
 }
 
 async function adopt(tx: Tx, rental: Rental, machine: EngineMachine): Promise<void> {

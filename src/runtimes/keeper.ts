@@ -358,6 +358,7 @@ function observationOf(status: WorkloadStatus): Observation {
     ...(status.state === 'ended' ? { failure: 'ended' } : {}),
     ...(status.failure === undefined ? {} : { failure: status.failure }),
     ...(status.message === undefined ? {} : { message: status.message }),
+    ...(status.exitCode === undefined ? {} : { exitCode: status.exitCode }),
     ...(status.sshUser === undefined ? {} : { sshUser: status.sshUser }),
     ...(status.incarnation === undefined ? {} : { incarnation: status.incarnation }),
     disks: [...status.disks],

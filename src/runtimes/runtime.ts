@@ -68,6 +68,8 @@ export interface WorkloadStatus {
   readonly state: 'starting' | 'running' | 'ended' | 'failed'
   readonly failure?: string
   readonly message?: string
+  /** Exit code of a program that ended by itself. */
+  readonly exitCode?: number | undefined
   /** An ended workload is not started again before this time has passed. */
   readonly waitMs?: number
   readonly sshUser?: string

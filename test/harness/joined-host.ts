@@ -3,7 +3,13 @@ import { generateKeyPairSync, sign } from 'node:crypto'
 import { once } from 'node:events'
 import net from 'node:net'
 import { systemClock } from '../../src/base/instant.ts'
-import { AGENT_SCHEME, downloadStatement, type HostOffer, type Workload } from '../../src/contract/agent.ts'
+import {
+  AGENT_SCHEME,
+  downloadStatement,
+  type HostOffer,
+  type Observation,
+  type Workload,
+} from '../../src/contract/agent.ts'
 import { TestAgent, testOffer } from './host-sockets.ts'
 import { succeed } from './journey.ts'
 import type { TestServer } from './server.ts'
@@ -13,6 +19,8 @@ export interface JoinedHost {
   readonly id: string
   /** What it should run. */
   workloads(): readonly Workload[]
+  /** Reports the end of a workload that should run: its program exited with this code, or what the observation says. */
+  end(workloadId: string, how: number | Partial<Observation>): void
   /** `Authorization` for a download from the server. */
   authorize(path: string): string
   close(): Promise<void>
@@ -37,6 +45,7 @@ export async function joinHost(
       stream.on('close', () => socket.destroy())
       stream.pipe(socket).pipe(stream)
     })
+  const ends = new Map<string, Partial<Observation>>()
   let agent = connect()
   let isEnding = false
   const report = (): void => {
@@ -52,6 +61,7 @@ export async function joinHost(
         state: 'running',
         sshUser: 'root',
         disks: [],
+        ...ends.get(workloadId),
       })),
     })
   }
@@ -88,6 +98,12 @@ export async function joinHost(
   return {
     id,
     workloads: () => (agent.last('desired')?.workloads ?? []).filter(({ want }) => want === 'run'),
+    end: (workloadId, how) => {
+      const message = 'The process exited.'
+      const end = typeof how === 'number' ? { failure: 'process_exited', message, exitCode: how } : how
+      ends.set(workloadId, { state: 'failed', ...end })
+      report()
+    },
     authorize: (path) => {
       const timeMs = systemClock.now()
       const { installation = '' } = agent.last('challenge') ?? {}

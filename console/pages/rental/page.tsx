@@ -170,6 +170,7 @@ function machineFacts(rental: Rental, { gpus }: OwnMachine): Fact[] {
     ['Image', kind === 'container' && imageLabel(rental.image)],
     [machines.length > 1 ? 'Machines' : 'Machine', machineNames(rental)],
     ['Started', localTime(rental.startedAt)],
+    ['Exit code', rental.exitCode],
     ['Ended', rental.terminatedAt && localTime(rental.terminatedAt)],
     ['Ordered by', rental.orderedBy.email],
   ]

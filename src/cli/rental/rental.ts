@@ -168,6 +168,7 @@ async function describeMachine(client: Client, detail: MachineDetail): Promise<C
           const reason = statusMessage ?? statusReason
           return reason === null ? state : `${state}: ${reason}`
         },
+        'Exit code': ({ exitCode }) => (exitCode === null ? undefined : String(exitCode)),
         Note: ({ simulated }) => simulationNote(simulated),
         GPUs: () => machine.gpus,
         Region: ({ region }) => region,

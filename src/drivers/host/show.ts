@@ -44,6 +44,7 @@ function stateOf(
       state: 'failed',
       failure: failed.failure ?? 'host_failure',
       ...messageField(failed.message),
+      ...(failed.exitCode === null ? {} : { exitCode: failed.exitCode }),
     }
   }
   const silent = nodes.filter((node) => node.started && isSilent(node.seenAt, now))

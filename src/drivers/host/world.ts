@@ -96,6 +96,8 @@ export interface KnownNode {
   readonly started: boolean
   readonly failure: string | null
   readonly message: string | null
+  /** Set once its program has ended by itself. */
+  readonly exitCode: number | null
   readonly sshUser: string | null
   readonly incarnation: string | null
   readonly disks: readonly string[]

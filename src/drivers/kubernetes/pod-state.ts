@@ -1,6 +1,7 @@
 /** The state of a pod in the words of the driver port. */
 import { earlier, parseInstant, type Instant } from '../../base/instant.ts'
 import type { RentalOutcome } from '../../contract/rental-outcome.ts'
+import { isExitCode } from '../../domain/workload.ts'
 import type { EngineMachine } from '../driver.ts'
 import { CONTAINER, ORDER_ANNOTATION, WEIGHTS_CONTAINER } from './names.ts'
 import type { PodObject } from './objects.ts'
@@ -70,7 +71,7 @@ function stateOf(pod: PodObject, externalId: string, { reach, now, relayHost, pr
   const restarts = container?.restartCount ?? 0
   const last = container?.state?.terminated ?? container?.lastState?.terminated
   if (last !== undefined && restarts >= (note?.maxRetries ?? 0) && spec?.restartPolicy !== 'Never') {
-    return failedState(...exitOf(last, restarts))
+    return exitState(last, restarts)
   }
   const waiting = container?.state?.waiting
   if (waiting?.reason !== undefined) return waitingState(waiting.reason, waiting.message, ageOf(pod, now))
@@ -92,7 +93,7 @@ function endOf({ status }: PodObject): PodState {
   if (failedDownload !== undefined && failedDownload.exitCode !== 0) {
     return failedState('weights_unavailable', failedDownload.message ?? DOWNLOAD_ENDED)
   }
-  if (exit !== undefined) return failedState(...exitOf(exit, container?.restartCount ?? 0))
+  if (exit !== undefined) return exitState(exit, container?.restartCount ?? 0)
   return failedState('engine_failure', message ?? reason ?? 'The pod has failed.')
 }
 
@@ -120,15 +121,16 @@ type ContainerExit = NonNullable<
   NonNullable<NonNullable<NonNullable<PodObject['status']>['containerStatuses']>[number]['state']>['terminated']
 >
 
-function exitOf(exit: ContainerExit, restarts: number): [RentalOutcome, string] {
+function exitState(exit: ContainerExit, restarts: number): PodState {
   const after = restarts === 0 ? '' : ` after ${restarts} ${restarts === 1 ? 'restart' : 'restarts'}`
-  if (exit.reason === 'OOMKilled') {
-    return ['out_of_memory', `The container exceeded its memory limit and was killed${after}.`]
-  }
   if (exit.reason === 'StartError' || exit.reason === 'ContainerCannotRun') {
-    return ['boot_failed', `The program could not be started: ${exit.message ?? exit.reason}`]
+    return failedState('boot_failed', `The program could not be started: ${exit.message ?? exit.reason}`)
   }
-  return ['process_exited', `The process exited with code ${exit.exitCode}${after}.`]
+  const end =
+    exit.reason === 'OOMKilled'
+      ? failedState('out_of_memory', `The container exceeded its memory limit and was killed${after}.`)
+      : failedState('process_exited', `The process exited with code ${exit.exitCode}${after}.`)
+  return isExitCode(exit.exitCode) ? { ...end, exitCode: exit.exitCode } : end
 }
 
 function waitingState(reason: string, message: string | undefined, ageMs: number): PodState {

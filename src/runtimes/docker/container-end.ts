@@ -1,4 +1,5 @@
 /** Why a container ended or does not start, in words for its customer. */
+import { isExitCode } from '../../domain/workload.ts'
 import { NeverStarts } from '../runtime.ts'
 import { DockerRefused } from './client.ts'
 import type { Container } from './reply.ts'
@@ -13,11 +14,14 @@ export const lost = { failure: 'vanished', message: 'The machine disappeared fro
 export function endOf(container: Container, restarts: number): WorkloadEnd {
   const { ExitCode, OOMKilled, Error: reason } = container.State
   const after = restarts === 0 ? '' : ` after ${restarts} ${restarts === 1 ? 'restart' : 'restarts'}`
+  const exitCode = isExitCode(ExitCode) ? { exitCode: ExitCode } : {}
   if (OOMKilled && ExitCode === KILLED_EXIT_CODE) {
-    return { failure: 'out_of_memory', message: `The container exceeded its memory limit and was killed${after}.` }
+    const message = `The container exceeded its memory limit and was killed${after}.`
+    return { failure: 'out_of_memory', message, ...exitCode }
   }
   const why = reason === '' ? '' : ` (${reason.slice(0, 200)})`
-  return { failure: 'process_exited', message: `The process exited with code ${ExitCode}${after}${why}.` }
+  const message = `The process exited with code ${ExitCode}${after}${why}.`
+  return { failure: 'process_exited', message, ...exitCode }
 }
 
 /** Refusals because of the image or the machine would repeat: they are final. */

@@ -227,6 +227,7 @@ export function earlyEndRatesOnWire(rates: readonly EarlyEndRate[]) {
 export function detailFields(app: App, rental: Rental, term: Term, facts: DetailFacts) {
   return {
     statusReason: rental.status_reason,
+    exitCode: rental.exit_code,
     statusSince: rental.status_since,
     stuckSince: rental.stuck_at,
     terminateRequestedAt: rental.terminate_requested_at,

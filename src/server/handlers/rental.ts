@@ -141,6 +141,7 @@ async function readSummaries(app: App, rentals: readonly Rental[]): Promise<Summ
       ...stateFields(app, rental, term),
       ...cpuOnlyFields(app, rental, term),
       statusReason: rental.status_reason,
+      exitCode: rental.exit_code,
       statusMessage: statusMessage(rental, messages.get(rentalTag(app, rental)), []),
       pricePerHourUsd: term.costPerHour,
       currentCostPerHourUsd: costs.get(rental.id)?.perHour ?? zeroUsd,

@@ -38,7 +38,7 @@ export async function requestStop(tx: Tx, id: string): Promise<void> {
   // How its start failed says nothing about its disk.
   await tx.db
     .updateTable('workload_node')
-    .set({ state: null, failure: null, message: null })
+    .set({ state: null, failure: null, message: null, exit_code: null })
     .where('workload_id', '=', id)
     .where('state', '=', 'failed')
     .execute()
@@ -71,7 +71,7 @@ export async function requestStart(
     await tx.db
       .updateTable('workload_node')
       // Nothing is known of it until the host has been told: an old report must not count as the next stop.
-      .set({ gpu_indexes: [...gpuIndexes], state: null, failure: null, message: null })
+      .set({ gpu_indexes: [...gpuIndexes], state: null, failure: null, message: null, exit_code: null })
       .where('workload_id', '=', id)
       .where('host_id', '=', machineId)
       .execute()

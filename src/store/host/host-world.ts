@@ -191,6 +191,7 @@ interface NodeJson {
   readonly started: boolean
   readonly failure: string | null
   readonly message: string | null
+  readonly exitCode: number | null
   readonly sshUser: string | null
   readonly incarnation: string | null
   readonly disks: string[]
@@ -209,7 +210,7 @@ async function readWorkloads(db: Db, where: ReturnType<typeof sql>) {
       coalesce((select jsonb_agg(jsonb_build_object(
           'hostId', n.host_id, 'index', n.node_index, 'address', h.address,
           'seenAt', (extract(epoch from h.seen_at) * 1000)::bigint::text,
-          'state', n.state, 'started', n.started, 'failure', n.failure, 'message', n.message,
+          'state', n.state, 'started', n.started, 'failure', n.failure, 'message', n.message, 'exitCode', n.exit_code,
           'sshUser', n.ssh_user, 'incarnation', n.incarnation, 'disks', n.disks) order by n.node_index)
         from workload_node n join host h on h.id = n.host_id where n.workload_id = w.id), '[]') as nodes,
       coalesce((select jsonb_agg(jsonb_build_object('target', p.target, 'port', p.port) order by p.target)

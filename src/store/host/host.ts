@@ -285,11 +285,13 @@ export async function saveReport(
     -- A report from before a stop or start says nothing about what came of it.
     set state = case when n.generation > ${report.generation} then n.state else r.state end,
         failure = case when n.generation > ${report.generation} then n.failure else r.failure end,
-        message = case when n.generation > ${report.generation} then n.message else r.message end, ssh_user = coalesce(r."sshUser", n.ssh_user),
+        message = case when n.generation > ${report.generation} then n.message else r.message end,
+        exit_code = case when n.generation > ${report.generation} then n.exit_code else r."exitCode" end,
+        ssh_user = coalesce(r."sshUser", n.ssh_user),
         incarnation = coalesce(r.incarnation, n.incarnation),
         disks = array(select jsonb_array_elements_text(r.disks)), started = n.started or r.state = 'running'
     from jsonb_to_recordset(${hostJson(report.workloads)}::jsonb) as r (
-      id text, state text, failure text, message text, "sshUser" text, incarnation text, disks jsonb)
+      id text, state text, failure text, message text, "exitCode" smallint, "sshUser" text, incarnation text, disks jsonb)
     where n.workload_id = r.id and n.host_id = ${hostId}`.execute(tx.db)
   await adoptUnknown(tx, host, report, now)
   await forgetGone(tx, hostId, report)

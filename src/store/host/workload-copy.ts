@@ -90,6 +90,7 @@ async function placeOn(tx: Tx, workloadId: string, to: NodeClaim): Promise<void>
       gpu_indexes: [...to.gpuIndexes],
       state: null,
       failure: null,
+      exit_code: null,
       message: null,
       ssh_user: null,
       incarnation: null,

@@ -630,6 +630,7 @@ export interface Tables {
     destroy_asked_at: AtOrNull
     driver: ProviderId
     due_at: At
+    exit_code: OrNull<number>
     external_id: OrNull<string>
     gpu_count: number
     gpu_type: OrNull<'h100' | 'h200' | 'b200'>
@@ -952,6 +953,7 @@ export interface Tables {
   }
   workload_node: {
     disks: Optional<string[]>
+    exit_code: OrNull<number>
     failure: OrNull<string>
     generation: bigint
     gpu_indexes: number[]

@@ -185,6 +185,7 @@ type ChangeableColumn =
   | 'reboots'
   | 'spending_limit_nano'
   | 'status_reason'
+  | 'exit_code'
   | 'termination_note'
   | 'updated_at'
   | 'started_at'
@@ -235,7 +236,7 @@ export async function updateRental(tx: Tx, id: number, change: RentalColumns): P
 /** Kysely leaves out undefined columns. */
 function toUpdate(change: RentalColumns) {
   const { provider_data: data, idle, spec, label, convert_on_expiry, spending_limit_nano, ...columns } = change
-  const { status_reason, termination_note, external_id, incarnation, reboots, ...prices } = columns
+  const { status_reason, exit_code, termination_note, external_id, incarnation, reboots, ...prices } = columns
   const { stopped_nano_per_hour, cpu_nano_per_hour, ...instants } = prices
   const dates = Object.fromEntries(
     Object.entries(instants).map(([column, value]) => [column, value === undefined ? undefined : toDateOrNull(value)]),
@@ -246,6 +247,7 @@ function toUpdate(change: RentalColumns) {
     convert_on_expiry,
     spending_limit_nano,
     status_reason,
+    exit_code,
     termination_note,
     external_id,
     incarnation,
