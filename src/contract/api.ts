@@ -16,6 +16,7 @@ import { managedDeploymentEndpoints } from './managed-deployment.ts'
 import { marketplaceEndpoints } from './marketplace.ts'
 import { marketplaceSearchEndpoints } from './marketplace-search.ts'
 import { mediaEndpoints } from './media.ts'
+import { rerankEndpoints } from './rerank.ts'
 import { modelEndpoints } from './model.ts'
 import { portEndpoints } from './port.ts'
 import { notificationEndpoints } from './notification.ts'
@@ -65,6 +66,7 @@ export const api = {
   ...marketplaceSearchEndpoints,
   ...inferenceEndpoints,
   ...mediaEndpoints,
+  ...rerankEndpoints,
   ...managedDeploymentEndpoints,
   ...catalogEndpoints,
   ...economicsEndpoints,

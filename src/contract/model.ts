@@ -28,15 +28,16 @@ const modelFile = z
   .meta({ id: 'ModelFile' })
 export type ModelFile = z.infer<typeof modelFile>
 
-export const modelKind = z.enum(['chat', 'embedding', 'image', 'speech'])
+export const modelKind = z.enum(['chat', 'embedding', 'rerank', 'image', 'speech'])
 export const engineName = z.enum(['llama', 'speech', 'embedding', 'picture'])
 export type EngineName = z.infer<typeof engineName>
-export const deploymentProtocol = z.enum(['chat', 'images', 'txt2img', 'speech'])
+export const deploymentProtocol = z.enum(['chat', 'tei', 'images', 'txt2img', 'speech'])
 export type DeploymentProtocol = z.infer<typeof deploymentProtocol>
 
 /** Kinds of models per protocol; the first protocol that supports a kind is its default. */
 export const protocolKinds = {
-  chat: ['chat', 'embedding'],
+  chat: ['chat', 'embedding', 'rerank'],
+  tei: ['rerank'],
   images: ['image'],
   txt2img: ['image'],
   speech: ['speech'],

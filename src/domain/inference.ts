@@ -4,7 +4,7 @@
  */
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 
-export type ModelKind = 'chat' | 'embedding' | 'image' | 'speech'
+export type ModelKind = 'chat' | 'embedding' | 'rerank' | 'image' | 'speech'
 
 /** nano-USD per million units. */
 export interface ModelPrices {

@@ -7,7 +7,7 @@ import type { ReplicaProtocol, ServedModel } from './recipe-engine-type.ts'
 export interface ReadinessJob {
   readonly path: string
   readonly body: Readonly<Record<string, unknown>>
-  readonly proof: 'token' | 'vector' | 'image' | 'audio'
+  readonly proof: 'token' | 'vector' | 'score' | 'image' | 'audio'
   /** One attempt. */
   readonly timeoutSeconds: number
 }
@@ -26,6 +26,14 @@ export function readinessOf(protocol: ReplicaProtocol, { name: model, kind }: Se
       }
     case 'embedding':
       return { path: '/v1/embeddings', body: { model, input: TEXT }, proof: 'vector', timeoutSeconds: 60 }
+    case 'rerank':
+      return {
+        ...(protocol === 'tei'
+          ? { path: '/rerank', body: { query: TEXT, texts: [TEXT] } }
+          : { path: '/v1/rerank', body: { model, query: TEXT, documents: [TEXT] } }),
+        proof: 'score',
+        timeoutSeconds: 60,
+      }
     case 'image':
       return { ...imageJob(protocol, model), proof: 'image', timeoutSeconds: 300 }
     case 'speech':
@@ -62,6 +70,10 @@ export function isProven(job: ReadinessJob, status: number, body: Uint8Array): b
       const [first] = listOf(answer['data'])
       return listOf(first?.['embedding']).length > 0 || isText(first?.['embedding'])
     }
+    case 'score': {
+      const [first] = listOf(parseJson(body)).concat(listOf(answer['results']))
+      return typeof (first?.['relevance_score'] ?? first?.['score']) === 'number'
+    }
     case 'image': {
       const [image] = Array.isArray(answer['images']) ? (answer['images'] as unknown[]) : []
       const [data] = listOf(answer['data'])
@@ -85,11 +97,15 @@ function isAudio(body: Uint8Array): boolean {
 }
 
 function parseObject(body: Uint8Array): Record<string, unknown> {
+  const value = parseJson(body)
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+}
+
+function parseJson(body: Uint8Array): unknown {
   try {
-    const value: unknown = JSON.parse(new TextDecoder().decode(body))
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+    return JSON.parse(new TextDecoder().decode(body))
   } catch {
-    return {}
+    return undefined
   }
 }
 

@@ -121,8 +121,8 @@ export const mediaEngines = {
     }),
   },
   custom: {
-    kinds: ['chat', 'embedding', 'image', 'speech'],
-    protocols: { chat: 'chat', embedding: 'chat', image: 'images', speech: 'speech' },
+    kinds: ['chat', 'embedding', 'rerank', 'image', 'speech'],
+    protocols: { chat: 'chat', embedding: 'chat', rerank: 'chat', image: 'images', speech: 'speech' },
     port: 8_000,
     healthPath: '/health',
     concurrency: null,

@@ -1,4 +1,4 @@
-/** Engines of text: chats and embeddings. Flags are those of the version in the catalog. */
+/** Engines of text: chats, embeddings and reranking. Flags are those of the version in the catalog. */
 import { ENGINE_QUEUE, flagUnlessNull, hubEnv, type EngineRecipe, type MemoryRule } from './recipe-engine-type.ts'
 
 /** The highest rank of an adapter; engines reserve memory for it. */
@@ -10,8 +10,8 @@ const llm = { of: 'gpu', factor: 1.2, extraGib: 2, usable: CLAIMED } satisfies M
 
 export const textEngines = {
   vllm: {
-    kinds: ['chat', 'embedding'],
-    protocols: { chat: 'chat', embedding: 'chat' },
+    kinds: ['chat', 'embedding', 'rerank'],
+    protocols: { chat: 'chat', embedding: 'chat', rerank: 'chat' },
     port: 8_000,
     healthPath: '/health',
     concurrency: null,
@@ -55,7 +55,7 @@ export const textEngines = {
         String(contextTokens ?? 'auto'),
         ...(parsers.tools === undefined ? [] : ['--enable-auto-tool-choice', '--tool-call-parser', parsers.tools]),
         ...flagUnlessNull('--reasoning-parser', parsers.reasoning),
-        ...(kind === 'embedding' ? ['--runner', 'pooling'] : []),
+        ...(kind === 'chat' ? [] : ['--runner', 'pooling']),
         ...(adapters.length === 0
           ? []
           : [
@@ -74,8 +74,8 @@ export const textEngines = {
     }),
   },
   sglang: {
-    kinds: ['chat', 'embedding'],
-    protocols: { chat: 'chat', embedding: 'chat' },
+    kinds: ['chat', 'embedding', 'rerank'],
+    protocols: { chat: 'chat', embedding: 'chat', rerank: 'chat' },
     port: 30_000,
     healthPath: '/health',
     concurrency: null,
@@ -122,7 +122,7 @@ export const textEngines = {
         ...flagUnlessNull('--tool-call-parser', parsers.tools),
         ...flagUnlessNull('--reasoning-parser', parsers.reasoning),
         ...flagUnlessNull('--api-key', apiKey),
-        ...(kind === 'embedding' ? ['--is-embedding'] : []),
+        ...(kind === 'chat' ? [] : ['--is-embedding']),
         ...(adapters.length === 0
           ? []
           : [
@@ -136,8 +136,8 @@ export const textEngines = {
     }),
   },
   'llama.cpp': {
-    kinds: ['chat', 'embedding'],
-    protocols: { chat: 'chat', embedding: 'chat' },
+    kinds: ['chat', 'embedding', 'rerank'],
+    protocols: { chat: 'chat', embedding: 'chat', rerank: 'chat' },
     port: 8_080,
     healthPath: '/health',
     concurrency: 4,
@@ -164,7 +164,7 @@ export const textEngines = {
         '--n-gpu-layers',
         '999',
         '--metrics',
-        ...(kind === 'embedding' ? ['--embedding'] : []),
+        ...(kind === 'embedding' ? ['--embedding'] : kind === 'rerank' ? ['--reranking'] : []),
         ...adapters.flatMap((one) => ['--lora', one.path]),
         // Each request sets the scale of the adapter that it wants.
         ...(adapters.length === 0 ? [] : ['--lora-init-without-apply']),
@@ -173,8 +173,8 @@ export const textEngines = {
     }),
   },
   tei: {
-    kinds: ['embedding'],
-    protocols: { embedding: 'chat' },
+    kinds: ['embedding', 'rerank'],
+    protocols: { embedding: 'chat', rerank: 'tei' },
     port: 8_080,
     healthPath: '/health',
     // With its queue, the engine's own default of 512.

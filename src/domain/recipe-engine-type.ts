@@ -12,7 +12,7 @@ export interface ServedModel {
 }
 
 /** How the gateway talks to a replica. `embedded`: as to an engine beside the server. */
-export type ReplicaProtocol = 'chat' | 'images' | 'txt2img' | 'speech' | 'embedded'
+export type ReplicaProtocol = 'chat' | 'tei' | 'images' | 'txt2img' | 'speech' | 'embedded'
 
 export interface EngineMetrics {
   readonly running: string

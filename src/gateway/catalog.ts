@@ -6,7 +6,7 @@ import type { Instant } from '../base/instant.ts'
 import type { ModelKind, ModelPrices } from '../domain/inference.ts'
 
 /** `embedded`: an engine process of this server, which uses our own form of every operation. */
-export type Protocol = 'chat' | 'images' | 'txt2img' | 'speech' | 'embedded'
+export type Protocol = 'chat' | 'tei' | 'images' | 'txt2img' | 'speech' | 'embedded'
 
 export type Address =
   | { readonly kind: 'unix'; readonly path: string }

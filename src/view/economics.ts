@@ -28,7 +28,9 @@ export function span(seconds: number): string {
 
 /** The noun for the units of a model. */
 export function unitNoun(kind: Economics['kind'] | undefined): string {
-  return { chat: 'token', embedding: 'token', image: 'pixel-step', speech: 'character' }[kind ?? 'chat']
+  return { chat: 'token', embedding: 'token', rerank: 'token', image: 'pixel-step', speech: 'character' }[
+    kind ?? 'chat'
+  ]
 }
 
 /** `0.8 of 4`: the requests per replica, and the target of the scaling. */

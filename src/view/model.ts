@@ -13,6 +13,7 @@ type Kind = Model['kind']
 export const modelKindLabels = {
   chat: 'Chat',
   embedding: 'Embeddings',
+  rerank: 'Reranking',
   image: 'Images',
   speech: 'Speech',
 } as const satisfies Record<Kind, string>
@@ -113,6 +114,7 @@ export const pricesOfKind: Readonly<Record<Kind, ReadonlyArray<readonly [name: M
     ['outputUsdPerMillion', 'million output tokens'],
   ],
   embedding: [['inputUsdPerMillion', 'million tokens']],
+  rerank: [['inputUsdPerMillion', 'million tokens']],
   image: [['pixelStepUsdPerMillion', 'megapixel per step']],
   speech: [['characterUsdPerMillion', 'million characters']],
 }
@@ -123,6 +125,7 @@ export function modelPrice(model: Model): string {
     case 'chat':
       return `${money(input)} in${cached === input ? '' : `, ${money(cached)} cached`}, ${money(output)} out per million tokens`
     case 'embedding':
+    case 'rerank':
       return `${money(input)} per million tokens`
     case 'image':
       return `${money(model.pixelStepUsdPerMillion)} per megapixel per step`

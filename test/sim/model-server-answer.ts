@@ -84,6 +84,19 @@ export function embeddingsAnswer(model: string, texts: readonly string[]): strin
   return JSON.stringify({ object: 'list', model, data, usage: { prompt_tokens: tokens, total_tokens: tokens } })
 }
 
+/** Scores by length, best last: callers sort. `tei` has other names, and its tokens are in a header. */
+export function rerankAnswer(model: string, query: string, documents: readonly string[], isTei: boolean): string {
+  const scores = documents.map((text, index) => ({ index, score: text.length / 100 }))
+  scores.sort((one, other) => one.score - other.score)
+  if (isTei) return JSON.stringify(scores)
+  const results = scores.map(({ index, score }) => ({ index, relevance_score: score }))
+  return JSON.stringify({ id: 'rerank-1', model, results, usage: { total_tokens: rerankTokens(query, documents) } })
+}
+
+export function rerankTokens(query: string, documents: readonly string[]): number {
+  return documents.reduce((sum, text) => sum + countTokens(query + text), 0)
+}
+
 export function imagesAnswer(width: number, height: number, count: number): string {
   const image = grayPng(width, height).toString('base64')
   return JSON.stringify({ created: CREATED, data: Array.from({ length: count }, () => ({ b64_json: image })) })

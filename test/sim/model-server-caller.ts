@@ -8,7 +8,7 @@ import type { ModelServer } from './model-server.ts'
 
 export interface SimulatedDeployment {
   readonly id: string
-  readonly protocol: 'chat' | 'images' | 'txt2img' | 'speech' | 'embedded'
+  readonly protocol: 'chat' | 'tei' | 'images' | 'txt2img' | 'speech' | 'embedded'
   readonly address:
     | { readonly kind: 'unix'; readonly path: string }
     | { readonly kind: 'tcp'; readonly host: string; readonly port: number; readonly tls: boolean }

@@ -16,6 +16,8 @@ import {
   imagesAnswer,
   imageAnswer,
   imageEvents,
+  rerankAnswer,
+  rerankTokens,
   silentMp3,
   txt2imgAnswer,
   type ChatShape,
@@ -99,7 +101,7 @@ const MAX_KEPT_REQUESTS = 10_000
 const MAX_CACHED_PROMPTS = 100_000
 
 const operations =
-  /\/(chat\/completions|completions|embeddings|images\/generations|txt2img|image\/generation|audio\/speech)$/
+  /\/(chat\/completions|completions|embeddings|rerank|images\/generations|txt2img|image\/generation|audio\/speech)$/
 
 const usual: Behaviour = {
   words: 5,
@@ -121,7 +123,13 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
   return server
 }
 
-type Answer = { readonly type: string; readonly body: Buffer } | { readonly events: readonly string[] }
+type Answer =
+  | {
+      readonly type: string
+      readonly body: Buffer
+      readonly headers?: Readonly<Record<string, string>>
+    }
+  | { readonly events: readonly string[] }
 
 class SimulatedServer implements ModelServer {
   readonly host = '127.0.0.1'
@@ -244,7 +252,11 @@ class SimulatedServer implements ModelServer {
       if (fault !== undefined && (midway === undefined || 'body' in answer)) {
         playFault(fault, response, 'body' in answer ? answer.body : Buffer.from(answer.events.join('')), gone)
       } else if ('body' in answer) {
-        response.writeHead(200, { 'content-type': answer.type, 'content-length': answer.body.length })
+        response.writeHead(200, {
+          'content-type': answer.type,
+          'content-length': answer.body.length,
+          ...answer.headers,
+        })
         response.end(answer.body)
       } else {
         response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' })
@@ -299,6 +311,13 @@ class SimulatedServer implements ModelServer {
       }
       case 'embeddings':
         return json(embeddingsAnswer(textOf(body['model']), [body['input']].flat().map(textOf)))
+      case 'rerank': {
+        const isTei = body['texts'] !== undefined
+        const documents = [body['texts'] ?? body['documents']].flat().map(textOf)
+        const query = textOf(body['query'])
+        const answer = json(rerankAnswer(textOf(body['model']), query, documents, isTei))
+        return isTei ? { ...answer, headers: { 'x-compute-tokens': String(rerankTokens(query, documents)) } } : answer
+      }
       case 'images/generations': {
         const [width = 1, height = 1] = textOf(body['size'] ?? '64x64')
           .split('x')

@@ -22,7 +22,13 @@ import { toast } from '../../ui/toast.tsx'
 import { newDeploymentFields } from './deployment.tsx'
 import { priceFields } from './price.ts'
 
-const engines = { chat: 'llama', embedding: 'embedding', image: 'picture', speech: 'speech' } as const
+/** Kinds without one run on deployments only. */
+const engines: Readonly<Partial<Record<Model['kind'], NonNullable<NewModel['engine']>>>> = {
+  chat: 'llama',
+  embedding: 'embedding',
+  image: 'picture',
+  speech: 'speech',
+}
 
 interface OwnValues {
   readonly place: string
@@ -67,11 +73,14 @@ export function AddModelDialog({ onClose }: { onClose: () => void }) {
     <FormDialog title="Add a model" wide form={form} action="Add model" onClose={onClose}>
       <SelectField
         label="Runs on"
-        choices={choicesIn({ server: 'A deployment', engine: `This server (engine ${engines[kind]})` })}
+        choices={choicesIn({
+          server: 'A deployment',
+          ...(engines[kind] === undefined ? {} : { engine: `This server (engine ${engines[kind]})` }),
+        })}
         {...form.text('place')}
       />
       <Fields form={modelForm} wide />
-      {form.values.place === 'server' ? (
+      {placeOf(form.values) === 'server' ? (
         <fieldset>
           <legend className="mb-2 text-sm font-semibold">Deployment</legend>
           <Fields form={deploymentForm} wide />
@@ -102,19 +111,23 @@ function modelFields(kind: Model['kind']): ReadonlyArray<FieldEntry<'createModel
   ]
 }
 
-function hasFile({ place, kind }: Values): boolean {
-  return place === 'engine' && kind === 'chat'
+function placeOf({ place, kind }: Values): string {
+  return engines[kind as Model['kind']] === undefined ? 'server' : place
+}
+
+function hasFile(values: Values): boolean {
+  return placeOf(values) === 'engine' && values.kind === 'chat'
 }
 
 function offerOf(values: Values): Offer {
   const kind = values.kind as Model['kind']
   const model = {
     ...(collect('createModel', flatten(modelFields(kind)), values) as NewModel),
-    engine: values.place === 'engine' ? engines[kind] : undefined,
+    engine: placeOf(values) === 'engine' ? engines[kind] : undefined,
     files: hasFile(values) ? [fileOf(values)] : undefined,
   }
   const deployment = collect('createDeployment', flatten(newDeploymentFields(kind)), values) as NewDeployment
-  return { model, deployment: values.place === 'server' ? { ...deployment, model: model.name } : undefined }
+  return { model, deployment: placeOf(values) === 'server' ? { ...deployment, model: model.name } : undefined }
 }
 
 function fileOf({ name, source, sha256 }: Values): NonNullable<NewModel['files']>[number] {

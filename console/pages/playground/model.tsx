@@ -37,6 +37,7 @@ const kindNames: Readonly<Record<ModelKind, string>> = {
   image: 'image model',
   speech: 'speech model',
   embedding: 'embedding model',
+  rerank: 'reranking model',
 }
 
 function NoModel({ kind }: { kind: ModelKind }) {

@@ -37,6 +37,7 @@ const cheaperRequests: Readonly<Record<ModelKind, string>> = {
   image: 'a smaller image or fewer --steps',
   speech: 'a shorter text',
   embedding: 'a shorter text',
+  rerank: 'fewer or shorter documents',
 }
 
 /** Waits for a call to a model, and adds to its errors the next step that only the command knows. */

@@ -5,6 +5,7 @@
 import type { ModelKind } from '../../domain/inference.ts'
 import type { Deployment } from '../catalog.ts'
 import { embeddingWork, imageWork, speechWork } from '../media/media-work.ts'
+import { rerankWork } from '../media/rerank.ts'
 import type { UpstreamRequest } from '../upstream/upstream-call.ts'
 
 /** Lets the operator of an engine recognize the check. */
@@ -25,6 +26,8 @@ function workRequest(kind: ModelKind, deployment: Deployment): Omit<UpstreamRequ
     }
     case 'embedding':
       return embeddingWork({ model, input: TEXT }).request(deployment, 0)
+    case 'rerank':
+      return rerankWork({ model, query: TEXT, documents: [TEXT] }).request(deployment, 0)
     case 'image': {
       const size = { width: 128, height: 128, steps: 1, cfg_scale: 1 }
       const form = { named: new Set<string>(), modelField: 'model' } as const

@@ -32,14 +32,12 @@ export function embeddingWork(body: EmbeddingBody): MediaWork {
     modelField: 'model',
     most: { ...noUnits, inputTokens },
     unfit: (deployment) => protocolFault(deployment, ['chat', 'embedded'], 'model'),
-    request: (deployment) =>
-      json('/v1/embeddings', { ...body, ...deployment.members, model: deployment.upstreamModel }),
+    request: (deployment) => embeddingRequest(deployment, body),
     read: ({ body: bytes }) => {
       const answer = parseObject(bytes.toString('utf8'))
       const data = readEmbeddings(answer?.['data'], body.encoding_format === 'base64')
       if (data === undefined) return undefined
-      const used = (answer?.['usage'] as { prompt_tokens?: unknown } | undefined)?.prompt_tokens
-      const tokens = Number.isSafeInteger(used) ? (used as number) : Math.ceil(inputTokens / 4)
+      const tokens = tokensOf(answer?.['usage']) ?? Math.ceil(inputTokens / 4)
       return {
         body: {
           ...answer,
@@ -53,6 +51,22 @@ export function embeddingWork(body: EmbeddingBody): MediaWork {
     },
     body: { ...body },
   }
+}
+
+export function embeddingRequest(deployment: Deployment, body: EmbeddingBody & { readonly truncate?: boolean }) {
+  return json('/v1/embeddings', { ...body, ...deployment.members, model: deployment.upstreamModel })
+}
+
+/** undefined: the engine reports no usage. */
+export function tokensOf(usage: unknown): number | undefined {
+  const { prompt_tokens: prompt, total_tokens: total } = (usage ?? {}) as Record<string, unknown>
+  return [prompt, total].find((count): count is number => Number.isSafeInteger(count) && (count as number) >= 0)
+}
+
+/** undefined: not a list of embeddings. */
+export function readVectors(list: unknown): Array<readonly number[]> | undefined {
+  const data = readEmbeddings(list, false) as ReadonlyArray<{ embedding: readonly number[] }> | undefined
+  return data?.map(({ embedding }) => embedding)
 }
 
 /** Not every engine supports both formats, and clients read only the one they asked for. */
@@ -190,6 +204,7 @@ function imageRequest(deployment: Deployment, body: ImageBody) {
     case 'embedded':
     case 'chat':
     case 'speech':
+    case 'tei':
       // The engine answers with events, which show that it is working: an image may take minutes.
       return json('/v1/image/generation', { ...body, model_name: deployment.upstreamModel, stream: true })
   }
@@ -303,7 +318,7 @@ function readSpeech({ head, body }: Collected, seconds: number, characters: numb
   }
 }
 
-function protocolFault(
+export function protocolFault(
   deployment: Deployment,
   able: ReadonlyArray<Deployment['protocol']>,
   field: string,
@@ -313,6 +328,6 @@ function protocolFault(
     : failField([field], 'not_supported', { feature: 'this operation' })
 }
 
-function json(path: string, body: unknown) {
+export function json(path: string, body: unknown) {
   return { path, contentType: JSON_TYPE, body: [Buffer.from(JSON.stringify(body))] }
 }

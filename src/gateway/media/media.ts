@@ -55,6 +55,8 @@ export interface MediaWork {
     readonly merge: (answers: readonly MediaAnswer[]) => MediaAnswer
   }
   readonly body: Readonly<Record<string, unknown>>
+  /** The same work by a model of another kind. */
+  readonly substitutes?: Readonly<Partial<Record<ServedModel['kind'], MediaWork>>>
   /** Usage of so many steps, for work that is charged by step. */
   readonly unitsOf?: (steps: number) => InferenceUnits
 }
@@ -97,6 +99,16 @@ export class MediaGateway {
     )
     if (refused !== undefined) return refused
     if (model === undefined) return fail('no_deployment', { model: work.modelName ?? work.kind })
+    return this.#admit(model, caller, work.substitutes?.[model.kind] ?? work, headers, client)
+  }
+
+  async #admit(
+    model: ServedModel,
+    caller: Caller,
+    work: MediaWork,
+    headers: CallHeaders,
+    client: MediaClient,
+  ): Promise<Result<unknown>> {
     const unable = refuseKind(model, work) ?? refuseAll(model, work)
     if (unable !== undefined) return unable
     const worst = costOf(model.prices, work.most)

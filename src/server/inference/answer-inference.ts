@@ -13,6 +13,7 @@ import { completion } from '../../gateway/dialect/completion.ts'
 import type { Dialect } from '../../gateway/dialect/dialect.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { bareAudio, embeddingWork, imageWork, speechWork } from '../../gateway/media/media-work.ts'
+import { rerankWork } from '../../gateway/media/rerank.ts'
 import { streamMedia } from '../../gateway/media/media-stream.ts'
 import type { MediaClient, MediaWork } from '../../gateway/media/media.ts'
 import type { CallHeaders } from '../../gateway/upstream/trace.ts'
@@ -139,6 +140,9 @@ const works: { readonly [Op in InferenceOperation]: Dialect | WorkOf<BodyOf<Api[
   createChatCompletion: chat,
   createCompletion: completion,
   createEmbedding: (body) => ok(embeddingWork(body)),
+  rerank: (body) => ok(rerankWork(body)),
+  rerankBySecondPath: (body) => ok(rerankWork(body)),
+  rerankByThirdPath: (body) => ok(rerankWork(body)),
   generateImage: (body, named) => ok(imageWork(body, { named, modelField: 'model_name' })),
   generateImageBySecondPath: secondImageWork,
   generateAudio: (body) => ok(speechWork(body)),

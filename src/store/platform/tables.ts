@@ -148,7 +148,7 @@ export interface Tables {
     id: string
     key_sealed: OrNull<string>
     model: string
-    protocol: 'chat' | 'images' | 'txt2img' | 'speech'
+    protocol: 'chat' | 'tei' | 'images' | 'txt2img' | 'speech'
     reads_metrics: Optional<boolean>
     total_ms: Optional<number>
     upstream_model: string
@@ -423,7 +423,7 @@ export interface Tables {
     follows_base_price: Optional<boolean>
     follows_base_sharing: Optional<boolean>
     input_nano: NanoOptional
-    kind: 'chat' | 'embedding' | 'image' | 'speech'
+    kind: 'chat' | 'embedding' | 'rerank' | 'image' | 'speech'
     max_output_tokens: OrNull<number>
     name: string
     output_nano: NanoOptional
