@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# On the GPU machine: an image with the C library of this machine, busybox and a CUDA program, or one with llama-server and
-# the model. Usage: images.sh cuda|llama
+# On the GPU machine: an image with the C library of this machine, busybox and a CUDA program, one with llama-server and
+# the model, or one with Python and PyTorch of this machine, under the name of the image in the recipe `vllm`. The last
+# needs FOLDER/vllm with the unpacked wheels of vLLM, and FOLDER/lab/MODEL with a config and a tokenizer.
+# Usage: images.sh cuda|llama|vllm FOLDER
 source "$(dirname "$0")/lib.sh"
 
 # image NAME PROGRAM…: the programs in /app with the libraries that they load, and busybox as the shell.
@@ -42,5 +44,14 @@ llama)
   container=$(docker create lab/llama:1 /bin/sh)
   docker cp "$LAB/random-8b.gguf" "$container:/model.gguf"
   docker commit "$container" lab/random-8b:1 && docker rm "$container"
+  ;;
+vllm)
+  folder=$(cd "$2" && pwd)
+  printf '#!/bin/sh\nexec python3 -m vllm.entrypoints.cli.main "$@"\n' >"$folder/command" && chmod +x "$folder/command"
+  tar c --absolute-names --exclude='/usr/local/cuda*' --exclude=/usr/share/doc --exclude=/usr/local/nvidia \
+    --transform "s,^$folder/command,/usr/local/bin/vllm," --transform "s,^$folder/,/," \
+    /usr /etc /bin /lib /lib64 /sbin /opt/torch /opt/gcc "$folder/command" "$folder/vllm" "$folder/lab" |
+    docker import --change 'WORKDIR /' --change 'ENV PYTHONPATH=/vllm' --change 'ENV HF_HUB_OFFLINE=1' --change 'ENV VLLM_USE_FLASHINFER_SAMPLER=0' \
+      --change "ENV PATH=$(dirname "$(command -v python3)"):/usr/local/bin:/usr/bin:/bin" - vllm/vllm-openai:v0.33.0
   ;;
 esac
