@@ -4,6 +4,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { builtInCatalog } from '../src/domain/built-in-catalog.ts'
 import { passForReal } from './harness/simulated-machine.ts'
+import { startReceiver } from './harness/receiver.ts'
 import { testServer, type Call, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
 
@@ -90,15 +91,21 @@ describe('the catalog', () => {
 })
 
 test("an operator's catalog replaces the built-in one, and customers do not see where it is", async () => {
+  const text = JSON.stringify({ ...builtInCatalog, models: builtInCatalog.models.slice(0, 2) })
   const file = path.join(server.dataDir, 'own-catalog.json')
-  await writeFile(file, JSON.stringify({ ...builtInCatalog, models: builtInCatalog.models.slice(0, 2) }))
-  const other = await testServer({ env: { BERTH_CATALOG: file } })
+  await writeFile(file, text)
+  const site = await startReceiver()
+  site.answer = (_, response) => void response.end(text)
+  const locations = [file, `${site.url}/catalog.json`]
+  const others = await Promise.all(locations.map((location) => testServer({ env: { BERTH_CATALOG: location } })))
   try {
-    const customer = await other.account({ usd: '1' })
-    const { body } = await customer.call('GET', '/v2/catalog')
-    expect([body.models.length, body.source, body.problem]).toEqual([2, 'operator', null])
-    expect((await other.operator('GET', '/v2/catalog')).body.source).toBe(file)
+    for (const [index, other] of others.entries()) {
+      const customer = await other.account({ usd: '1' })
+      const { body } = await customer.call('GET', '/v2/catalog')
+      expect([body.models.length, body.source, body.problem]).toEqual([2, 'operator', null])
+      expect((await other.operator('GET', '/v2/catalog')).body.source).toBe(locations[index])
+    }
   } finally {
-    await other.close()
+    await Promise.all([site, ...others].map((one) => one.close()))
   }
 })
