@@ -208,15 +208,27 @@ function textEdges(form: Schema, sample: string): Input[] {
   ]
 }
 
+/** Fields of which an input has only one, which the description cannot say: each takes the place of the other. */
+const rivals: Readonly<Record<string, string>> = {
+  machineId: 'gpuModel',
+  gpuModel: 'machineId',
+  volumes: 'newVolume',
+  newVolume: 'volumes',
+}
+
 function objectEdges(form: Schema, sample: Readonly<Record<string, unknown>>, components: Components): Input[] {
   const { properties = {}, required = [] } = form
   return Object.entries(properties).flatMap(([name, schema]) => {
-    const { [name]: value = sampleOf(schema, components), ...others } = sample
+    const { [name]: value = sampleOf(schema, components), ...withoutName } = sample
+    const rival = rivals[name] ?? ''
+    const { [rival]: _, ...others } = withoutName
+    const rivalSchema = properties[rival]
+    const substitute = rivalSchema === undefined ? {} : { [rival]: sampleOf(rivalSchema, components) }
     return [
-      ...(required.includes(name) ? [] : [{ what: `${name} left out`, value: others }]),
+      ...(required.includes(name) ? [] : [{ what: `${name} left out`, value: { ...withoutName, ...substitute } }]),
       ...edgesOf(schema, value, components).map((inner) => ({
         what: `${name}: ${inner.what}`,
-        value: { ...sample, [name]: inner.value },
+        value: { ...others, [name]: inner.value },
       })),
     ]
   })
