@@ -119,10 +119,16 @@ const currentWide: Columns<OwnMachine, undefined> = [
 async function lookAtEnded({ client, options, command }: Call<ListOptions>) {
   const { limit = ENDED_SHOWN, cursor, wide } = options
   const query = { ended: 'only' as const, limit, ...(cursor === undefined ? {} : { cursor }) }
-  const page = await client.call('listRentals', { query })
+  // A machine that is being removed is in the other list, and its owner may look for it here.
+  const [page, { rentals: others }] = await Promise.all([
+    client.call('listRentals', { query }),
+    client.call('listRentals'),
+  ])
+  const ending = others.filter(({ state }) => state === 'Terminating').length
+  const note = ending === 0 ? undefined : `Still ending: ${count(ending, 'machine')}. To list your machines: berth ls`
   const machines = page.rentals.map(machineOf)
   if (machines.length === 0) {
-    return { onWire: page, content: ['No machine has ended yet.', 'To list your machines: berth ls'] }
+    return { onWire: page, content: ['No machine has ended yet.', note ?? 'To list your machines: berth ls'] }
   }
   const total = count(machines.length, 'ended machine')
   return {
@@ -133,6 +139,7 @@ async function lookAtEnded({ client, options, command }: Call<ListOptions>) {
       page.nextCursor === null
         ? `${total}${wide === true ? '' : '. With costs: berth ls --ended --wide'}`
         : `There are more: ${sameCommand(command)} --cursor ${page.nextCursor}`,
+      note,
     ],
   }
 }

@@ -71,7 +71,7 @@ interface PageQuery {
 }
 
 /** undefined: not a cursor of this list. */
-async function pageOfInstances(app: App, accountId: string, which: 'ended' | 'wanted', query: PageQuery) {
+async function pageOfInstances(app: App, accountId: string, which: 'ended' | 'current', query: PageQuery) {
   const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
   if (query.cursor !== undefined && (before === undefined || before > BigInt(MAX_INT32))) return undefined
   const limit = query.limit ?? limits.plainListRows
@@ -87,7 +87,7 @@ async function pageOfInstances(app: App, accountId: string, which: 'ended' | 'wa
 
 async function listInstances(app: App, accountId: string, query: PageQuery) {
   const { db } = app.database
-  const page = await pageOfInstances(app, accountId, 'wanted', query)
+  const page = await pageOfInstances(app, accountId, 'current', query)
   if (page === undefined) return badCursor()
   const rentals = page.rows
   const machines = await readMachines(db, machineIds(rentals))

@@ -109,8 +109,8 @@ export async function listRentals(
     kind?: RentalKind | undefined
     /** Part of the id, name or label. */
     q?: string | undefined
-    /** `wanted`: neither ended nor ending. */
-    which: 'all' | 'ended' | 'not-ended' | 'wanted'
+    /** `current`: neither ended nor ending. */
+    which: 'all' | 'ended' | 'not-ended' | 'current'
     before?: number
     limit: number
   },
@@ -119,7 +119,7 @@ export async function listRentals(
   if (query.which !== 'all') select = select.where('status', query.which === 'ended' ? '=' : '!=', 'Terminated')
   if (query.q !== undefined) select = select.where(hasText(query.q))
   if (query.kind !== undefined) select = select.where('kind', '=', query.kind)
-  if (query.which === 'wanted') select = select.where('status', '!=', 'Terminating')
+  if (query.which === 'current') select = select.where('status', '!=', 'Terminating')
   if (query.before !== undefined) select = select.where('id', '<', query.before)
   return select.orderBy('id', 'desc').limit(query.limit).execute()
 }
