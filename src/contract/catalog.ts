@@ -122,6 +122,7 @@ const catalogEntry = z
       .nullable()
       .describe('The cheapest machines that fit and are free now. null: there are none'),
     whyNot: z.string().nullable().describe('Why there is no fit'),
+    whyNotReason: z.string().nullable().describe('The same as a code from the list of errors'),
   })
   .meta({ id: 'CatalogModel' })
 

@@ -190,11 +190,18 @@ function addHints(row: Row, sources: ReturnType<typeof sourcesOf>, command: Comm
     return list === undefined ? error : refusalOf(error, exitCodes.failed, [`To list them: ${list}`])
   }
   if (error.issues.length === 0) return error
-  const lines = error.issues.map(({ path, message }) => {
+  const lines = error.issues.flatMap(({ path, message }) => {
     const name = flag(path) ?? (path.join('.') || 'the request')
-    return error.message.includes(message) ? `Check ${name}.` : `${name}: ${message}`
+    if (!error.message.includes(message)) return `${name}: ${message}`
+    return isOmitted(command, name) ? [] : `Check ${name}.`
   })
   return refusalOf(error, exitCodes.failed, lines)
+}
+
+/** A value that the command or the server chose is nothing for the person to check. */
+function isOmitted(command: Command, flag: string): boolean {
+  const option = command.options.find(({ long }) => long === flag)
+  return option !== undefined && command.getOptionValueSource(option.attributeName()) !== 'cli'
 }
 
 /** The command that lists what was not found, as the help of its argument or flag names it. */
@@ -206,9 +213,9 @@ function listFor(row: Row, sources: ReturnType<typeof sourcesOf>, { reason = '' 
 }
 
 /**
- * What a customer may do is done as a customer, also on the server's machine, where the operator's key is at hand too:
- * what the operator creates there by accident, no customer ever finds. Suppliers' commands are the operator's too, for the
- * machines of the house.
+ * A command that a customer may use runs as a customer, also on the server's machine, where the operator's key is at
+ * hand too: no customer would ever find the things that the operator created there by accident. Suppliers' commands are
+ * the operator's too, for the machines of the house.
  */
 function whoOf(access: Access | undefined): Who {
   if (access === undefined || access === 'public') return 'anyone'

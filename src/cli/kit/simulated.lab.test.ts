@@ -15,7 +15,7 @@ let cli: CliTest
 let programs: string
 
 beforeAll(async () => {
-  cli = await startCliTest()
+  cli = await startCliTest({ BERTH_MOCK_DESTROY_MS: '3600000' })
   programs = await mkdtemp(path.join(os.tmpdir(), 'berth-ssh-'))
   // Writes down what it was asked for, in place of the system's ssh.
   const ssh = path.join(programs, 'ssh')
@@ -105,6 +105,25 @@ test('a failed start shows the reason of its event', async () => {
     expect(reply.error.reason).toBe(data?.reason)
     expect(reply.error.message).toContain(data?.detail.replace(/\.$/, ''))
   }
+})
+
+test('no model runs on simulated machines: the catalog and an attempt say so', async () => {
+  const { key } = await cli.server.account({ usd: '1000' })
+  const { out } = await cli.berth(['catalog', 'ls', '--key', key])
+  expect(out).toMatch(/^qwen3-8b .* GB, only simulated *$/m)
+  expect(out).toMatch(/\nOnly simulated: .* simulated machines never run models\.\n.*berth agent run\n$/)
+  const { code, error } = await cli.berth(['deploy', 'qwen3-8b', '--key', key])
+  expect(code).toBe(1)
+  expect(error).toMatch(/are simulated, and simulated machines never run models\..* "berth agent run"\.\n$/)
+})
+
+test('a machine that is ending is in one list, and the other says so', async () => {
+  const { key } = await cli.server.account({ usd: '100' })
+  await cli.berth(['rent', '--kind', 'container', '--gpu', '3090', '--label', 'brief', '--yes', '--key', key])
+  await cli.berth(['terminate', 'brief', '--yes', '--key', key])
+  expect((await cli.berth(['ls', '--key', key])).out).toMatch(/^brief +container +Terminating /m)
+  const { out } = await cli.berth(['ls', '--ended', '--key', key])
+  expect(out).toBe('No machine has ended yet.\nStill ending: 1 machine. To list your machines: berth ls\n')
 })
 
 test('ssh times out on a machine that does not answer', async () => {

@@ -1,5 +1,6 @@
 /** `berth catalog`: the models that a customer can deploy, and those that answer already. */
 import type { Reply } from '../../client/client.ts'
+import type { Reason } from '../../contract/reason/reasons.ts'
 import { gpusLabel, shortGpuLabel } from '../../view/gpu.ts'
 import { hourlyPrice } from '../../view/money.ts'
 import { number } from '../../view/number.ts'
@@ -8,6 +9,8 @@ import { bold } from '../kit/screen.ts'
 import type { Row } from '../kit/row-type.ts'
 
 type Model = Reply<'getModel'>
+
+const ONLY_SIMULATED: Reason = 'only_simulated_machines'
 
 export const rows: readonly Row[] = [
   list('catalog ls', 'listCatalog', 'list models you can deploy, and what a replica costs now', {
@@ -18,13 +21,22 @@ export const rows: readonly Row[] = [
       {
         CONTEXT: ({ contextTokens }) => (contextTokens === null ? '' : number(contextTokens)),
         ABILITIES: ({ abilities }) => abilities.join(', '),
-        GPUS: ({ fit, minGb }) =>
-          fit === null ? `from ${minGb} GB, none free` : gpusLabel(fit.gpuCount, shortGpuLabel(fit.gpuModel)),
+        GPUS: ({ fit, minGb, whyNotReason }) =>
+          fit === null
+            ? `from ${minGb} GB, ${whyNotReason === ONLY_SIMULATED ? 'only simulated' : 'none free'}`
+            : gpusLabel(fit.gpuCount, shortGpuLabel(fit.gpuModel)),
         COST: ({ fit }) => (fit === null ? '' : hourlyPrice(fit.costPerHourUsd)),
       },
     ],
     empty: 'The catalog has no models.',
     hint: 'To deploy one: berth deploy MODEL',
+    below: (models) =>
+      models.some(({ whyNotReason }) => whyNotReason === ONLY_SIMULATED)
+        ? [
+            'Only simulated: the free machines are simulated, and simulated machines never run models.',
+            'To offer a real machine: berth agent run',
+          ]
+        : [],
   }),
   list('catalog served', 'listModels', 'list models that answer already, and their prices', {
     noun: 'model',

@@ -56,7 +56,7 @@ export const modelReasons = {
   replicas_min_above_max: invalid('`replicas.min` must not be above `replicas.max`.'),
   only_simulated_machines: noCapacity(
     ({ gpus }: { readonly gpus: string }) =>
-      `The only free machines for ${gpus} are simulated, and simulated machines cannot run models.`,
+      `The only free machines for ${gpus} are simulated, and simulated machines never run models.`,
     'Choose other GPUs, wait for free ones, or join a machine with "berth agent run".',
   ),
   deployment_deleting: conflict('The deployment is being deleted.'),

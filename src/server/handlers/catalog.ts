@@ -33,6 +33,7 @@ export const catalogHandlers = {
             }
           : null,
         whyNot: fit.ok ? null : fit.message,
+        whyNotReason: fit.ok ? null : fit.reason,
       })),
     })
   },
