@@ -9,7 +9,7 @@ import { bans, findBanned } from './tidy/bans.ts'
 import { findLongFunctions, longFunctions, MAX_FUNCTION_LINES } from './tidy/function-length.ts'
 import { findUncontained, uncontained } from './tidy/listeners.ts'
 import { readRooms, roomOf, whyNot } from './tidy/rooms.ts'
-import { bannedPhrases, findPhrase } from './tidy/phrases.ts'
+import { bannedPhrases, findHalfSentence, findPhrase } from './tidy/phrases.ts'
 import { findCircles, isCode, isTest, listFiles, parseSource, reach, readSources, type Source } from './tidy/source.ts'
 
 const sources = readSources(['src', 'console', 'test', 'bench', 'scripts'])
@@ -90,6 +90,14 @@ describe('no file', () => {
       .flatMap((file) => findPhrase(fs.readFileSync(file, 'utf8')).map((phrase) => `${file}: ${phrase}`))
     expect(bannedPhrases.filter((phrase) => findPhrase(`x ${phrase} y`).length === 0)).toEqual([])
     expect(found).toEqual([])
+  })
+
+  test('begins a comment with half a sentence', () => {
+    const sample =
+      '/** Of one kind. */\n/**\n * By id. */\nlet a = 1 // As it is\n// It is true, says\n// What follows.'
+    expect(findHalfSentence(sample)).toHaveLength(3)
+    const faults = code.flatMap(({ path, text }) => findHalfSentence(text).map((comment) => `${path}: ${comment}`))
+    expect(faults).toEqual([])
   })
 
   test.each(bans.map((ban) => [ban.name, ban] as const))('%s', (_, ban) => {

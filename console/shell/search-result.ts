@@ -1,4 +1,4 @@
-/** What the search finds: pages at once, the rest by bounded requests of the operations that the key may call. */
+/** The results of a search: pages at once, the rest by bounded requests of the operations that the key may call. */
 import { useDeferredValue } from 'react'
 import { displayName } from '../../src/view/own-machine.ts'
 import { useOwnMachines } from '../pages/rental/machine.ts'
@@ -20,7 +20,7 @@ export interface SearchResult {
   readonly icon: IconName
   readonly label: string
   readonly detail: string
-  /** Where it leads, as a path with its query. */
+  /** The path that it leads to, with its query. */
   readonly href: string
 }
 

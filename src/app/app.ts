@@ -121,7 +121,7 @@ export interface Actor {
   readonly scopes: readonly Scope[]
 }
 
-/** Whose money an order takes, and whose limits it obeys. */
+/** The person and key that pay for an order, and whose limits it obeys. */
 export type Payer = Pick<Actor, 'accountId' | 'personId' | 'keyId'>
 
 /** A create that is to happen once per idempotency key. */

@@ -74,7 +74,7 @@ const disk = z.object({
     z.object({ kind: z.literal('file') }),
     z.object({ kind: z.literal('nfs'), server: z.string(), path: z.string() }),
   ]),
-  /** Where the machine mounts it. Absent: the host decides, or it is a bare disk. */
+  /** The path at which the machine mounts it. Absent: the host decides, or it is a bare disk. */
   path: z.string().optional(),
   readOnly: z.boolean().optional(),
 })
@@ -259,7 +259,7 @@ const workloadMetrics = z.object({
   diskUsedMib: amount,
   networkRxBytesPerSecond: amount,
   networkTxBytesPerSecond: amount,
-  /** What has kept it in use since the last message. */
+  /** The activities that have kept it in use since the last message. */
   active: z.array(activityKind).max(10),
   /** Seconds since it was last in use; 0: now. Until the agent knows better, since the agent started. */
   quietSeconds: z.number().min(0).max(1e9),
@@ -372,7 +372,7 @@ export const engineImageFacts = z.object({
 })
 export type EngineImageFacts = z.output<typeof engineImageFacts>
 
-/** What a host signs to download one path. */
+/** The text that a host signs to download one path. */
 export function downloadStatement(installation: string, path: string, timeMs: number): string {
   return `berth-agent-download/${AGENT_PROTOCOL}/${installation}/${timeMs}${path}`
 }

@@ -50,7 +50,7 @@ export const machineStatuses = [
   'node_quarantined',
   'node_lost',
 ] as const
-/** What a host is told to be. */
+/** The states that the server sets for a host. */
 export const hostStates = ['ready', 'draining', 'cleaning', 'quarantined', 'left'] as const
 
 export const requestOutcomes = ['answered', 'cut', 'broken', 'failed'] as const

@@ -1,4 +1,4 @@
-/** What models on rented GPUs earn and cost, and which price would cover it. */
+/** The earnings and costs of models on rented GPUs, and the price that would cover the costs. */
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
 import { modelKind } from './model.ts'

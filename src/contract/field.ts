@@ -7,7 +7,7 @@ import type { z } from 'zod'
 import type { Access, Endpoint, Method } from './endpoint.ts'
 
 export interface Field {
-  /** Where the value goes in a call. */
+  /** The part of a call that has the value. */
   readonly part: 'params' | 'query' | 'body'
   readonly path: readonly string[]
   readonly kind: 'text' | 'integer' | 'number' | 'boolean' | 'time'

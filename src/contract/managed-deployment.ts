@@ -30,7 +30,7 @@ const gpus = z.strictObject({
     .meta({ title: 'Price cap per GPU-hour (USD)', description: 'Highest price of a GPU; default: no cap' }),
 })
 
-/** What runs. */
+/** The engine and the GPUs of a deployment. */
 const specFields = {
   recipe,
   gpus: gpus.describe('Where replicas may run'),
@@ -38,7 +38,7 @@ const specFields = {
 export const deploymentSpec = z.object(specFields)
 export type DeploymentSpec = z.output<typeof deploymentSpec>
 
-/** What is to run, in an order: a recipe, or a model of the catalog. */
+/** The same in an order, which names a recipe or a model of the catalog. */
 const orderedSpecFields = {
   catalogModel: catalogModelId.optional(),
   recipe: recipe.optional().describe('Required unless `catalogModel` is set'),

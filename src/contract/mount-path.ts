@@ -1,4 +1,4 @@
-/** Where a volume or a model's weights are mounted in a machine. */
+/** The path at which a volume or a model's weights are mounted in a machine. */
 import { z } from 'zod'
 
 /** Folders of the system, and everything in them. */

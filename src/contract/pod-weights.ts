@@ -1,11 +1,11 @@
-/** What the program that downloads weights into a pod gets, as a file. */
+/** The instructions for the program that downloads weights into a pod, which it gets as a file. */
 import { z } from 'zod'
 import { hostWeights } from './weights.ts'
 
 /** In `Authorization`, before the token of a pod. */
 export const POD_SCHEME = 'Berth-Pod'
 
-/** Where a storage claim that pods of one node share has the files, once all of them are there. */
+/** The folder, in a storage claim that pods of one node share, that has the files once all of them are complete. */
 export const SHARED_FOLDER = 'files'
 /** Tells the program that other pods may use its folder at the same time. */
 export const SHARED_FLAG = '--shared'

@@ -42,7 +42,7 @@ const providerOffer = z.object({
 })
 export type ProviderOffer = z.output<typeof providerOffer>
 
-/** What is on sale here of an offer, by the last report that had it. */
+/** The sale of an offer here, by the last report that had it. */
 const offerSale = z.object({
   pricePerHourUsd: usdAmount.nullable().describe('Selling price of the whole machine; null: it has none'),
   free: z.int().describe('Machines that can be ordered now'),

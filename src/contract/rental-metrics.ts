@@ -1,4 +1,4 @@
-/** What rentals use: the latest measurements, their history, and an export for Prometheus. */
+/** The usage of rentals: the latest measurements, their history, and an export for Prometheus. */
 import { z } from 'zod'
 import { gpuMetrics } from './agent.ts'
 import { endpoint } from './endpoint.ts'

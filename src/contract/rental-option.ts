@@ -1,4 +1,4 @@
-/** What can be rented, and the terms on offer (v2). */
+/** The options for a rental, and the terms on offer (v2). */
 import { z } from 'zod'
 import { rentalQuote, rentalQuoteQuery } from './commitment.ts'
 import { endpoint } from './endpoint.ts'

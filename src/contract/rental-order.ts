@@ -122,7 +122,7 @@ const bareMetalOrder = z.strictObject({
   ...everyKind,
 })
 
-/** As an answer has it: with defaults filled in, which makes it another schema of the description. */
+/** The order in an answer, with defaults filled in, which makes it another schema of the description. */
 export const orderOfRental = z.discriminatedUnion('kind', [containerOrder, virtualMachineOrder, bareMetalOrder])
 
 export const rentalOrder = z

@@ -44,7 +44,7 @@ export interface RentalStateRow {
   /** Tells people what is happening and what they pay for. (The console's build drops a `description`.) */
   readonly meaning: string
   readonly tone: 'good' | 'warn' | 'bad' | 'info' | 'plain'
-  /** What the machine is meant to be. A rental is alive, and can be changed, unless its machine is to be gone. */
+  /** The state that its machine should reach. A rental is alive, and can be changed, unless its machine is to be gone. */
   readonly goal: 'on' | 'off' | 'gone'
   /** The call that brings the engine there. null: none is due. */
   readonly engineCall: 'create' | 'start' | 'stop' | 'destroy' | null
@@ -62,7 +62,7 @@ export interface RentalStateRow {
   readonly keepsDisk: boolean
   /** Whether its SSH address, its ports and its terminal work. */
   readonly reachable: boolean
-  /** What its customer can do, where the engine can. */
+  /** The actions of its customer, if the driver supports them. */
   readonly actions: readonly RentalAction[]
   /** The nearest word of the given `status`, which has none for stopped rentals. */
   readonly status: RentalStatus

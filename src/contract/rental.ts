@@ -124,7 +124,7 @@ const summaryFields = {
 }
 
 const rentalSummary = z.object(summaryFields).meta({ id: 'RentalSummary' })
-/** As clients get it. */
+/** The form in which clients get it. */
 export type RentalSummary = z.input<typeof rentalSummary>
 
 export const rental = z

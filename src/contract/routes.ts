@@ -1,5 +1,5 @@
 /**
- * What a client needs of each operation to call it. Builds replace this file by its value (`scripts/contract-as-data.ts`),
+ * The parts of each operation that a client needs to call it. Builds replace this file by its value (`scripts/contract-as-data.ts`),
  * so that the console and commands load no schemas for it.
  */
 import { api, type OperationId } from './api.ts'

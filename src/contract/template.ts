@@ -31,7 +31,7 @@ const templateFields = {
   minVramGb: z.number().min(0).max(10_000).optional().describe('Memory that each GPU needs'),
   params: z.array(templateParam).max(limits.environmentVariables).optional(),
 }
-/** What one version of a template says. */
+/** The content of one version of a template. */
 export const templateBody = z.object(templateFields)
 export type TemplateBody = z.output<typeof templateBody>
 

@@ -46,7 +46,7 @@ export const weights = z.strictObject({
 })
 export type Weights = z.output<typeof weights>
 
-/** What a host gets: it asks its server where each file is. */
+/** The weights in a host's desired state. The host asks its server where each file is. */
 export const hostWeights = z.object({
   mountPath,
   /** Stands for the account: only its own machines share a download. Absent: one machine alone. */

@@ -128,7 +128,7 @@ export const metadata = z
   })
   .describe(`Your own metadata, stored with the rental; at most ${limits.userMetadataBytes} bytes`)
 
-/** What runs: also the fields of a template. */
+/** The program of a rental. A template has the same fields. */
 export const programFields = {
   env: environment.optional().describe('Environment variables; values may contain `{{ secrets.NAME }}`'),
   files: files.optional().describe('Files written before the first start'),

@@ -1,4 +1,4 @@
-/** What follows from the state of a rental (contract/rental-state.ts), and what is asked of engines. */
+/** Decisions that follow from the state of a rental (contract/rental-state.ts), and a driver's part in them. */
 import { HOUR_MS, type Instant } from '../base/instant.ts'
 import type { RentalOutcome } from '../contract/rental-outcome.ts'
 import {
@@ -63,7 +63,7 @@ export function isUnseen(row: { status: RentalState | null; missing_since: Insta
  */
 export const ownStops = ['disk_share_exceeded', 'powered_off', 'crashed'] as const satisfies readonly RentalOutcome[]
 
-/** What an engine can do with a rental, beyond ending it. */
+/** The actions on a rental that a driver supports, beyond ending it. */
 export interface Powers {
   readonly stop: boolean
   readonly reboot: boolean

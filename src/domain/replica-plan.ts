@@ -103,7 +103,7 @@ export function planReplica<Machine extends ReplicaCandidate>(
   return { choices, overBudget }
 }
 
-/** What the hourly budget leaves for another replica. null: no limit. */
+/** The part of the hourly budget that another replica may cost. null: no limit. */
 function budgetLeft(budget: NanoUsd | null, living: ReplicaRequest['living']): NanoUsd | null {
   if (budget === null) return null
   const spent = living.reduce((sum, { cost_per_hour }) => sum + cost_per_hour, 0n)

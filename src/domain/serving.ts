@@ -24,7 +24,7 @@ export interface ReplicaEndpoint {
   readonly adapters?: readonly ServedAdapter[]
 }
 
-/** What a gateway reports of a replica. */
+/** A gateway's report about a replica. */
 interface ReplicaLoad {
   readonly inFlight: number
   /** The gateway sends it nothing new. */

@@ -1,5 +1,5 @@
 /**
- * What the list of an engine means for a rental that is stopped, being stopped or being started. Such a rental may be
+ * Reads from a driver's list what became of a rental that is stopped, being stopped or being started. Such a rental may be
  * unreachable for long without failing, since that would destroy its disk; meanwhile it is not charged.
  */
 import { addMs, HOUR_MS, later, type Instant } from '../base/instant.ts'
@@ -91,7 +91,7 @@ export async function takePowerStep(
   if (kind === 'runs' && status === 'Stopped') await beginStop(app, tx, rental, { reason: 'started_elsewhere' })
 }
 
-/** Where its engine can start it again, its disk is kept; else it has failed. */
+/** The rental is stopped with its disk if its driver can start it again; else it has failed. */
 async function becomeOff(app: App, tx: Tx, rental: Rental, machine: EngineMachine, shownUntil: Instant): Promise<void> {
   const reason = machine.failure ?? 'powered_off'
   if (!powersOf(app, rental, await readTerm(tx, rental.id)).stop) {

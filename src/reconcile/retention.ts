@@ -15,7 +15,7 @@ import { keepMetricPartitions } from '../store/rental/rental-sample.ts'
 import { dropRequestPartition, makeRequestPartitions } from '../store/request/request-log.ts'
 import type { Reconciler } from './loop.ts'
 
-/** What became of orders at offers of other clouds. */
+/** Outcomes of orders at offers of other clouds are kept for this long. */
 const OUTCOME_DAYS = 7
 /** Closed per pass. */
 const TERMS = 1_000

@@ -146,7 +146,7 @@ async function findOrCreate(app: App, volume: Volume, call: Call): Promise<Volum
   return call.engine.create(tag, order, call.signal)
 }
 
-/** What it is for: the volume that it copies, the machine that it was ordered for or will be attached to, or neither. */
+/** Finds where the volume must be: near its source, the machine that it was ordered for or is attached to, or anywhere. */
 async function findMachineNear(app: App, volume: Volume): Promise<Pick<VolumeSpec, 'near' | 'copyOf'>> {
   if (volume.copy_of !== null) {
     const source = (await readVolumes(app.database.db, [volume.copy_of])).get(volume.copy_of)?.external_id

@@ -170,7 +170,7 @@ export class Keeper {
     }
     if (workload.spec === null) return
     if (workload.power === 'off') {
-      // What kept it from starting may be over when it is turned on again.
+      // The obstacle to its start may be over when it is turned on again.
       task.never = undefined
       if (!isOff(status, task) && this.#options.runtime.halt !== undefined) this.#begin(workload, task, 'halt', signal)
       return

@@ -41,7 +41,7 @@ export interface Runtime {
   watch?(changed: () => void): () => void
   /** Notes for the supplier and the operator about this engine on this host. */
   notes(): readonly string[]
-  /** What happens beyond the disk size of a workload. Absent or undefined: not known yet. */
+  /** Says whether the disk size of a workload is enforced or only watched. Absent or undefined: not known yet. */
   diskLimit?(): 'enforced' | 'watched' | undefined
   /** Why this host accepts no tenants now. Absent or undefined: it does. */
   fault?(): HostFault | undefined

@@ -1,4 +1,4 @@
-/** What follows a state of a rental, as text. It is apart from the other texts because the table of states is large. */
+/** The next states of a rental, as text. It is apart from the other texts because the table of states is large. */
 import { MINUTE_MS } from '../base/instant.ts'
 import { rentalStateTable, type RentalState } from '../contract/rental-state.ts'
 

@@ -54,3 +54,10 @@ export function findPhrase(text: string): string[] {
     ...[...text.matchAll(limitNames)].map(([name]) => name),
   ]
 }
+
+/** Comments that begin like half a sentence, so that a reader must look for its other half in the code around. */
+const halfSentence = /(?:\/\*\*?\s+(?:\* )?|(?<!\/\/[^\n]*\n\s*)(?<=^|\s)\/\/ )(?:Of|By|What|Where|As|Whose) [^\n]*/g
+
+export function findHalfSentence(text: string): string[] {
+  return [...text.matchAll(halfSentence)].map(([comment]) => comment)
+}

@@ -21,7 +21,7 @@ export const noAdvanced = {
 }
 export type Advanced = typeof noAdvanced
 
-/** Where fields are in the body, if not under their own name. */
+/** The paths in the body of fields that are not there under their own name. */
 export const advancedPaths = {
   start: 'command',
   registry: 'registryCredentialId',

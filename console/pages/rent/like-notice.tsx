@@ -7,7 +7,7 @@ import { keptText, type Like } from './like.ts'
 interface LikeNoticeProps {
   readonly like: Like
   readonly onDiscard: () => void
-  /** What else one should know, such as another machine. */
+  /** Further remarks, such as that the machine is another one. */
   readonly children?: ReactNode
 }
 

@@ -9,7 +9,7 @@ import { mountsOf } from './mounts.tsx'
 
 export interface Like {
   readonly ordered: Ordered
-  /** As people know it. */
+  /** The label, or the id if it has none. */
   readonly name: string
   readonly typed: ReturnType<typeof typedOf>
 }
@@ -70,7 +70,7 @@ export function keptOf(like: Like | undefined, now: Typed, env: WorkloadFields['
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 
-/** What the form does not show, for people; undefined: nothing. */
+/** Names the settings that the form does not show; undefined: none. */
 export function keptText({ ordered: { workload } }: Like): string | undefined {
   const { files = [], args, restart, metadata = {}, env = {} } = workload
   const long = Object.values(env).filter(isLong).length

@@ -21,7 +21,7 @@ interface TypedMount {
 export const noMounts = { mounts: [] as readonly TypedMount[] }
 type Mounts = typeof noMounts
 
-/** Where they are in the body. */
+/** The path of the mounts in the body. */
 export const mountPaths = { mounts: 'volumes' } as const
 
 export function volumesOf({ mounts }: Mounts) {

@@ -27,7 +27,7 @@ export const noOrder = {
   ...noGuards,
   ...noMounts,
   ...noStorage,
-  /** Of the term; empty: on demand. */
+  /** The length of the term; empty: on demand. */
   days: '',
   /** On demand after the term. */
   continues: true,
@@ -40,7 +40,7 @@ export const noOrder = {
 }
 export type Order = typeof noOrder
 
-/** Where fields are in the body, if not under their own name. */
+/** The paths in the body of fields that are not there under their own name. */
 export const orderPaths = {
   ...advancedPaths,
   ...mountPaths,

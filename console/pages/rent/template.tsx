@@ -127,7 +127,7 @@ interface ParamFieldsProps {
   readonly onChange: (values: Readonly<Record<string, string>>) => void
 }
 
-/** What the template asks for: environment variables. */
+/** One field for each environment variable that the template asks for. */
 export function ParamFields({ template, values, onChange }: ParamFieldsProps) {
   const params = template?.params ?? []
   if (params.length === 0) return null

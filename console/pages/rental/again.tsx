@@ -38,7 +38,7 @@ export function RentAgain({ rental }: { rental: Reply<'getRental'> }) {
 
 interface ExportProps {
   readonly id: string
-  /** As the command takes it. */
+  /** The name that the command takes. */
   readonly name: string
 }
 

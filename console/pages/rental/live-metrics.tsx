@@ -1,4 +1,4 @@
-/** What a running machine uses now, for the strip at the top of its page. */
+/** The current usage of a running machine, for the strip at the top of its page. */
 import type { ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { metricValue, usedOf } from '../../../src/view/metric.ts'

@@ -1,4 +1,4 @@
-/** What a machine has used over time, and the latest values. */
+/** The usage of a machine over time, and the latest values. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { metricValue, metricViews, usedOf } from '../../../src/view/metric.ts'

@@ -17,7 +17,7 @@ import { RadioField } from '../../ui/radio-field.tsx'
 export interface PoweredMachine {
   readonly kind: RentalKind
   readonly id: string
-  /** As people see it. */
+  /** The label, or the name if it has none. */
   readonly shownName: string
   readonly actions: readonly RentalAction[]
 }

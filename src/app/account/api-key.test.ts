@@ -107,9 +107,9 @@ describe('creating a key', () => {
     const { actor } = await openTestAccount(fixture)
     const answer = await create(actor, { scopes: ['keys'], requestsPerMinute: 10, tokensPerMinute: 500 })
     if (!answer.ok) throw new Error(answer.message)
-    const held = { ...actor, keyId: answer.value.key.public_id }
+    const keyHolder = { ...actor, keyId: answer.value.key.public_id }
     const ask = (requestsPerMinute: number | null, tokensPerMinute: number | null) =>
-      create(held, { scopes: ['keys'], requestsPerMinute, tokensPerMinute })
+      create(keyHolder, { scopes: ['keys'], requestsPerMinute, tokensPerMinute })
     const refused = (field: string) => ({ reason: 'exceeds_parent_key_limit', issues: [{ path: [field] }] })
     expect(await ask(11, 500)).toMatchObject(refused('requestsPerMinute'))
     expect(await ask(10, 501)).toMatchObject(refused('tokensPerMinute'))

@@ -1,4 +1,4 @@
-/** What counts against a budget: the charges of the month, and the cost of running things that is not charged yet. */
+/** A budget's spending: the charges of the month, and the cost of running things that is not charged yet. */
 import { earlier, type Instant } from '../../base/instant.ts'
 import { nanoUsdOf, sumUsd, zeroUsd, type NanoUsd } from '../../base/money.ts'
 import { monthDay } from '../../domain/budget.ts'

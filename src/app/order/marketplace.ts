@@ -67,8 +67,8 @@ export function siteOf(draft: OrderDraft, machine: PricedMachine, now: Instant):
     convertOnExpiry: null,
   }
   const { place } = draft.volumes
-  const here = { driver: machine.driver, region: machine.region, host: machine.id, cluster: machine.cluster_name }
-  const mismatch = place === undefined ? undefined : refusePlace(place, here)
+  const location = { driver: machine.driver, region: machine.region, host: machine.id, cluster: machine.cluster_name }
+  const mismatch = place === undefined ? undefined : refusePlace(place, location)
   return { machine, places, term, summary, obstacle: mismatch ?? refuseFull(draft, machine, summary) }
 }
 

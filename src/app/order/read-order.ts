@@ -19,7 +19,7 @@ export interface OrderDraft {
   readonly options: ReadOptions
   readonly guards: Guards
   readonly volumes: OrderVolumes
-  /** What its template needs; 0 without one. */
+  /** The GPU memory that its template needs; 0 without a template. */
   readonly minVramGb: number
   /** Nobody logs in to a replica, and nobody stops it. */
   readonly isReplica: boolean

@@ -1,4 +1,4 @@
-/** What an idle rule does to a rental. */
+/** Applies the idle rule of a rental. */
 import type { IdleRule } from '../../contract/workload.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import type { Rental } from '../../store/rental/rental.ts'

@@ -34,7 +34,7 @@ export interface RentalChange extends GuardChange {
   readonly convertOnExpiry?: boolean | undefined
 }
 
-/** By id or name. */
+/** Finds it by id or name. */
 export async function lockOwnRental(tx: Tx, actor: Actor, idOrName: string): Promise<Result<Rental>> {
   const own = await findAnyRental(tx.db, actor, idOrName)
   if (!own.ok) return own
@@ -90,7 +90,7 @@ export async function changeOwnRental(
   return ok(changed)
 }
 
-/** Of one kind, as the interface has it. Terminating it again fails. */
+/** The rental must be of this kind, as the interface demands. Terminating it again fails. */
 export async function terminateOwnRental(
   tx: Tx,
   actor: Actor,

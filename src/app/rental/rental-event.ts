@@ -18,7 +18,7 @@ export function recordRentalEvent(
   })
 }
 
-/** What a memo says of a rental. */
+/** The columns of a rental that a memo mentions. */
 type Named = Pick<Rental, 'name' | 'gpu_count' | 'gpu_type' | 'kind'> & {
   readonly spec: Pick<Rental['spec'], 'gpuModel'>
 }

@@ -1,4 +1,4 @@
-/** What rentals use: now, over time, and as an export. Simulated machines are made up by their driver. */
+/** The usage of rentals: now, over time, and as an export. A driver invents the usage of its simulated machines. */
 import { addMs, earlier, instantOf, later, MINUTE_MS, SECOND_MS, type Instant } from '../../base/instant.ts'
 import { gpuMetricNames, MAX_POINTS, SPARKLINE_MINUTES } from '../../contract/rental-metrics.ts'
 import {
@@ -31,7 +31,7 @@ export interface HistoryRange {
   readonly stepMs: number
 }
 
-/** What is asked for, within what is kept and what an answer holds. undefined: the range is empty. */
+/** Limits the requested range to the history that is stored and to the points of one answer. undefined: it is empty. */
 export function rangeOf(
   query: { readonly from: Instant; readonly to?: Instant | undefined; readonly stepSeconds?: number | undefined },
   now: Instant,

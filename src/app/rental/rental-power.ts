@@ -35,7 +35,7 @@ import { claimElsewhere, specWhereItIs } from './rental-move.ts'
 import { terminateRental } from './rental.ts'
 
 /**
- * What can be done with a rental beyond ending it. A reserved one keeps its GPUs until the term ends, so it cannot be
+ * The actions that a rental allows beyond ending it. A reserved one keeps its GPUs until the term ends, so it cannot be
  * stopped; a unit of an offer cannot either, because its capacity at the cloud would be gone.
  */
 export function powersOf(app: App, rental: Pick<Rental, 'driver' | 'kind' | 'spec'>, term: Term): Powers {

@@ -67,7 +67,7 @@ export interface ModelEconomics extends DeploymentUsage {
   readonly advice: PriceAdvice | null
 }
 
-/** What the cost of a model's GPUs consists of: prices of rentals, bills of other clouds, or some of each. */
+/** The source of the cost of a model's GPUs: prices of rentals, bills of other clouds, or some of each. */
 export type CostBasis = 'rental_price' | 'vendor_price' | 'mixed'
 
 export interface Economics extends DayRange {

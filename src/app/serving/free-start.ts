@@ -62,7 +62,7 @@ async function chargeStart(app: App, tx: Tx, deployment: ManagedDeployment, repl
   const usedUpAt = freeUntil(spans, freeStartAllowance(app), since, now)
   const { costPerHour } = await readTerm(tx, rental.id)
   if (usedUpAt === null || costPerHour === 0n) return
-  // What is settled as free stays free.
+  // A period that is settled as free stays free.
   const from = later(later(usedUpAt, free.settled_until), addMs(free.started_at, 1))
   if (from > now) return
   await endFreeTime(tx, rental, free, { at: from, pricePerHour: costPerHour })

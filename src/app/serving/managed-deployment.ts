@@ -212,7 +212,7 @@ async function mustFind(tx: Tx, id: string): Promise<store.ManagedDeployment> {
   return deployment
 }
 
-/** What the operator does for everyone is in the audit log; what a customer does is in the account's events. */
+/** Records an operator's change for everyone in the audit log. A customer's change is in the account's events. */
 async function audit(tx: Tx, actor: Actor, deployment: store.ManagedRow, action: AuditAction): Promise<void> {
   if (!deployment.is_public) return
   await writeAudit(tx, { actor: actor.keyId, action, subject: deployment.id, detail: { model: deployment.model } })

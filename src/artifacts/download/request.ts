@@ -1,4 +1,4 @@
-/** What a caller asks the downloader for. */
+/** The requests of the downloader's callers. */
 import type { Room } from './disk-budget.ts'
 import type { Digest } from './file-digest.ts'
 import type { Getter, GetOptions } from './http-get.ts'
@@ -42,7 +42,7 @@ export interface TextRequest extends Address {
   readonly signal: AbortSignal
 }
 
-/** What one attempt needs. */
+/** The tools of one attempt. */
 export interface AttemptTools {
   readonly getter: Getter
   readonly limits: DownloadLimits

@@ -7,7 +7,7 @@ export interface PieceRequest {
   readonly bytes: number | null
   /** Whether the digest of the final file is known. */
   readonly isChecked: boolean
-  /** Where a download appears when it is complete. */
+  /** The path at which the complete download appears. */
   readonly target: string
   readonly room: Room
   readonly signal: AbortSignal

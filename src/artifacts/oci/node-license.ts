@@ -1,4 +1,4 @@
-/** Where a Node has its license: beside it in an archive, or where packages of distributions put it. */
+/** Finds the license of a Node: beside it in an archive, or where packages of distributions put it. */
 import fs from 'node:fs'
 import path from 'node:path'
 

@@ -175,7 +175,7 @@ async function upload(remote: Remote, from: string, to: string, meter: Meter): P
   await runScript(remote, RECEIVE_SCRIPT, [to, name, ...facts], { input, output })
 }
 
-/** As many as were promised, of a file that may be growing. */
+/** Reads the promised number of bytes from a file that may be growing. */
 function fileBytes(file: string, size: number): AsyncIterable<Buffer> {
   return size === 0 ? Readable.from([]) : fs.createReadStream(file, { end: size - 1 })
 }

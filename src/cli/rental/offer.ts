@@ -22,7 +22,7 @@ export interface Offer {
   readonly gpuCount: number
   readonly region: string
   readonly pricePerGpu: NanoUsd
-  /** Of the whole machine; containers are priced per GPU. */
+  /** The price of the whole machine; containers are priced per GPU. */
   readonly pricePerHour: NanoUsd | undefined
   /** Free GPUs of a container's machine, or how many machines of this shape can be rented now. */
   readonly free: number

@@ -45,7 +45,7 @@ async function searchMachines(client: Client, text: string, ended: Ended): Promi
   return (await client.call('listRentals', { query: { q, ended } })).rentals.map(machineOf)
 }
 
-/** By id or name, else by label. The label of a machine that ends or has ended may have been given to another. */
+/** Matches by id or name, else by label. An ending or ended machine may share its label with a newer one. */
 function matchOne(machines: readonly OwnMachine[], name: string): OwnMachine | undefined {
   const exact = machines.find((machine) => machine.name === name || machine.id === name)
   if (exact !== undefined) return exact

@@ -25,11 +25,11 @@ export interface OrderOptions {
 }
 
 export interface Order extends OrderOptions {
-  /** What runs on it. */
+  /** The program that runs on it. */
   readonly workload: WorkloadFields
   readonly offer: Offer
   readonly gpuCount: number
-  /** As it was shown. If it has been raised since, the order is rejected. */
+  /** The price that was shown. If it has been raised since, the order is rejected. */
   readonly pricePerHour: NanoUsd
   /** undefined: on demand. */
   readonly term: TermQuote | undefined

@@ -209,7 +209,7 @@ async function withRentalIds({ client, input, args }: Call<unknown, Volume>): Pr
   return { parts: { body: names.length === 0 ? body : { ...body, rentalIds: await rentalIdsOf(client, names) } } }
 }
 
-/** By id, name or label; the API takes the id. */
+/** Replaces the id, name or label of the machine by its id, which the API takes. */
 async function withMachine({ client, input, args }: Call<unknown, Volume>): Promise<Call['input']> {
   const { id } = await ownMachine.find(client, String(args[1]))
   return { parts: { ...input.parts, params: { ...input.parts.params, id } } }

@@ -159,9 +159,9 @@ export class PodFollower {
     if (this.#news === undefined) {
       const timer = new AbortController()
       const news = new Promise<void>((resolve) => (this.#wake = resolve))
-      const late = pause(withinMs, undefined, { signal: AbortSignal.any([signal, timer.signal]) })
-      await Promise.race([news, late]).finally(() => timer.abort())
-      late.catch(() => {})
+      const deadline = pause(withinMs, undefined, { signal: AbortSignal.any([signal, timer.signal]) })
+      await Promise.race([news, deadline]).finally(() => timer.abort())
+      deadline.catch(() => {})
     }
     const pod = this.#news
     this.#news = undefined

@@ -2,11 +2,11 @@
 import type { Program } from '../../contract/agent.ts'
 
 export interface KubernetesWorld {
-  /** Whose order it is, and its program with values in place of secrets. undefined: there is no such order. */
+  /** The account of the order, and its program with values in place of secrets. undefined: there is no such order. */
   orderOf(tag: string): Promise<Order | undefined>
   /** Orders that the engine may still run. */
   listOrders(tagPrefix: string): Promise<KnownOrder[]>
-  /** Whose volume it is. undefined: there is no such volume. */
+  /** The account that owns the volume. undefined: there is no such volume. */
   accountOfVolume(tag: string): Promise<string | undefined>
   /** Volumes that the engine may have. */
   listVolumes(tagPrefix: string): Promise<KnownVolume[]>

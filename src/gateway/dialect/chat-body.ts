@@ -16,7 +16,7 @@ export type JsonObject = Readonly<Record<string, unknown>>
 /** The messages as JSON. */
 export interface MessagesText {
   readonly bytes: Buffer
-  /** Where each message ends, in `bytes`. */
+  /** The end of each message in `bytes`. */
   readonly ends: readonly number[]
 }
 

@@ -197,7 +197,7 @@ function tokenCount(subject: string, limit: number, tokens: number): Counted {
   return { subject, limit, amount: limit === 0 ? tokens : Math.min(tokens, limit), what: 'tokens' }
 }
 
-/** What is the same for all requests of a caller. */
+/** The counters that all requests of a caller share. */
 interface FixedCounts {
   readonly key: Counted
   readonly account: Counted

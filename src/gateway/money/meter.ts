@@ -323,7 +323,7 @@ class MeterOfGateway implements Meter {
   }
 
   #passOnce(settles: boolean): Promise<void> {
-    // What ends from now on makes a better batch of its own.
+    // Requests that end from now on make a better batch of their own.
     this.#passing ??= this.#pass(settles ? [...this.#batches] : []).finally(() => {
       this.#passing = undefined
     })
@@ -375,7 +375,7 @@ class MeterOfGateway implements Meter {
   async #settle(oldest: Unsettled): Promise<void> {
     const { batch, bytes, last, spent } = oldest
     const { requests } = batch
-    // What ends from now on belongs to the next batch.
+    // Requests that end from now on belong to the next batch.
     if (this.#open === oldest) this.#open = undefined
     // Sync first: a settled record must be on disk. If the disk fails, the database is the safer place.
     await this.#journal.sync()

@@ -11,7 +11,7 @@ import type { Settlement } from '../../domain/settlement.ts'
 import { OpenReservation, type Purse } from './purse.ts'
 import type { PurseTreasury, Purses } from './purses.ts'
 
-/** What a worker returned of a purse. */
+/** The money of a purse that a worker returned. */
 export interface Returned {
   readonly holdKey: string
   readonly amount: NanoUsd

@@ -145,7 +145,7 @@ export class Purses {
     }
   }
 
-  /** What no request uses of a purse, given up at once: it goes back to the lender. */
+  /** Gives up the money of a purse that no request uses. It goes back to the lender. */
   giveUpFree(owner: PurseOwner): { holdKey: string; amount: NanoUsd } | undefined {
     const purse = this.#find(owner)
     if (purse?.holdKey === undefined || purse.free <= 0n || purse.giving !== undefined) return undefined

@@ -50,7 +50,7 @@ export const managedDeploymentHandlers = {
       if (!resolved.ok) return resolved
       const { modelId, spec, kind, ...facts } = resolved.value
       const name = body.forEveryone === true ? { model: body.model ?? modelId } : { name: body.name ?? modelId }
-      // What the order says itself comes before what the catalog says of the model.
+      // The order's own values come before those of the catalog.
       const order = { ...facts, ...named(body), ...name, spec, kind, settings: settingsOf(body) }
       const created = await createManagedDeployment(tx, actor, order)
       return created.ok ? ok(await oneOnWire(app, tx.db, created.value)) : created

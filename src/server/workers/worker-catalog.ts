@@ -39,7 +39,7 @@ function isForWorkers(model: ServedModel, workers: number, limits: Limits): bool
   return (
     model.deployments.length > 0 &&
     model.deployments.every(
-      (one) => one.address.kind === 'tcp' && Math.floor(restOf(one, limits) / workers) >= MIN_PLACES,
+      (one) => one.address.kind === 'tcp' && Math.floor(workersPart(one, limits) / workers) >= MIN_PLACES,
     )
   )
 }
@@ -48,8 +48,8 @@ function isForWorkers(model: ServedModel, workers: number, limits: Limits): bool
 export function catalogOfWorker(catalog: Catalog, limits: Limits, workers: number, worker: number): Catalog {
   const models = [...catalog.values()].filter((model) => isForWorkers(model, workers, limits))
   return share(models, (deployment) => {
-    const rest = restOf(deployment, limits)
-    return Math.floor(rest / workers) + (worker < rest % workers ? 1 : 0)
+    const places = workersPart(deployment, limits)
+    return Math.floor(places / workers) + (worker < places % workers ? 1 : 0)
   })
 }
 
@@ -78,6 +78,6 @@ function serverPart(deployment: Deployment, limits: Limits): number {
   return Math.max(1, Math.floor(limitIn(limits, deployment) / SERVER_PART))
 }
 
-function restOf(deployment: Deployment, limits: Limits): number {
+function workersPart(deployment: Deployment, limits: Limits): number {
   return limitIn(limits, deployment) - serverPart(deployment, limits)
 }
