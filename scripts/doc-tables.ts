@@ -13,7 +13,7 @@ const tables: Readonly<Record<string, () => string>> = {
     tableOf(
       ['`state`', 'meaning', 'cost', 'next', 'longest time', 'v2 `status`', 'marketplace'],
       rentalStates.map((state) => {
-        const { meaning, billing, next, limit, status, engineCall, instanceStatus } = rentalStateTable[state]
+        const { meaning, billing, next, limit, status, driverCall, instanceStatus } = rentalStateTable[state]
         return [
           code(state),
           meaning,
@@ -21,7 +21,7 @@ const tables: Readonly<Record<string, () => string>> = {
           next.length === 0 ? 'final' : next.map(code).join(', '),
           limit === null ? '–' : limitText(limit),
           code(status),
-          engineCall === 'create' ? `\`creating\`, then ${code(instanceStatus)}` : code(instanceStatus),
+          driverCall === 'create' ? `\`creating\`, then ${code(instanceStatus)}` : code(instanceStatus),
         ]
       }),
     ),

@@ -19,7 +19,7 @@ export const modules: Readonly<Record<string, readonly string[]>> = {
   'contract/workload.ts': ['IdleRule'],
   'domain/host.ts': ['HostAddress'],
   'domain/machine.ts': ['MachineHardware'],
-  'domain/rental.ts': ['EngineSpec'],
+  'domain/rental.ts': ['RentalSpec'],
   'domain/scaling.ts': ['ScalingReason', 'ScalingState'],
   'domain/serving.ts': ['ReplicaEndpoint', 'ReplicaLoads', 'Told'],
 }
@@ -46,12 +46,12 @@ export const json: Readonly<Record<string, string>> = {
   'provider_account.regions': 'Record<string, string>',
   'rental.idle': 'IdleRule',
   'rental.provider_data': 'ProviderData',
-  'rental.spec': 'EngineSpec',
+  'rental.spec': 'RentalSpec',
   'rental.user_metadata': 'Readonly<Record<string, unknown>>',
   'replica.endpoint': 'ReplicaEndpoint',
   'template_version.body': 'TemplateBody',
   'workload.base_image': "NonNullable<Workload['baseImage']>",
-  'workload.spec': 'EngineSpec',
+  'workload.spec': 'RentalSpec',
 }
 
 /** Text columns of which the code knows more than their checks, or that it compares with other columns. */

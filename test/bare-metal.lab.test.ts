@@ -4,12 +4,12 @@
  */
 import { afterAll, beforeAll, describe } from 'vitest'
 import { systemClock } from '../src/base/instant.ts'
-import type { EngineSpec } from '../src/domain/rental.ts'
+import type { RentalSpec } from '../src/domain/rental.ts'
 import { sampleSpec } from '../src/drivers/conformance-bench.ts'
 import { driverConformance } from '../src/drivers/conformance.ts'
 import type { HostWorld } from '../src/drivers/host/world.ts'
 import { metalDriver } from '../src/drivers/metal/driver.ts'
-import { folderEngine } from '../src/drivers/metal/volumes.ts'
+import { folderDriver } from '../src/drivers/metal/volumes.ts'
 import type { FileServer } from '../src/runtimes/storage/file-server.ts'
 import { postgresHostWorld } from '../src/store/host/host-world.ts'
 import { faultyWorld } from './harness/host-world.ts'
@@ -31,7 +31,7 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(() => machines.close())
 
-const spec = (order: number): EngineSpec =>
+const spec = (order: number): RentalSpec =>
   sampleSpec({
     kind: 'bare-metal',
     region: METAL_REGION,
@@ -98,7 +98,7 @@ describe.skipIf(reason !== null)(`with a file server${reason === null ? '' : ` (
     async () => {
       const world = openWorld()
       const { driver, faults } = faultyWorld(world, (faulty) =>
-        metalDriver({ world: faulty, clock: systemClock, volumes: folderEngine(faulty, files) }),
+        metalDriver({ world: faulty, clock: systemClock, volumes: folderDriver(faulty, files) }),
       )
       let orders = 0
       return {
@@ -108,7 +108,7 @@ describe.skipIf(reason !== null)(`with a file server${reason === null ? '' : ` (
         faults,
         dispose: async () => {
           await freeHosts(world)
-          const engine = folderEngine(world, files)
+          const engine = folderDriver(world, files)
           const { signal } = new AbortController()
           for (const { externalId } of await engine.list('', signal)) await engine.destroy(externalId, signal)
         },

@@ -46,18 +46,18 @@ export interface RentalStateRow {
   readonly tone: 'good' | 'warn' | 'bad' | 'info' | 'plain'
   /** The state that its machine should reach. A rental is alive, and can be changed, unless its machine is to be gone. */
   readonly goal: 'on' | 'off' | 'gone'
-  /** The call that brings the engine there. null: none is due. */
-  readonly engineCall: 'create' | 'start' | 'stop' | 'destroy' | null
+  /** The call that brings the provider there. null: none is due. */
+  readonly driverCall: 'create' | 'start' | 'stop' | 'destroy' | null
   readonly next: readonly RentalState[]
   readonly limit: StateLimit | null
   readonly billing: Billing
-  /** Whether its GPUs are claimed. Those of an ended rental are, until its engine no longer shows it. */
+  /** Whether its GPUs are claimed. Those of an ended rental are, until its provider no longer shows it. */
   readonly holdsGpus: boolean
   /** Whether they count against the account's quota of GPUs. */
   readonly countsAgainstQuota: boolean
   /**
-   * Whether a disk is kept that must not be lost: such a rental never fails, whatever its engine shows. A start that does
-   * not succeed leads back through Stopping, and only its customer or an empty balance ends a stopped rental.
+   * Whether a disk is kept that must not be lost: such a rental never fails, whatever its provider shows. A start that
+   * does not succeed leads back through Stopping, and only its customer or an empty balance ends a stopped rental.
    */
   readonly keepsDisk: boolean
   /** Whether its SSH address, its ports and its terminal work. */
@@ -66,20 +66,20 @@ export interface RentalStateRow {
   readonly actions: readonly RentalAction[]
   /** The nearest word of the given `status`, which has none for stopped rentals. */
   readonly status: RentalStatus
-  /** The nearest word of the marketplace. Before its engine is called, a rental is `creating` there. */
+  /** The nearest word of the marketplace. Before its provider is called, a rental is `creating` there. */
   readonly instanceStatus: InstanceStatus
   /** The events that record a move into this state. */
   readonly events: readonly EventType[]
 }
 
 /**
- * `full`: the price of the machine. `paused`: the same, but nothing from the last time that its engine showed it. `disk`:
- * the price of its disk. `unchanged`: what the state before it paid for. `none`: nothing.
+ * `full`: the price of the machine. `paused`: the same, but nothing from the last time that its provider showed it.
+ * `disk`: the price of its disk. `unchanged`: what the state before it paid for. `none`: nothing.
  */
 export type Billing = 'full' | 'paused' | 'disk' | 'unchanged' | 'none'
 
 /**
- * The longest time in a state. An engine can allow longer starts (`Driver.startLimitMs`). `fail`: it becomes Failed.
+ * The longest time in a state. A provider can allow longer starts (`Driver.startLimitMs`). `fail`: it becomes Failed.
  * `stop`: it goes back to Stopped. `flag`: it is shown as stuck until it changes by itself.
  */
 export interface StateLimit {
@@ -93,7 +93,7 @@ export const rentalStateTable: Readonly<Record<RentalState, RentalStateRow>> = {
     meaning: 'The order was accepted and the machine is starting. Billing has not started.',
     tone: 'info',
     goal: 'on',
-    engineCall: 'create',
+    driverCall: 'create',
     next: ['Running', 'Failed', 'Terminating'],
     limit: { ms: 30 * MINUTE_MS, past: 'fail', reason: 'start_timed_out' },
     billing: 'none',
@@ -110,7 +110,7 @@ export const rentalStateTable: Readonly<Record<RentalState, RentalStateRow>> = {
     meaning: 'The machine is running and billed by the millisecond.',
     tone: 'good',
     goal: 'on',
-    engineCall: null,
+    driverCall: null,
     next: ['Unknown', 'Stopping', 'Failed', 'Terminating'],
     limit: null,
     billing: 'full',
@@ -127,7 +127,7 @@ export const rentalStateTable: Readonly<Record<RentalState, RentalStateRow>> = {
     meaning: 'The provider does not report this machine at the moment. Billing is paused.',
     tone: 'warn',
     goal: 'on',
-    engineCall: null,
+    driverCall: null,
     next: ['Running', 'Stopping', 'Failed', 'Terminating'],
     limit: { ms: HOUR_MS, past: 'fail', reason: 'machine_lost' },
     billing: 'paused',
@@ -144,7 +144,7 @@ export const rentalStateTable: Readonly<Record<RentalState, RentalStateRow>> = {
     meaning: 'The machine is shutting down. Its full price is charged until it is off.',
     tone: 'info',
     goal: 'off',
-    engineCall: 'stop',
+    driverCall: 'stop',
     next: ['Stopped', 'Terminating'],
     limit: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'stop_stuck' },
     billing: 'unchanged',
@@ -161,8 +161,8 @@ export const rentalStateTable: Readonly<Record<RentalState, RentalStateRow>> = {
     meaning: 'The machine is off and its GPUs are released. Its disk is kept and charged.',
     tone: 'plain',
     goal: 'off',
-    engineCall: null,
-    // Stopping follows where the engine runs it although it should not.
+    driverCall: null,
+    // Stopping follows where the provider runs it although it should not.
     next: ['Starting', 'Stopping', 'Terminating'],
     limit: null,
     billing: 'disk',
@@ -179,7 +179,7 @@ export const rentalStateTable: Readonly<Record<RentalState, RentalStateRow>> = {
     meaning: 'The machine is starting on its disk. Only the disk is charged until it runs.',
     tone: 'info',
     goal: 'on',
-    engineCall: 'start',
+    driverCall: 'start',
     next: ['Running', 'Stopping', 'Terminating'],
     limit: { ms: 30 * MINUTE_MS, past: 'stop', reason: 'start_timed_out' },
     billing: 'disk',
@@ -196,7 +196,7 @@ export const rentalStateTable: Readonly<Record<RentalState, RentalStateRow>> = {
     meaning: 'The machine failed. Billing has stopped.',
     tone: 'bad',
     goal: 'gone',
-    engineCall: 'destroy',
+    driverCall: 'destroy',
     next: ['Terminating'],
     limit: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'teardown_stuck' },
     billing: 'none',
@@ -213,7 +213,7 @@ export const rentalStateTable: Readonly<Record<RentalState, RentalStateRow>> = {
     meaning: 'Billing has stopped. The provider is shutting the machine down.',
     tone: 'info',
     goal: 'gone',
-    engineCall: 'destroy',
+    driverCall: 'destroy',
     next: ['Terminated'],
     limit: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'teardown_stuck' },
     billing: 'none',
@@ -230,7 +230,7 @@ export const rentalStateTable: Readonly<Record<RentalState, RentalStateRow>> = {
     meaning: 'The machine and the data on its disk have been deleted.',
     tone: 'plain',
     goal: 'gone',
-    engineCall: null,
+    driverCall: null,
     next: [],
     limit: null,
     billing: 'none',

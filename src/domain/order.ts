@@ -5,7 +5,7 @@ import type { ProviderId } from '../contract/provider-data.ts'
 import type { IdleRule, OrderOptions, VolumeMount } from '../contract/workload.ts'
 import type { Commitment } from './commitment.ts'
 import { HOLD_COVERS_MS } from './metering.ts'
-import type { EngineSpec } from './rental.ts'
+import type { RentalSpec } from './rental.ts'
 import type { Term } from './term.ts'
 
 export interface Order {
@@ -34,7 +34,7 @@ export interface OrderSummary {
 }
 
 /** The spec of an order lacks the fields that are assigned with the GPUs, and the account's SSH keys. */
-export type OrderSpec = Omit<EngineSpec, 'name' | 'clusterName' | 'nodes' | 'sshKeys' | 'monitoringEnabled'> & {
+export type OrderSpec = Omit<RentalSpec, 'name' | 'clusterName' | 'nodes' | 'sshKeys' | 'monitoringEnabled'> & {
   readonly driver: ProviderId
   readonly monitoringEnabled: boolean | null
 }

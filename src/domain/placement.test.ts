@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { usd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import {
-  compareEngines,
+  compareOrigins,
   groupForWhole,
   isPricedBy,
   rankForShare,
@@ -174,7 +174,7 @@ describe('why a machine does not match', () => {
 test('tries real machines before simulated ones, our own before bought ones, preferred offers, then cheap ones', () => {
   const own = { isSimulated: false, offerId: null, cost: null, preference: 0, history: null }
   const bought = { isSimulated: false, preference: 0, history: null }
-  const machines: Array<Parameters<typeof compareEngines>[0]> = [
+  const machines: Array<Parameters<typeof compareOrigins>[0]> = [
     { driver: 'mock', isSimulated: true, offerId: null, cost: null, preference: 0, history: null },
     { driver: 'crusoe', ...bought, offerId: 'dear', cost: usd('3') },
     { driver: 'lambda', ...bought, offerId: 'cheap', cost: usd('2') },
@@ -182,7 +182,7 @@ test('tries real machines before simulated ones, our own before bought ones, pre
     { driver: 'private-cloud', ...own },
     { driver: 'host', ...own },
   ]
-  const ranked = machines.toSorted(compareEngines).map(({ driver }) => driver)
+  const ranked = machines.toSorted(compareOrigins).map(({ driver }) => driver)
   expect(ranked).toEqual(['host', 'private-cloud', 'verda', 'lambda', 'crusoe', 'mock'])
 })
 
@@ -204,7 +204,7 @@ describe('the history of offers', () => {
     [place('lambda', '2', 9), place('verda', '2.01', 0), 'lambda', 'price'],
     [place('lambda', '2', 0), place('verda', '3', 9, 1), 'verda', 'preference'],
   ] as const)('%#: three refusals in an hour put an offer behind an equal one', (a, b, first, why) => {
-    const [winner, other] = [a, b].toSorted(compareEngines)
+    const [winner, other] = [a, b].toSorted(compareOrigins)
     expect(winner?.driver).toBe(first)
     expect(winner && other && whyLater(winner, other)).toBe(why)
   })
@@ -221,9 +221,9 @@ describe('the history of offers', () => {
     })
     fc.assert(
       fc.property(any, any, (a, b) => {
-        expect(Math.sign(compareEngines(a, b)) + Math.sign(compareEngines(b, a))).toBe(0)
+        expect(Math.sign(compareOrigins(a, b)) + Math.sign(compareOrigins(b, a))).toBe(0)
         const why = whyLater(a, b)
-        const isEqual = compareEngines(a, b) === 0
+        const isEqual = compareOrigins(a, b) === 0
         expect(why === 'same').toBe(isEqual && a.gpusFree === b.gpusFree)
         expect(why === 'fuller_first').toBe(isEqual && a.gpusFree !== b.gpusFree)
       }),

@@ -62,7 +62,7 @@ export interface PlacementMachine extends Candidate {
   readonly offerId: string | null
   /** Rented only with all its GPUs; always true for bare metal. */
   readonly soldWhole: boolean
-  /** Its engine's price per GPU-hour. null: our own machine. */
+  /** Its provider's price per GPU-hour. null: our own machine. */
   readonly cost: NanoUsd | null
   /** The operator's preference for the account that offers it. */
   readonly preference: number
@@ -172,8 +172,8 @@ const criteria = {
 type Origin = Pick<PlacementMachine, 'driver' | 'isSimulated' | 'offerId' | 'cost' | 'preference' | 'history'>
 type Filled = Pick<PlacementMachine, 'gpusFree'>
 
-/** Sort order of engines and offers. */
-export function compareEngines(a: Origin, b: Origin): number {
+/** Sort order of providers and offers. */
+export function compareOrigins(a: Origin, b: Origin): number {
   for (const compare of Object.values(criteria)) {
     const order = compare(a, b)
     if (order !== 0) return order
@@ -185,11 +185,11 @@ export function compareEngines(a: Origin, b: Origin): number {
 export function whyLater(first: Origin & Filled, other: Origin & Filled): PlacementOrder {
   const criterion = Object.entries(criteria).find(([, compare]) => compare(first, other) !== 0)?.[0]
   if (criterion !== undefined) return criterion as keyof typeof criteria
-  // Units of an offer that an engine has not created yet are all alike.
+  // Units of an offer that a provider has not created yet are all alike.
   return first.gpusFree === other.gpusFree ? 'same' : 'fuller_first'
 }
 
-/** Machines of one engine, or units of one offer, cost the same and are tried together. */
+/** Machines of one provider, or units of one offer, cost the same and are tried together. */
 export function originOf({ driver, offerId }: Pick<PlacementMachine, 'driver' | 'offerId'>): string {
   return `${driver} ${offerId ?? ''}`
 }

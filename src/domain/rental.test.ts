@@ -89,8 +89,8 @@ describe('kinds of states', () => {
   test('a call to the engine is due where the machine is not yet what it is meant to be', () => {
     const goalOf = { create: 'on', start: 'on', stop: 'off', destroy: 'gone' } as const
     for (const state of states) {
-      const { goal, engineCall, limit } = rentalStateTable[state]
-      expect(engineCall === null || (goalOf[engineCall] === goal && limit !== null)).toBe(true)
+      const { goal, driverCall, limit } = rentalStateTable[state]
+      expect(driverCall === null || (goalOf[driverCall] === goal && limit !== null)).toBe(true)
     }
   })
 

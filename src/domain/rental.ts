@@ -36,30 +36,32 @@ export function isMeantToRun(status: RentalState): boolean {
   return rentalStateTable[status].goal === 'on'
 }
 
-/** Whether the engine was asked to bring the machine up, for the first time or again. */
+/** Whether the provider was asked to bring the machine up, for the first time or again. */
 export function isComingUp(status: RentalState): boolean {
-  const { goal, engineCall } = rentalStateTable[status]
-  return goal === 'on' && engineCall !== null
+  const { goal, driverCall } = rentalStateTable[status]
+  return goal === 'on' && driverCall !== null
 }
 
 export function isReachable(status: RentalState): boolean {
   return rentalStateTable[status].reachable
 }
 
-/** While its engine does not show the disk, `missing_since` is set, and nothing is charged after `seen_at`. */
+/** While its provider does not show the disk, `missing_since` is set, and nothing is charged after `seen_at`. */
 export function keepsDisk(status: RentalState): boolean {
   return rentalStateTable[status].keepsDisk
 }
 
-/** Whether its engine does not show it now, so that it is not charged past `seen_at`. Without a status it is a volume. */
+/**
+ * Whether its provider does not show it now, so that it is not charged past `seen_at`. Without a status it is a volume.
+ */
 export function isUnseen(row: { status: RentalState | null; missing_since: Instant | null }): boolean {
   if (row.status === null) return false
   return rentalStateTable[row.status].billing === 'paused' || (keepsDisk(row.status) && row.missing_since !== null)
 }
 
 /**
- * Why a machine may stop by itself and keep its disk. Its rental is Stopped instead of Failed where the engine can start
- * it again.
+ * Why a machine may stop by itself and keep its disk. Its rental is Stopped instead of Failed where the provider can
+ * start it again.
  */
 export const ownStops = ['disk_share_exceeded', 'powered_off', 'crashed'] as const satisfies readonly RentalOutcome[]
 
@@ -69,7 +71,7 @@ export interface Powers {
   readonly reboot: boolean
 }
 
-/** The operations that the state and the engine allow. */
+/** The operations that the state and the provider allow. */
 export function actionsOf(status: RentalState, powers: Powers): RentalAction[] {
   const can: Record<RentalAction, boolean> = { ...powers, start: powers.stop, terminate: true }
   return rentalStateTable[status].actions.filter((action) => can[action])
@@ -82,8 +84,8 @@ export function wireStatus(status: RentalState): RentalStatus {
 
 /** The state in the words of the marketplace. */
 export function instanceStatus(status: RentalState, createRequestedAt: Instant | null): InstanceStatus {
-  const { engineCall, instanceStatus: word } = rentalStateTable[status]
-  return engineCall === 'create' && createRequestedAt === null ? 'creating' : word
+  const { driverCall, instanceStatus: word } = rentalStateTable[status]
+  return driverCall === 'create' && createRequestedAt === null ? 'creating' : word
 }
 
 export interface NodeClaim {
@@ -91,8 +93,8 @@ export interface NodeClaim {
   readonly gpuIndexes: readonly number[]
 }
 
-/** The request to an engine. Stored once, with the intent, so that a retry sends exactly the same. */
-export interface EngineSpec {
+/** The request to a provider. Stored once, with the intent, so that a retry sends exactly the same. */
+export interface RentalSpec {
   readonly kind: RentalKind
   readonly name: string
   readonly label: string | null
@@ -115,16 +117,16 @@ export interface EngineSpec {
   readonly monitoringEnabled: boolean
   /** Absent: none of the options, as in older rows. */
   readonly workload?: WorkloadSpec
-  /** Volumes that the machine has from the start, by their id at the engine. Added when the engine is called. */
+  /** Volumes that the machine has from the start, by their id at the provider. Added when the provider is called. */
   readonly disks?: ReadonlyArray<Mount & { readonly volumeId: string }>
-  /** For units of an offer: an engine whose price has risen since rejects it with `no_capacity`. */
+  /** For units of an offer: a provider whose price has risen since rejects it with `no_capacity`. */
   readonly maxCostUsdPerGpuHour?: string
   /** The operator's account at another cloud that the order must go to. Absent: any place. */
   readonly providerAccount?: string
 }
 
 /** The part of its host that a machine has. */
-export type Share = Pick<EngineSpec, 'nodes' | 'resources'>
+export type Share = Pick<RentalSpec, 'nodes' | 'resources'>
 
 /** A rental without its GPUs has enough to fetch files, and little enough for its neighbors. */
 const CPUS_WITHOUT_GPUS = 2
@@ -144,19 +146,19 @@ export function shareWithoutGpus({ nodes, resources }: Share): Share {
 
 /** How a machine has a volume. */
 export interface Mount {
-  /** null: the engine decides, or it is a bare disk. */
+  /** null: the provider decides, or it is a bare disk. */
   readonly path: string | null
   readonly readOnly: boolean
 }
 
 /** The total size of all nodes; `resources` is for one. */
-export function wholeOf(spec: Pick<EngineSpec, 'resources' | 'nodes'>): EngineSpec['resources'] {
+export function wholeOf(spec: Pick<RentalSpec, 'resources' | 'nodes'>): RentalSpec['resources'] {
   const nodes = Math.max(1, spec.nodes.length)
   const { cpuModel, cpuCount, ramGb, storageGb } = spec.resources
   return { cpuModel, cpuCount: nodes * cpuCount, ramGb: nodes * ramGb, storageGb: nodes * storageGb }
 }
 
-/** The tag on everything we create at an engine. Anything tagged that is not in the database can be removed. */
+/** The tag on everything we create at a provider. Anything tagged that is not in the database can be removed. */
 export function tagOf(installationId: string, noun: 'rental' | 'volume', row: { id: number; nonce: string }): string {
   return `${tagPrefix(installationId)}${noun === 'rental' ? '' : 'v'}${row.id}-${row.nonce}`
 }

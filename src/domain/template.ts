@@ -2,7 +2,7 @@
 import type { RentalOrderInput } from '../contract/rental-order.ts'
 import type { TemplateBody } from '../contract/template.ts'
 import type { IdleRule, OrderOptions } from '../contract/workload.ts'
-import type { EngineSpec, RentalKind } from './rental.ts'
+import type { RentalSpec, RentalKind } from './rental.ts'
 import { emptyWorkload, portInputOf, secretNamesOf, workloadOf } from './workload.ts'
 
 type OrderImage = { readonly name: string; readonly tag?: string | undefined } | null
@@ -42,7 +42,7 @@ export function unnamedSecrets(order: OrderOptions, completed: OrderOptions): st
 }
 
 /** The options of a rental as fields of an order or a template, without what was left to defaults. */
-function optionsOf({ workload, image }: Pick<EngineSpec, 'workload' | 'image'>) {
+function optionsOf({ workload, image }: Pick<RentalSpec, 'workload' | 'image'>) {
   const options = { ...emptyWorkload, ...workload }
   const { env, files, command, args, onStart, userData, diskGb, shmGb, ports, restart } = options
   return {
@@ -70,7 +70,7 @@ interface OrderedRental {
   readonly label: string | null
   readonly gpu_count: number
   readonly idle: IdleRule | null
-  readonly spec: EngineSpec
+  readonly spec: RentalSpec
   readonly user_metadata: Readonly<Record<string, unknown>>
 }
 

@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto'
 import { MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import { parseUsd } from '../base/money.ts'
 import { bareMetalRegion, virtualMachineRegion } from '../contract/region.ts'
-import { tagOf, tagPrefix, type EngineSpec } from '../domain/rental.ts'
-import type { Driver, EngineMachine, EngineVolume, InventoryItem, VolumeEngine } from './driver.ts'
+import { tagOf, tagPrefix, type RentalSpec } from '../domain/rental.ts'
+import type { Driver, DriverMachine, DriverVolume, InventoryItem, VolumeDriver } from './driver.ts'
 
 export const resourceFaults = [
   'create-timeout',
@@ -23,15 +23,15 @@ export type FaultName = ResourceFault | 'unreachable'
 /** How to inject a fault: by a label, by other fields of the order, or by a call just before it. */
 export type FaultInjection =
   | { readonly label: string }
-  | { readonly spec: Partial<EngineSpec> }
+  | { readonly spec: Partial<RentalSpec> }
   | { readonly arm: () => void | Promise<void> }
 
 export interface ConformanceHarness {
   readonly driver: Driver
-  /** Lets time pass at the engine. */
+  /** Lets time pass at the provider. */
   advance(ms: number): Promise<void>
-  /** An order that the engine can fill at least twice at the same time. */
-  spec(overrides?: Partial<EngineSpec>): EngineSpec
+  /** An order that the provider can fill at least twice at the same time. */
+  spec(overrides?: Partial<RentalSpec>): RentalSpec
   /** All faults except those in `ConformanceOptions.cannot`. */
   readonly faults: Readonly<Partial<Record<FaultName, FaultInjection>>>
   /** Elastic drivers have it (`DriverTraits.elastic`). */
@@ -39,12 +39,12 @@ export interface ConformanceHarness {
   dispose(): Promise<void>
 }
 
-/** One offer of the engine under test, which can be changed behind the driver's back. */
+/** One offer of the provider under test, which can be changed behind the driver's back. */
 export interface ElasticHarness {
   readonly offerId: string
   /** An order for that many units of the offer, at a price that pays for them. */
-  order(units: number, overrides?: Partial<EngineSpec>): EngineSpec
-  /** Total number of units that the engine can have, including ours. */
+  order(units: number, overrides?: Partial<RentalSpec>): RentalSpec
+  /** Total number of units that the provider can have, including ours. */
   setCapacity(units: number): void | Promise<void>
   /** More than `order` pays. */
   raiseCost(): void | Promise<void>
@@ -52,9 +52,9 @@ export interface ElasticHarness {
 }
 
 export interface ConformanceOptions {
-  /** Faults that the engine cannot have, with the reason. */
+  /** Faults that the provider cannot have, with the reason. */
   readonly cannot?: Readonly<Partial<Record<FaultName, string>>>
-  /** Defaults to all. An engine may need other machines for its volumes, or reboot machines but not turn them off. */
+  /** Defaults to all. A provider may need other machines for its volumes, or reboot machines but not turn them off. */
   readonly parts?: ReadonlyArray<'machines' | 'volumes' | 'power' | 'reboot'>
   /** The driver has offers (`DriverTraits.elastic`), and its harness an `ElasticHarness`. */
   readonly elastic?: boolean
@@ -70,7 +70,7 @@ const PATIENCE_MS = 15 * MINUTE_MS
 export class Bench {
   readonly driver: Driver
   readonly signal = new AbortController().signal
-  /** Random, so that leftovers of an earlier run at a real engine are not taken for ours. */
+  /** Random, so that leftovers of an earlier run at a real provider are not taken for ours. */
   readonly installationId = randomBytes(5).toString('hex')
   readonly prefix = tagPrefix(this.installationId)
   readonly #harness: ConformanceHarness
@@ -81,10 +81,10 @@ export class Bench {
     this.driver = harness.driver
   }
 
-  /** Destroys what the test left: at a real engine it would cost money. */
+  /** Destroys what the test left: at a real provider it would cost money. */
   async clear(): Promise<void> {
     const { driver, prefix, signal } = this
-    const end = async (engine: Driver | VolumeEngine): Promise<void> => {
+    const end = async (engine: Driver | VolumeDriver): Promise<void> => {
       const left = await engine.list(prefix, signal)
       await Promise.allSettled(left.map(({ externalId }) => engine.destroy(externalId, signal)))
     }
@@ -104,7 +104,7 @@ export class Bench {
     return `unknown-${this.installationId}`
   }
 
-  spec(overrides?: Partial<EngineSpec>): EngineSpec {
+  spec(overrides?: Partial<RentalSpec>): RentalSpec {
     return this.#harness.spec(overrides)
   }
 
@@ -117,7 +117,7 @@ export class Bench {
   }
 
   /** The fields of the order that cause the fault. */
-  async inject(name: FaultName): Promise<Partial<EngineSpec>> {
+  async inject(name: FaultName): Promise<Partial<RentalSpec>> {
     const fault = this.#harness.faults[name]
     if (fault === undefined) throw new Error(`the harness of ${this.driver.id} cannot inject the fault ${name}`)
     if ('label' in fault) return { label: fault.label }
@@ -137,12 +137,12 @@ export class Bench {
     return this.#harness.elastic
   }
 
-  volumes(): VolumeEngine {
+  volumes(): VolumeDriver {
     if (this.driver.volumes === undefined) throw new Error(`${this.driver.id} holds no volumes`)
     return this.driver.volumes
   }
 
-  async create(spec: EngineSpec = this.spec()): Promise<{ tag: string; externalId: string }> {
+  async create(spec: RentalSpec = this.spec()): Promise<{ tag: string; externalId: string }> {
     const tag = this.newTag()
     const outcome = await this.driver.create(tag, spec, this.signal)
     if (outcome.kind !== 'created') throw new Error(`the engine ${outcome.kind} an ordinary order: ${outcome.message}`)
@@ -154,7 +154,7 @@ export class Bench {
     return { region: this.spec().region, label: 'conformance', sizeGb: 256, ...fault }
   }
 
-  async createVolume(volumes: VolumeEngine, fault?: { label?: string }) {
+  async createVolume(volumes: VolumeDriver, fault?: { label?: string }) {
     const tag = this.newTag('volume')
     const outcome = await volumes.create(tag, this.volumeSpec(fault), this.signal)
     if (outcome.kind === 'refused') throw new Error(`the engine refused an ordinary volume: ${outcome.message}`)
@@ -166,11 +166,11 @@ export class Bench {
     return machines.map((machine) => machine.externalId).sort()
   }
 
-  async findVolume(volumes: VolumeEngine, externalId: string): Promise<EngineVolume | undefined> {
+  async findVolume(volumes: VolumeDriver, externalId: string): Promise<DriverVolume | undefined> {
     return (await volumes.list(this.prefix, this.signal)).find((volume) => volume.externalId === externalId)
   }
 
-  untilState(externalId: string, state: EngineMachine['state']): Promise<EngineMachine> {
+  untilState(externalId: string, state: DriverMachine['state']): Promise<DriverMachine> {
     return this.eventually(`the machine is ${state}`, async () => {
       const machines = await this.driver.list(this.prefix, this.signal)
       return machines.find((machine) => machine.externalId === externalId && machine.state === state)
@@ -184,7 +184,7 @@ export class Bench {
     )
   }
 
-  /** Absent, or failed if the engine knows of the loss. */
+  /** Absent, or failed if the provider knows of the loss. */
   async untilLost(externalId: string): Promise<void> {
     await this.eventually('the machine is gone or has failed', async () => {
       const machines = await this.driver.list(this.prefix, this.signal)
@@ -193,7 +193,7 @@ export class Bench {
     })
   }
 
-  async untilVolumeAbsent(volumes: VolumeEngine, externalId: string): Promise<void> {
+  async untilVolumeAbsent(volumes: VolumeDriver, externalId: string): Promise<void> {
     await this.eventually('the volume is gone', async () => !(await this.findVolume(volumes, externalId)) || undefined)
   }
 
@@ -224,7 +224,7 @@ export function faultsByLabel(labelOf: (name: ResourceFault) => string): Record<
 }
 
 /** An order as the server writes it. */
-export function sampleSpec(overrides: Partial<EngineSpec> = {}): EngineSpec {
+export function sampleSpec(overrides: Partial<RentalSpec> = {}): RentalSpec {
   return {
     kind: 'virtual-machine',
     name: 'brave-teal-otter',

@@ -1,4 +1,4 @@
-/** The contract of offers, for drivers whose engine creates machines on demand. */
+/** The contract of offers, for drivers whose provider creates machines on demand. */
 import { expect, it } from 'vitest'
 import type { Bench, FaultName } from './conformance-bench.ts'
 import type { InventoryOffer } from './driver.ts'
@@ -11,7 +11,7 @@ export function elasticTests(get: () => Bench, itWithFault: ItWithFault): void {
     const items = await driver.inventory(signal)
     return items.flatMap((item) => ('available' in item ? [item] : [])).find(({ id }) => id === get().elastic().offerId)
   }
-  /** Places an order that the engine must refuse, and returns the machines left behind. */
+  /** Places an order that the provider must refuse, and returns the machines left behind. */
   const tryOrder = async () => {
     const bench = get()
     const before = await bench.listedIds()

@@ -1,7 +1,7 @@
-/** The conformance of an engine that stops, starts and reboots machines; see conformance.ts. */
+/** The conformance of a provider that stops, starts and reboots machines; see conformance.ts. */
 import { expect, it } from 'vitest'
 import type { Bench } from './conformance-bench.ts'
-import type { EngineMachine, PowerEngine } from './driver.ts'
+import type { DriverMachine, PowerDriver } from './driver.ts'
 
 export function powerTests(get: () => Bench): void {
   it('declares what it can do, and does that for the kinds it declares', () => {
@@ -55,7 +55,7 @@ export function rebootTests(get: () => Bench): void {
     await bench.advance(1_000)
     const after = await bench.eventually('the machine runs again', async () => {
       const machines = await driver.list(bench.prefix, bench.signal)
-      const isBack = ({ state, incarnation }: EngineMachine): boolean =>
+      const isBack = ({ state, incarnation }: DriverMachine): boolean =>
         state === 'running' && (before.incarnation === undefined || incarnation !== before.incarnation)
       return machines.find(isBack)
     })
@@ -76,7 +76,7 @@ export function rebootTests(get: () => Bench): void {
   })
 }
 
-function powerOf(bench: Bench): PowerEngine {
+function powerOf(bench: Bench): PowerDriver {
   const { power } = bench.driver
   if (power === undefined) throw new Error(`${bench.driver.id} has no power control`)
   return power

@@ -1,14 +1,14 @@
 /**
- * The contract of a volume engine for full disks, interrupted creates and lost data. The rule behind it: an engine
+ * The contract of a volume provider for full disks, interrupted creates and lost data. The rule behind it: a provider
  * answers `created`, and lists a volume as ready, only while its data exists, since the customer pays from then on.
  */
 import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { tagOf, tagPrefix } from '../domain/rental.ts'
-import type { EngineVolume, Near, VolumeEngine } from './driver.ts'
+import type { DriverVolume, Near, VolumeDriver } from './driver.ts'
 
 export interface VolumeHarness {
-  readonly engine: VolumeEngine
+  readonly engine: VolumeDriver
   readonly region: string
   /** Some drivers need to know it. */
   readonly near?: Near
@@ -22,7 +22,7 @@ export interface VolumeHarness {
   breakCreates(): Promise<string>
   /** Undoes both. */
   repair(): Promise<void>
-  /** Deletes the data of a volume behind the engine's back. */
+  /** Deletes the data of a volume behind the provider's back. */
   lose(externalId: string): Promise<void>
   /** Names of all files kept for volumes, including partial ones. */
   traces(): Promise<string[]>
@@ -61,7 +61,7 @@ export function volumeConformance(
       await harness.settle()
       return outcome.externalId
     }
-    const list = (): Promise<EngineVolume[]> => harness.engine.list(tagPrefix(installation), signal)
+    const list = (): Promise<DriverVolume[]> => harness.engine.list(tagPrefix(installation), signal)
     const isReady = async (externalId: string): Promise<boolean> =>
       (await list()).some((one) => one.externalId === externalId && one.ready !== false)
     const roomGb = async () =>
@@ -73,7 +73,7 @@ export function volumeConformance(
       const externalId = await create()
       expect(await isReady(externalId)).toBe(true)
       expect((await harness.traces()).length).toBeGreaterThan(traces.length)
-      // undefined: the engine knows no limit.
+      // undefined: the provider knows no limit.
       const takenGb = before === undefined ? harness.sizeGb : before - ((await roomGb()) ?? before)
       // Others may write to the same disk.
       expect(takenGb).toBeGreaterThanOrEqual(harness.sizeGb)
@@ -97,7 +97,7 @@ export function volumeConformance(
       expect(await isReady(externalId)).toBe(true)
       expect(await harness.traces()).toEqual(traces)
       const left = await roomGb()
-      // undefined: the engine knows no limit.
+      // undefined: the provider knows no limit.
       expect(left ?? 0).toBeLessThan(harness.sizeGb)
     })
 
@@ -144,7 +144,7 @@ export function volumeConformance(
         expect(await engine.grow(externalId, sizeGb + 1, signal)).toEqual({ kind: 'grown' })
         await harness.settle()
         expect(await isReady(externalId)).toBe(true)
-        // undefined: the engine knows no limit.
+        // undefined: the provider knows no limit.
         if (before === undefined) return
         expect(before - ((await roomGb()) ?? before)).toBeGreaterThanOrEqual(1)
         await harness.fill()

@@ -1,10 +1,10 @@
 /**
  * The contract of a driver, as one suite. The reconcilers rely on nothing else, so a driver that passes can be wired in.
- * Faults are part of it. A fault that an engine cannot have, or an ability that it lacks, leaves a visible line in place of
- * its tests, which fails if the driver or its harness says otherwise.
+ * Faults are part of it. A fault that a provider cannot have, or an ability that it lacks, leaves a visible line in
+ * place of its tests, which fails if the driver or its harness says otherwise.
  *
- * Nothing here sleeps. The suite looks, lets a second of the engine's time pass and looks again, so that it takes
- * milliseconds on a simulated engine and as long as needed on a real one.
+ * Nothing here sleeps. The suite looks, lets a second of the provider's time pass and looks again, so that it takes
+ * milliseconds on a simulated provider and as long as needed on a real one.
  */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { providerData } from '../contract/provider-data.ts'
@@ -126,7 +126,7 @@ function machineTests(get: () => Bench): void {
     expect(await bench.listedIds()).toEqual([first.externalId, second.externalId].sort())
   })
 
-  // One test, because a machine that runs costs seconds of CPU time on real engines.
+  // One test, because a machine that runs costs seconds of CPU time on real providers.
   it('shows a running machine with its address, drops it once destroyed, and accepts further destroys', async () => {
     const bench = get()
     const spec = bench.spec()

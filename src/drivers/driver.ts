@@ -1,6 +1,6 @@
 /**
- * The port to engines: clouds, clusters, hosts. It is small on purpose: create, list, destroy. A driver keeps no state;
- * the server relies only on what `list` returns. Every driver passes `driverConformance` (conformance.ts).
+ * The port to providers: clouds, clusters, hosts. It is small on purpose: create, list, destroy. A driver keeps no
+ * state; the server relies only on what `list` returns. Every driver passes `driverConformance` (conformance.ts).
  *
  * Three rules make crashes harmless:
  * - an error thrown by `create` or `destroy` means that the outcome is unknown; `list` tells;
@@ -17,7 +17,7 @@ import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { ProviderCheck, ProviderOffer } from '../contract/provider.ts'
 import type { gpuMetricNames, machineMetricNames } from '../contract/rental-metrics.ts'
 import type { MachineHardware } from '../domain/machine.ts'
-import type { EngineSpec, Mount, RentalKind, Share } from '../domain/rental.ts'
+import type { RentalSpec, Mount, RentalKind, Share } from '../domain/rental.ts'
 import type { Values } from '../domain/sample.ts'
 import type { RuntimeStream } from '../runtimes/runtime.ts'
 
@@ -33,11 +33,11 @@ export interface Driver {
   /** How long a machine may take until it runs. Absent: the limit of the state Pending (domain/rental.ts). */
   readonly startLimitMs?: number
 
-  /** Throws, with a sentence, when the engine cannot be reached. */
+  /** Throws, with a sentence, when the provider cannot be reached. */
   check(signal: AbortSignal): Promise<void>
-  /** Everything the engine could rent out now. An elastic engine has offers, others have machines; both is fine. */
+  /** Everything the provider could rent out now. An elastic provider has offers, others have machines; both is fine. */
   inventory(signal: AbortSignal): Promise<InventoryItem[]>
-  create(tag: string, spec: EngineSpec, signal: AbortSignal): Promise<CreateOutcome>
+  create(tag: string, spec: RentalSpec, signal: AbortSignal): Promise<CreateOutcome>
   /** Starts the teardown. Succeeds for a machine that is already gone. */
   destroy(externalId: string, signal: AbortSignal): Promise<void>
   /**
@@ -51,30 +51,30 @@ export interface Driver {
    */
   tidy?(signal: AbortSignal): Promise<void>
   /** All machines whose tag starts with the prefix. */
-  list(tagPrefix: string, signal: AbortSignal): Promise<EngineMachine[]>
-  /** Absent: the engine has no volumes. */
-  readonly volumes?: VolumeEngine
+  list(tagPrefix: string, signal: AbortSignal): Promise<DriverMachine[]>
+  /** Absent: the provider has no volumes. */
+  readonly volumes?: VolumeDriver
   /**
    * Made-up use of one machine of a simulated rental: the same for the same instant. Absent: hosts report real use, or
    * nothing does.
    */
-  simulateUse?(tag: string, spec: EngineSpec, node: number, at: Instant): Values
+  simulateUse?(tag: string, spec: RentalSpec, node: number, at: Instant): Values
   /** The use of its running machines now. Absent: agents on hosts report it, or nothing does. */
   measure?(signal: AbortSignal): Promise<MachineUse[]>
   /** Present if `traits.power` names a kind. */
-  readonly power?: PowerEngine
+  readonly power?: PowerDriver
   /** Streams into its machines. Absent: agents on hosts open them, or there are none. */
-  readonly streams?: StreamEngine
+  readonly streams?: StreamDriver
   /** The clusters that its machines come from, for the operator. Absent: it has none. */
-  readonly clusters?: ClusterEngine
+  readonly clusters?: ClusterDriver
   /** The accounts at other clouds that its machines come from, for the operator. Absent: it has none. */
-  readonly providers?: ProviderEngine
+  readonly providers?: ProviderDriver
   /** Things that it makes beside a machine, and that must be removed after it. Absent: there are none. */
-  readonly companions?: CompanionEngine
+  readonly companions?: CompanionDriver
 }
 
 /** Accounts are named. undefined: there is no such account. */
-export interface ProviderEngine {
+export interface ProviderDriver {
   /** How its machines are billed. */
   readonly billing: BillingTerms
   /** Until when no request is sent, because its cloud failed repeatedly. undefined: requests are sent. */
@@ -94,27 +94,27 @@ export interface ProviderResource {
   readonly id: string
   readonly tag: string
   /** Machines have a state. */
-  readonly state?: EngineMachine['state']
+  readonly state?: DriverMachine['state']
 }
 
 /**
- * SSH keys, scripts, addresses and disks that an engine makes beside a machine. They carry its tag. `create` finds those of
- * an earlier attempt again, and `reap` removes what is left when the order is no longer at this engine.
+ * SSH keys, scripts, addresses and disks that a provider makes beside a machine. They carry its tag. `create` finds
+ * those of an earlier attempt again, and `reap` removes what is left when the order is no longer at this provider.
  */
-export interface CompanionEngine {
-  list(tagPrefix: string, signal: AbortSignal): Promise<EngineCompanion[]>
+export interface CompanionDriver {
+  list(tagPrefix: string, signal: AbortSignal): Promise<DriverCompanion[]>
   /** Idempotent. */
-  remove(companion: EngineCompanion, signal: AbortSignal): Promise<void>
+  remove(companion: DriverCompanion, signal: AbortSignal): Promise<void>
 }
 
-export interface EngineCompanion {
+export interface DriverCompanion {
   readonly externalId: string
   readonly tag: string
   /** `ssh-key`, `address`, … */
   readonly what: string
 }
 
-export interface ClusterEngine {
+export interface ClusterDriver {
   /** A cluster that does not answer is in the list, with the reason. */
   list(signal: AbortSignal): Promise<ClusterRecord[]>
   /** The limits between tenants that it enforces, found out by trying. undefined: there is no such cluster. */
@@ -131,16 +131,16 @@ export interface MachineUse {
   >
 }
 
-/** Logs, terminals and ports of machines that the server reaches through their engine. */
-export interface StreamEngine {
+/** Logs, terminals and ports of machines that the server reaches through their provider. */
+export interface StreamDriver {
   /** The machines that can be reached now. */
   machines(): readonly string[]
-  /** `workloadId` of the request is the engine's id of a machine. */
+  /** `workloadId` of the request is the provider's id of a machine. */
   open(request: StreamRequest, signal: AbortSignal): Promise<RuntimeStream>
 }
 
 /** All are idempotent and return before the machine has changed. */
-export interface PowerEngine {
+export interface PowerDriver {
   /** Turns a machine off and keeps its disk and addresses. It stays off until `start`, also across restarts of its host. */
   stop(externalId: string, signal: AbortSignal): Promise<void>
   /**
@@ -156,7 +156,7 @@ export interface PowerEngine {
 /** `refused`: the machine stays off. */
 export type StartOutcome = { readonly kind: 'starting' } | { readonly kind: 'refused'; readonly message: string }
 
-/** The abilities of an engine. Callers decide by these, never by the engine's name. */
+/** The abilities of a provider. Callers decide by these, never by the provider's name. */
 export interface DriverTraits {
   /** Nothing it runs exists: no logs, no terminal, no measurements, and real machines are preferred for an order. */
   readonly simulated: boolean
@@ -190,22 +190,22 @@ export function hasDownloads(driver: Pick<Driver, 'traits'> | undefined, cluster
   return downloads === true || downloads?.clusters.includes(clusterName) === true
 }
 
-/** Whether the engine can stop a rental of this kind and keep its disk. */
+/** Whether the provider can stop a rental of this kind and keep its disk. */
 export function canStop(driver: Pick<Driver, 'power' | 'traits'> | undefined, kind: RentalKind): boolean {
   return driver?.power !== undefined && driver.traits.power.stop.includes(kind)
 }
 
 /**
- * `refused`: the engine rejected the order and created nothing. With the reason `no_capacity` (an offer that was sold
+ * `refused`: the provider rejected the order and created nothing. With the reason `no_capacity` (an offer that was sold
  * out, withdrawn, or costs more than the spec allows) the order goes to the next place, at the same price. `detail`: the
- * engine's own words, for the operator only. `postponed`: the engine was not called, because of its rate limit.
+ * provider's own words, for the operator only. `postponed`: the provider was not called, because of its rate limit.
  */
 export type CreateOutcome =
   | { readonly kind: 'created'; readonly externalId: string }
   | { readonly kind: 'refused'; readonly reason: string; readonly message: string; readonly detail?: string }
   | { readonly kind: 'postponed'; readonly message: string }
 
-export interface EngineMachine {
+export interface DriverMachine {
   readonly externalId: string
   readonly tag: string
   /**
@@ -215,7 +215,7 @@ export interface EngineMachine {
   readonly state: 'starting' | 'running' | 'stopping' | 'stopped' | 'failed' | 'unreachable'
   /**
    * Reason in snake_case, for `failed`, for `stopped` without a disk, and for `unreachable` where one is known.
-   * `no_capacity`: the engine accepted the order and then had no room for it. It never ran, and the order goes to the
+   * `no_capacity`: the provider accepted the order and then had no room for it. It never ran, and the order goes to the
    * next place.
    */
   readonly failure?: string
@@ -223,7 +223,7 @@ export interface EngineMachine {
   readonly message?: string
   /** Exit code of a program that ended by itself; with the failure `process_exited`, 0 is success. */
   readonly exitCode?: number
-  /** Changes with every restart, where the engine knows. */
+  /** Changes with every restart, where the provider knows. */
   readonly incarnation?: string
   /** Last report of its host, unless that is now. */
   readonly seenAt?: Instant
@@ -232,16 +232,16 @@ export interface EngineMachine {
   /** Addresses; present once it runs. */
   readonly data?: ProviderData
   /** The provider charges us this for it. Absent: nothing. */
-  readonly cost?: EngineCost
+  readonly cost?: ProviderCost
 }
 
-/** The engine accepted the order and then had no room for it. */
-export function hadNoRoom({ state, failure }: EngineMachine): boolean {
+/** The provider accepted the order and then had no room for it. */
+export function hadNoRoom({ state, failure }: DriverMachine): boolean {
   return state === 'failed' && failure === 'no_capacity'
 }
 
 /** The price now, of the machine with all that belongs to it, and the rules by which it is billed. */
-export interface EngineCost extends BillingTerms {
+export interface ProviderCost extends BillingTerms {
   /** Name of the account that pays. */
   readonly account: string
   /** Zero: not billed now. */
@@ -257,16 +257,16 @@ export interface BillingTerms {
   readonly minimumMs: number
 }
 
-export interface VolumeEngine {
+export interface VolumeDriver {
   /** The kinds of rentals that can have its volumes. */
   readonly serves: readonly RentalKind[]
   /** Those of them that can be attached and detached while they run; others have their volumes from the start. */
   readonly attaches: readonly RentalKind[]
   /** Each volume is on one host or in one cluster, and only machines there can have it: one, or several that only read. */
   readonly isLocal: boolean
-  /** The cluster whose machines can have it. Absent: all machines of the engine in its region can. */
+  /** The cluster whose machines can have it. Absent: all machines of the provider in its region can. */
   clusterOf?(externalId: string): string | undefined
-  /** `own`: regions in which the engine has machines that its volumes attach to. */
+  /** `own`: regions in which the provider has machines that its volumes attach to. */
   readonly regions: 'all' | 'own'
   /**
    * The largest volume that fits now, by region, net of what is already promised. `near`: on that host.
@@ -283,7 +283,7 @@ export interface VolumeEngine {
   /** Idempotent; resolves once it has the size. Absent: volumes cannot grow. */
   grow?(externalId: string, sizeGb: number, signal: AbortSignal): Promise<GrowOutcome>
   destroy(externalId: string, signal: AbortSignal): Promise<void>
-  list(tagPrefix: string, signal: AbortSignal): Promise<EngineVolume[]>
+  list(tagPrefix: string, signal: AbortSignal): Promise<DriverVolume[]>
   /** Both are idempotent. A machine whose spec has the volume already has it. */
   attach(externalId: string, machineExternalId: string, signal: AbortSignal, mount?: Mount): Promise<void>
   detach(externalId: string, machineExternalId: string, signal: AbortSignal): Promise<void>
@@ -303,7 +303,7 @@ export interface VolumeSpec {
 /** `refused`: it keeps its size. */
 export type GrowOutcome = { readonly kind: 'grown' } | { readonly kind: 'refused'; readonly message: string }
 
-/** A create that took longer than one call, because the engine still copies data. It is not a failure: ask again. */
+/** A create that took longer than one call, because the provider still copies data. It is not a failure: ask again. */
 export class CopyInProgress extends Error {
   constructor() {
     super('The data is being copied.')
@@ -317,9 +317,9 @@ export type VolumeOutcome =
 
 export type VolumeRefusal = 'no_storage_capacity' | 'rejected_by_provider'
 
-export interface EngineVolume {
+export interface DriverVolume {
   readonly externalId: string
-  /** Absent: the engine has verified its data. false: unfinished, or its data is gone. */
+  /** Absent: the provider has verified its data. false: unfinished, or its data is gone. */
   readonly ready?: false
   /** Why it is not ready, for the operator. */
   readonly message?: string
@@ -329,22 +329,24 @@ export interface EngineVolume {
   /** GB in use. Absent: not known. */
   readonly usedGb?: number
   /** The provider charges us this for it. Absent: nothing, or its account does not answer. */
-  readonly cost?: EngineCost
+  readonly cost?: ProviderCost
 }
 
 export type InventoryItem = InventoryMachine | InventoryOffer
 
 /**
- * Capacity that an elastic engine can create: an instance type of a cloud in one region, or a node pool that scales. The
- * spec of an order names units of it as its machines (`offerOfUnit`). Its id must be the same in every report. A report
- * older than five minutes sells nothing. Rented units keep running, whatever happens to the offer.
+ * Capacity that an elastic provider can create: an instance type of a cloud in one region, or a node pool that scales.
+ * The spec of an order names units of it as its machines (`offerOfUnit`). Its id must be the same in every report. A
+ * report older than five minutes sells nothing. Rented units keep running, whatever happens to the offer.
  */
 export interface InventoryOffer extends Omit<InventoryMachine, 'gpusSick' | 'supplier'> {
-  /** How many more units can be created now, within our quota at the engine. null: the engine does not report it. */
+  /**
+   * How many more units can be created now, within our quota at the provider. null: the provider does not report it.
+   */
   readonly available: number | null
   /** A unit is rented with all its GPUs, like an instance type. false: also in parts, like a node of a cluster. */
   readonly soldWhole: boolean
-  /** The engine's price. Orders that pay less are not sent there. null: nothing per hour. */
+  /** The provider's price. Orders that pay less are not sent there. null: nothing per hour. */
   readonly costUsdPerGpuHour: string | null
   /** Placement prefers a higher one before the price (default: 0). */
   readonly preference?: number

@@ -30,7 +30,7 @@ import { terminate } from './terminate.ts'
 import { reconcileVolumes } from './volumes.ts'
 import { hasDueDelivery } from '../store/notice/webhook-delivery.ts'
 import { warnTerms } from './warn-terms.ts'
-import { watchEngines } from './watch-engines.ts'
+import { watchDrivers } from './watch-drivers.ts'
 
 export interface Notices {
   readonly massLoss: (driver: string, missing: number) => void
@@ -64,7 +64,7 @@ export function allReconcilers(
     watchRunway(app),
     watchBudgets(app),
     warnTerms(app),
-    watchEngines(app),
+    watchDrivers(app),
     queueMail(app),
     sendMail(app),
     reconcileVolumes(app),

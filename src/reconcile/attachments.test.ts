@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Actor, App } from '../app/app.ts'
 import { addMs, MINUTE_MS, toDate } from '../base/instant.ts'
 import { usd } from '../base/money.ts'
-import type { Driver, VolumeEngine } from '../drivers/driver.ts'
+import type { Driver, VolumeDriver } from '../drivers/driver.ts'
 import { openAccount, openTestLedger, startRental, startVolume, type TestLedger } from '../../test/harness/ledger.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { reconcileAttachments } from './attachments.ts'
@@ -19,13 +19,13 @@ beforeAll(async () => {
 })
 afterAll(() => ledger.close())
 
-/** An engine whose machine `dead` never answers; records calls that began after another had ended. */
+/** A provider whose machine `dead` never answers; records calls that began after another had ended. */
 function engineWithDeadHost(called: string[], late: string[]): App {
   let ended = 0
   const refuse = (): never => {
     throw new Error('it only attaches')
   }
-  const attach: VolumeEngine['attach'] = async (_, machine, signal) => {
+  const attach: VolumeDriver['attach'] = async (_, machine, signal) => {
     called.push(machine)
     if (machine !== 'dead') return
     if (ended > 0) late.push(machine)

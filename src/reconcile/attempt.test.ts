@@ -1,8 +1,11 @@
-/** The cause of a failed engine call is logged once, counted each time, stored on the row, and shown to operators only. */
+/**
+ * The cause of a failed provider call is logged once, counted each time, stored on the row, and shown to operators
+ * only.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { App, DriverFault } from '../app/app.ts'
 import { MINUTE_MS } from '../base/instant.ts'
-import type { Driver, VolumeEngine } from '../drivers/driver.ts'
+import type { Driver, VolumeDriver } from '../drivers/driver.ts'
 import { startJourney, succeed, LIST_LAG_MS, type Journey } from '../../test/harness/journey.ts'
 import type { Call } from '../../test/harness/server.ts'
 import { reconcileAttachments } from './attachments.ts'
@@ -26,8 +29,8 @@ beforeAll(async () => {
 })
 afterAll(() => journey.close())
 
-/** The simulated engine, with one call that fails while `cause` is set. */
-function failingApp(call: keyof Driver | `volumes.${keyof VolumeEngine}`) {
+/** The simulated provider, with one call that fails while `cause` is set. */
+function failingApp(call: keyof Driver | `volumes.${keyof VolumeDriver}`) {
   const real = journey.app.drivers.get('mock')
   if (real?.volumes === undefined) throw new Error('there is no simulated engine')
   const faults: DriverFault[] = []

@@ -1,35 +1,35 @@
 /**
- * Engine calls that the loops make on behalf of a row. A failure, in the engine or in our own code, is counted by loop
- * and engine, logged when its cause differs from the last one, and stored on the row for operators. It stays there until
- * the call succeeds, so a cause that returns with every retry is one line in the log.
+ * Provider calls that the loops make on behalf of a row. A failure, in the provider or in our own code, is counted by
+ * loop and provider, logged when its cause differs from the last one, and stored on the row for operators. It stays
+ * there until the call succeeds, so a cause that returns with every retry is one line in the log.
  */
 import { inspect } from 'node:util'
 import type { App } from '../app/app.ts'
-import { writeLastError, type EngineRow } from '../store/platform/lease.ts'
+import { writeLastError, type DriverRow } from '../store/platform/lease.ts'
 import type { Rental } from '../store/rental/rental.ts'
 import type { Attachment, Volume } from '../store/volume/volume.ts'
 
-/** The limit of the column; error messages of engines can be long. */
+/** The limit of the column; error messages of providers can be long. */
 const MAX_CAUSE_CHARS = 500
 const MAX_CAUSES = 5
 
-export type EngineTask = EngineRow & {
+export type DriverTask = DriverRow & {
   readonly loop: string
   readonly driver: string
   readonly lastError: string | null
 }
 
-export function rentalTask(loop: string, rental: Rental): EngineTask {
+export function rentalTask(loop: string, rental: Rental): DriverTask {
   const { id, driver, last_error: lastError } = rental
   return { loop, driver, table: 'rental', key: { id }, lastError }
 }
 
-export function volumeTask(loop: string, volume: Volume): EngineTask {
+export function volumeTask(loop: string, volume: Volume): DriverTask {
   const { id, driver, last_error: lastError } = volume
   return { loop, driver, table: 'volume', key: { id }, lastError }
 }
 
-export function attachmentTask(loop: string, driver: string, attachment: Attachment): EngineTask {
+export function attachmentTask(loop: string, driver: string, attachment: Attachment): DriverTask {
   const { volume_id, rental_id, last_error: lastError } = attachment
   return { loop, driver, table: 'attachment', key: { volume_id, rental_id }, lastError }
 }
@@ -40,7 +40,7 @@ export type Progress = 'done' | 'waiting'
 /** `failed`: the work threw, and the failure is recorded. */
 export async function attempt(
   app: App,
-  task: EngineTask,
+  task: DriverTask,
   stop: AbortSignal,
   work: () => Promise<Progress>,
 ): Promise<Progress | 'failed'> {
@@ -57,7 +57,7 @@ export async function attempt(
   }
 }
 
-export async function noteFailure(app: App, task: EngineTask, error: unknown): Promise<void> {
+export async function noteFailure(app: App, task: DriverTask, error: unknown): Promise<void> {
   const cause = causeOf(error)
   const { loop, driver, table, key } = task
   const subject = `${table} ${Object.values(key).join('/')}`

@@ -96,8 +96,8 @@ async function announce(tx: Tx, budget: StoredBudget, spent: NanoUsd): Promise<S
 }
 
 /**
- * Stops a rental with its disk kept where its engine can. One that is not running yet, or not reachable, costs nothing
- * and is stopped when it runs. One that cannot be stopped is terminated only if the customer chose so.
+ * Stops a rental with its disk kept where its provider can. One that is not running yet, or not reachable, costs
+ * nothing and is stopped when it runs. One that cannot be stopped is terminated only if the customer chose so.
  */
 async function stopOne(app: App, tx: Tx, budget: StoredBudget, id: number): Promise<void> {
   const rental = await lockRental(tx, id)

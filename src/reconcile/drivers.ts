@@ -1,4 +1,4 @@
-/** The engines that this server drives. Other servers may drive others. */
+/** The providers that this server drives. Other servers may drive others. */
 import type { App } from '../app/app.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { Driver } from '../drivers/driver.ts'
@@ -14,7 +14,7 @@ export function longestCallMs(app: App): number {
 }
 
 /**
- * The engines to list in a pass: those that are in use, and in every so many passes, beginning with the first, all of
+ * The providers to list in a pass: those that are in use, and in every so many passes, beginning with the first, all of
  * them, to know that they can be reached and what they cost.
  */
 export function driversToList(

@@ -1,4 +1,4 @@
-/** Lists the machines of each engine and saves them. */
+/** Lists the machines of each provider and saves them. */
 import type { App } from '../app/app.ts'
 import { applyPriceRules } from '../app/supply/provider.ts'
 import { addMs, MINUTE_MS, type Instant } from '../base/instant.ts'
@@ -18,7 +18,7 @@ import { callSignal, eachOf, type Reconciler } from './loop.ts'
 const LEASE_MS = 2 * MINUTE_MS
 /** A slow cloud does not hold up the others. */
 const WIDTH = 4
-/** Platform fee of a supplier that an engine reports before the operator has set one. */
+/** Platform fee of a supplier that a provider reports before the operator has set one. */
 const DEFAULT_FEE_BP = 1_500
 
 export function takeInventory(app: App): Reconciler {
@@ -26,7 +26,7 @@ export function takeInventory(app: App): Reconciler {
     name: 'inventory',
     everyMs: MINUTE_MS / 2,
     run: async (signal) => {
-      // An engine that does not answer must not hide the machines of the others.
+      // A provider that does not answer must not hide the machines of the others.
       await eachOf([...app.drivers.values()], WIDTH, (driver) => inventoryOf(app, driver, signal))
       return false
     },
@@ -55,7 +55,7 @@ export async function inventoryOf(app: App, driver: Driver, signal: AbortSignal)
 
 async function writeInventory(tx: Tx, driver: Driver, items: readonly InventoryItem[], now: Instant): Promise<void> {
   const suppliers = items.flatMap((item) => ('supplier' in item ? (item.supplier ?? []) : []))
-  // An engine's supplier gets an account under the same id, so that its earnings have a place.
+  // A provider's supplier gets an account under the same id, so that its earnings have a place.
   for (const supplier of new Set(suppliers))
     await insertAccount(tx, { id: supplier, name: supplier, platformFeeBp: DEFAULT_FEE_BP })
   const units = driver.traits.elastic ? await listUnits(tx.db, driver.id) : new Map<string, KnownUnit[]>()
@@ -82,7 +82,7 @@ function nanoOrNull(amount: string | null): NanoUsd | null {
   return amount === null ? null : (parseUsd(amount) ?? null)
 }
 
-/** Stored with the machine: it must never pass for a real one on a server that does not run its engine. */
+/** Stored with the machine: it must never pass for a real one on a server that does not run its provider. */
 function simulationOf({ traits }: Driver, { hardware }: Pick<InventoryItem, 'hardware'>): Simulation | null {
   if (traits.simulated) return 'machine'
   return hardware.simulated === true ? 'gpus' : null

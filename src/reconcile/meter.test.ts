@@ -1,4 +1,4 @@
-/** The meter with an unreachable engine, and with a row that cannot be settled. */
+/** The meter with an unreachable provider, and with a row that cannot be settled. */
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { HOUR_MS, MINUTE_MS, SECOND_MS, toDate } from '../base/instant.ts'
@@ -16,7 +16,7 @@ afterAll(() => ledger.close())
 
 const pass = () => meter(ledger.app).run(new AbortController().signal)
 
-/** The engine's list is good as of now. */
+/** The provider's list is good as of now. */
 async function showEverything(): Promise<void> {
   const done_at = toDate(ledger.clock.now())
   await ledger.database.db

@@ -1,7 +1,7 @@
 /**
  * Charges running rentals and volumes. A pass settles the due segments, one batch per transaction: it locks their
  * rentals and volumes, then the balances, plans each settlement (domain/metering.ts) and writes it. Time is charged only
- * up to the last time the engine showed the resource. A segment whose money runs out ends at that instant, and its
+ * up to the last time the provider showed the resource. A segment whose money runs out ends at that instant, and its
  * rental with it.
  *
  * Most segments simply go on: those of rentals without limits are planned and written together. The others, and all of
@@ -33,7 +33,7 @@ import type { Reconciler } from './loop.ts'
 
 const BATCH = 125
 const MAX_RENTALS_PER_BATCH = 100
-/** An engine whose last good list is older than this is unreachable; nothing is charged until it is back. */
+/** A provider whose last good list is older than this is unreachable; nothing is charged until it is back. */
 const STALE_MS = 30_000
 const STUCK_MS = 60_000
 
@@ -109,11 +109,11 @@ async function settleTogether(
   return new Set(planned.map(({ segment }) => segment.id))
 }
 
-/** undefined: nothing is charged while its engine is unreachable. */
+/** undefined: nothing is charged while its provider is unreachable. */
 function planDue(segment: DueSegment, funds: Funds, now: Instant): Settlement | undefined {
   const upTo = later(segment.settled_until, earlier(now, segment.proved_until ?? segment.settled_until))
   const plan = planSettlement(openSegmentOf(segment), funds, upTo)
-  // A segment that is due but not proved yet is retried in a second, or later while its engine is unreachable.
+  // A segment that is due but not proved yet is retried in a second, or later while its provider is unreachable.
   const stale = now - (segment.proved_until ?? segment.settled_until) > STALE_MS
   if (stale && plan.charge === 0n && plan.topUp === 0n && plan.endsAt === null) return undefined
   const retryAt = addMs(now, stale ? STALE_MS : SECOND_MS)

@@ -7,7 +7,7 @@ import type { App } from '../app/app.ts'
 import { failRental } from '../app/rental/rental.ts'
 import { beginStop, finishStart, finishStop, powersOf, readTerm } from '../app/rental/rental-power.ts'
 import { keepsDisk, ownStops } from '../domain/rental.ts'
-import type { EngineMachine } from '../drivers/driver.ts'
+import type { DriverMachine } from '../drivers/driver.ts'
 import type { Tx } from '../store/platform/database.ts'
 import type { LiveRow } from '../store/rental/rental-engine.ts'
 import { updateRental, type Rental } from '../store/rental/rental.ts'
@@ -23,21 +23,21 @@ const LOST_AFTER_MS = 24 * HOUR_MS
 export interface PowerStep {
   readonly kind: 'off' | 'stopped' | 'started' | 'start_failed' | 'runs'
   readonly id: number
-  readonly machine: EngineMachine
+  readonly machine: DriverMachine
 }
 
-/** About a disk that its engine does not show, or shows again. */
+/** About a disk that its provider does not show, or shows again. */
 export type UnshownStep =
   | { readonly kind: 'unseen'; readonly id: number; readonly seenAt?: Instant; readonly reason?: string }
   | { readonly kind: 'shown_again' | 'disk_lost'; readonly id: number }
 
 /**
  * The step that a rental in one of these states and its machine call for. undefined: none. A failure is never the end of
- * the rental: the engine may show a step of its own work, or speak of the start before this stop.
+ * the rental: the provider may show a step of its own work, or speak of the start before this stop.
  */
 export function powerStepFor(
   row: LiveRow,
-  machine: EngineMachine | undefined,
+  machine: DriverMachine | undefined,
   now: Instant,
 ): PowerStep | UnshownStep | undefined {
   const { id, status, missing_since: missing } = row
@@ -63,7 +63,7 @@ export function powerStepFor(
 }
 
 /** It went off by itself, and could be started again. */
-export function isOwnStop({ state, failure }: EngineMachine): boolean {
+export function isOwnStop({ state, failure }: DriverMachine): boolean {
   return state === 'failed' && ownStops.some((reason) => reason === failure)
 }
 
@@ -92,7 +92,7 @@ export async function takePowerStep(
 }
 
 /** The rental is stopped with its disk if its driver can start it again; else it has failed. */
-async function becomeOff(app: App, tx: Tx, rental: Rental, machine: EngineMachine, shownUntil: Instant): Promise<void> {
+async function becomeOff(app: App, tx: Tx, rental: Rental, machine: DriverMachine, shownUntil: Instant): Promise<void> {
   const reason = machine.failure ?? 'powered_off'
   if (!powersOf(app, rental, await readTerm(tx, rental.id)).stop) {
     await failRental(tx, rental, reason, machine.message, shownUntil)
@@ -103,7 +103,7 @@ async function becomeOff(app: App, tx: Tx, rental: Rental, machine: EngineMachin
 }
 
 /** Columns of a rental whose machine is seen running. */
-export function seenRunning(machine: EngineMachine, now: Instant) {
+export function seenRunning(machine: DriverMachine, now: Instant) {
   return {
     external_id: machine.externalId,
     seen_at: now,
@@ -113,7 +113,7 @@ export function seenRunning(machine: EngineMachine, now: Instant) {
   }
 }
 
-/** Its engine does not show its disk, for the reason if it names one: it is not charged until it is seen again. */
+/** Its provider does not show its disk, for the reason if it names one: it is not charged until it is seen again. */
 export async function becomeUnseen(tx: Tx, rental: Rental, shownAt: Instant | null, reason?: string): Promise<void> {
   if (!keepsDisk(rental.status) || rental.missing_since !== null) return
   const segment = await findOpenSegment(tx.db, { rentalId: rental.id, volumeId: null })

@@ -1,13 +1,14 @@
 /**
- * Checks that the engines still have the data of each volume. A volume missing from its engine's list becomes `unknown`
- * and costs nothing from the last time it was listed until it is listed again; its owner sees that. The meter never
- * charges a volume past the last good list (`loop.done_at`), so an engine that does not answer stops the bills too.
+ * Checks that the providers still have the data of each volume. A volume missing from its provider's list becomes
+ * `unknown` and costs nothing from the last time it was listed until it is listed again; its owner sees that. The meter
+ * never charges a volume past the last good list (`loop.done_at`), so a provider that does not answer stops the bills
+ * too.
  */
 import { addMs, later, type Instant } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
 import { recordVolumeEvent, volumeMemo } from '../app/rental/volume.ts'
 import { tagPrefix } from '../domain/rental.ts'
-import type { Driver, EngineVolume, VolumeEngine } from '../drivers/driver.ts'
+import type { Driver, DriverVolume, VolumeDriver } from '../drivers/driver.ts'
 import { transact, type Tx } from '../store/platform/database.ts'
 import { endTurn, readDoneAt, takeTurn } from '../store/platform/lease.ts'
 import { closeMeter, findOpenSegment } from '../store/ledger/segment.ts'
@@ -28,7 +29,7 @@ import { resumeMeter } from './volumes.ts'
 
 const LOOP = 'observe-volumes'
 const EVERY_MS = 5_000
-/** Engines without volumes are listed in every so many passes. */
+/** Providers without volumes are listed in every so many passes. */
 const UNUSED_PASSES = 6
 const WIDTH = 8
 const LEASE_SLACK_MS = 15_000
@@ -48,7 +49,7 @@ export function observeVolumes(app: App): Reconciler {
   }
 }
 
-async function observeDriver(app: App, driver: Driver, engine: VolumeEngine, signal: AbortSignal): Promise<void> {
+async function observeDriver(app: App, driver: Driver, engine: VolumeDriver, signal: AbortSignal): Promise<void> {
   const { db } = app.database
   const loop = `${LOOP}:${driver.id}`
   const now = app.clock.now()
@@ -57,7 +58,7 @@ async function observeDriver(app: App, driver: Driver, engine: VolumeEngine, sig
   let good = false
   try {
     const lastGood = await readDoneAt(db, loop)
-    // The database first, then the engine: a row without a listed volume cannot be newer than the list.
+    // The database first, then the provider: a row without a listed volume cannot be newer than the list.
     const volumes = await listWatchedVolumes(db, driver.id)
     const list = await engine.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs))
     good = true
@@ -83,7 +84,7 @@ async function observeDriver(app: App, driver: Driver, engine: VolumeEngine, sig
 async function lose(
   app: App,
   volume: Volume,
-  listing: EngineVolume | undefined,
+  listing: DriverVolume | undefined,
   lastGood: Instant | null,
 ): Promise<void> {
   const isLost = await transact(app.database, async (tx) => {

@@ -1,11 +1,11 @@
-/** Effects of an engine's list on rentals, in cases that the simulated engine cannot produce. */
+/** Effects of a provider's list on rentals, in cases that the simulated provider cannot produce. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { App } from '../app/app.ts'
 import { rentalTag } from '../app/rental/rental.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../base/instant.ts'
 import { costOfSpan, nanoUsdOf, usd } from '../base/money.ts'
 import { rentalOutcomes } from '../contract/rental-outcome.ts'
-import type { Driver, EngineMachine } from '../drivers/driver.ts'
+import type { Driver, DriverMachine } from '../drivers/driver.ts'
 import { readBalances } from '../store/ledger/ledger.ts'
 import { ledgerChecks, runCheck } from '../store/ledger/ledger-verify.ts'
 import { findRental } from '../store/rental/rental.ts'
@@ -19,8 +19,8 @@ beforeAll(async () => {
 })
 afterAll(() => ledger.close())
 
-/** An engine that returns a given list, and nothing else. */
-function engineShowing(list: () => readonly EngineMachine[]): App {
+/** A provider that returns a given list, and nothing else. */
+function engineShowing(list: () => readonly DriverMachine[]): App {
   const refuse = (): never => {
     throw new Error('it only shows')
   }
@@ -53,7 +53,7 @@ test('downtime of a restarted machine is free, has a segment, and is in the even
   const rental = await findRental(ledger.database.db, id)
   if (rental === undefined) throw new Error('no such rental')
   const tag = rentalTag(ledger.app, rental)
-  let machine: Partial<EngineMachine> = { state: 'running', incarnation: 'first' }
+  let machine: Partial<DriverMachine> = { state: 'running', incarnation: 'first' }
   const app = engineShowing(() => [{ externalId: tag, tag, state: 'running', ...machine }])
   const look = async (afterMs: number): Promise<void> => {
     ledger.clock.advance(afterMs)
@@ -95,7 +95,7 @@ test('a reserved machine that was down at the end of its term comes back on dema
   const rental = await findRental(ledger.database.db, id)
   if (rental === undefined) throw new Error('no such rental')
   const tag = rentalTag(ledger.app, rental)
-  let machine: Partial<EngineMachine> = { state: 'running', incarnation: 'first' }
+  let machine: Partial<DriverMachine> = { state: 'running', incarnation: 'first' }
   const app = engineShowing(() => [{ externalId: tag, tag, state: 'running', ...machine }])
   const look = async (afterMs: number): Promise<void> => {
     ledger.clock.advance(afterMs)
@@ -142,7 +142,7 @@ test.each(['starting', 'stopping'] as const)(
       return row
     }
     const tags = await Promise.all([back, ended].map(async (id) => rentalTag(ledger.app, await rental(id))))
-    let state: EngineMachine['state'] = 'running'
+    let state: DriverMachine['state'] = 'running'
     const app = engineShowing(() => tags.map((tag) => ({ externalId: tag, tag, state })))
     const look = async (afterMs: number): Promise<void> => {
       ledger.clock.advance(afterMs)
@@ -171,7 +171,7 @@ test('nothing that an engine shows fails a rental whose disk is kept (issue 31, 
   const rental = await findRental(ledger.database.db, await startRental(ledger, actor, { pricePerHour: PRICE }))
   if (rental === undefined) throw new Error('no such rental')
   const tag = rentalTag(ledger.app, rental)
-  let machines: ReadonlyArray<Omit<EngineMachine, 'externalId' | 'tag'>> = []
+  let machines: ReadonlyArray<Omit<DriverMachine, 'externalId' | 'tag'>> = []
   const app = engineShowing(() => machines.map((one) => ({ externalId: tag, tag, ...one })))
   const failures = [...Object.keys(rentalOutcomes), 'a_word_of_a_newer_agent']
   const everything = [

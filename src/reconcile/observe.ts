@@ -1,9 +1,9 @@
 /**
- * Compares the machine list of each engine with the database and records the differences. This is the only place where
- * a rental becomes Running, Stopped, Unknown or gone.
+ * Compares the machine list of each provider with the database and records the differences. This is the only place
+ * where a rental becomes Running, Stopped, Unknown or gone.
  *
- * A running rental needs no write: the time of an engine's last good list is one row (`loop.done_at`), and the meter
- * never charges past it. So an unreachable engine stops the bills of its machines without further code.
+ * A running rental needs no write: the time of a provider's last good list is one row (`loop.done_at`), and the meter
+ * never charges past it. So an unreachable provider stops the bills of its machines without further code.
  */
 import { addMs, formatInstant, later, MINUTE_MS, type Instant } from '../base/instant.ts'
 import { zeroUsd } from '../base/money.ts'
@@ -15,7 +15,7 @@ import { runningSegmentOf } from '../app/rental/rental-power.ts'
 import { passTermEnd } from '../app/rental/rental-term.ts'
 import { rentalStateTable } from '../contract/rental-state.ts'
 import { isLiving, keepsDisk, mayMove, tagPrefix } from '../domain/rental.ts'
-import { hadNoRoom, type Driver, type EngineMachine } from '../drivers/driver.ts'
+import { hadNoRoom, type Driver, type DriverMachine } from '../drivers/driver.ts'
 import { findAccount } from '../store/account/account.ts'
 import { recordOutcome } from '../store/machine/offer-outcome.ts'
 import { transact, type Tx } from '../store/platform/database.ts'
@@ -40,7 +40,7 @@ import {
 } from './observe-power.ts'
 
 const EVERY_MS = 2_000
-/** Engines without rentals are listed in every so many passes. */
+/** Providers without rentals are listed in every so many passes. */
 const UNUSED_PASSES = 15
 const WIDTH = 8
 const LEASE_SLACK_MS = 15_000
@@ -88,7 +88,7 @@ async function observeDriver(
   let good = false
   try {
     const lastGood = await readDoneAt(db, loop)
-    // The database first, then the engine: a row without a listed machine cannot be newer than the list.
+    // The database first, then the provider: a row without a listed machine cannot be newer than the list.
     const rows = await listUnreleased(db, driver.id)
     const listed = await driver.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs))
     const byTag = groupByTag(listed)
@@ -114,8 +114,8 @@ async function observeDriver(
   }
 }
 
-function groupByTag(machines: readonly EngineMachine[]): Map<string, EngineMachine[]> {
-  const byTag = new Map<string, EngineMachine[]>()
+function groupByTag(machines: readonly DriverMachine[]): Map<string, DriverMachine[]> {
+  const byTag = new Map<string, DriverMachine[]>()
   for (const machine of machines) {
     const group = byTag.get(machine.tag)
     if (group === undefined) byTag.set(machine.tag, [machine])
@@ -129,16 +129,16 @@ type Step =
   | {
       readonly kind: 'adopt' | 'running' | 'another_run' | 'failed'
       readonly id: number
-      readonly machine: EngineMachine
+      readonly machine: DriverMachine
     }
   | { readonly kind: 'lost'; readonly id: number; readonly seenAt?: Instant; readonly reason?: string | undefined }
   | UnshownStep
   | { readonly kind: 'missing' | 'never_came' | 'gone'; readonly id: number }
 
-/** The step that a row and its machine at the engine call for. undefined: none. */
-function stepFor(driver: Driver, row: LiveRow, machines: readonly EngineMachine[], now: Instant): Step | undefined {
+/** The step that a row and its machine at the provider call for. undefined: none. */
+function stepFor(driver: Driver, row: LiveRow, machines: readonly DriverMachine[], now: Instant): Step | undefined {
   // If there are duplicates, the one in the database counts, else the first by id; `reap` destroys the others.
-  // What an engine had no room for belongs to the place where the order was before.
+  // What a provider had no room for belongs to the place where the order was before.
   const machine =
     machines.find((one) => one.externalId === row.external_id) ??
     (row.external_id === null
@@ -158,7 +158,7 @@ function stepFor(driver: Driver, row: LiveRow, machines: readonly EngineMachine[
       const seenAt = machine.seenAt === undefined ? {} : { seenAt: machine.seenAt }
       return { kind: 'lost', id, ...seenAt, reason: machine.failure }
     }
-    // Its host or the engine restarted, or somebody else ends it. Whether it comes back is not known yet.
+    // Its host or the provider restarted, or somebody else ends it. Whether it comes back is not known yet.
     if (row.status === 'Running' && (machine.state === 'starting' || machine.state === 'stopping')) {
       return { kind: 'lost', id }
     }
@@ -174,16 +174,16 @@ function stepFor(driver: Driver, row: LiveRow, machines: readonly EngineMachine[
   const visible = calledAt === null || addMs(calledAt, driver.callTimeoutMs + driver.listLagMs) <= now
   const known = row.external_id !== null && calledAt !== null && addMs(calledAt, driver.listLagMs) <= now
   const idle = row.lease_until === null || row.lease_until <= now
-  // The absence of a machine with an engine id counts only after a destroy call.
+  // The absence of a machine with a provider id counts only after a destroy call.
   const isDestroyCalled = row.external_id === null || row.destroy_asked_at !== null
   const missing = row.missing_since
   if (mayMove(row.status, 'Unknown')) return { kind: 'lost', id }
-  const { engineCall } = rentalStateTable[row.status]
-  if (engineCall === 'create' && known) {
+  const { driverCall } = rentalStateTable[row.status]
+  if (driverCall === 'create' && known) {
     if (missing === null) return { kind: 'missing', id }
     return addMs(missing, ABSENT_AT_START_MS) <= now ? { kind: 'never_came', id } : undefined
   }
-  if (engineCall !== 'destroy') return undefined
+  if (driverCall !== 'destroy') return undefined
   // If it was missing before the destroy call, its absence proves nothing for a while.
   const absent = missing === null || addMs(later(missing, row.destroy_asked_at ?? missing), ABSENT_AT_END_MS) <= now
   const isGone = (known || visible) && idle && isDestroyCalled && absent && machines.length === 0
@@ -206,7 +206,7 @@ async function takeStep(
     case 'running':
       return becomeRunning(tx, rental, step.machine, now)
     case 'failed':
-      // Its engine accepted the order and had no room after all. `reap` removes what is left of it.
+      // Its provider accepted the order and had no room after all. `reap` removes what is left of it.
       if (hadNoRoom(step.machine) && rental.status === 'Pending' && (await placeElsewhere(app, tx, rental))) return
       await adopt(tx, rental, step.machine)
       return end(tx, rental, step.machine, lastGood ?? now)
@@ -242,25 +242,28 @@ async function takeStep(
       return
     case 'gone':
       if (rental.status === 'Terminating') await recordUnseenPurchase(tx, driver, rental)
-      if (rentalStateTable[rental.status].engineCall === 'destroy') await releaseRental(tx, rental)
+      if (rentalStateTable[rental.status].driverCall === 'destroy') await releaseRental(tx, rental)
   }
 }
 
-/** It is billed up to the last time the engine showed it running. A program that ended with exit code 0 has not failed. */
-async function end(tx: Tx, rental: Rental, machine: EngineMachine, shownUntil: Instant): Promise<void> {
+/**
+ * It is billed up to the last time the provider showed it running. A program that ended with exit code 0 has not
+ * failed.
+ */
+async function end(tx: Tx, rental: Rental, machine: DriverMachine, shownUntil: Instant): Promise<void> {
   const { failure = 'engine_failure', message, exitCode } = machine
   if (exitCode !== undefined) await updateRental(tx, rental.id, { exit_code: exitCode })
   if (failure === 'process_exited' && exitCode === 0) await terminateRental(tx, rental, 'completed', shownUntil)
   else await failRental(tx, rental, failure, message, shownUntil)
 }
 
-async function adopt(tx: Tx, rental: Rental, machine: EngineMachine): Promise<void> {
+async function adopt(tx: Tx, rental: Rental, machine: DriverMachine): Promise<void> {
   if (rental.external_id !== null) return
   await updateRental(tx, rental.id, { external_id: machine.externalId })
   tx.wake.add('terminate')
 }
 
-async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now: Instant): Promise<void> {
+async function becomeRunning(tx: Tx, rental: Rental, machine: DriverMachine, now: Instant): Promise<void> {
   const change = seenRunning(machine, now)
   if (rental.status === 'Unknown') {
     if (await endedWithTerm(tx, rental, now)) return
@@ -298,7 +301,7 @@ async function currentSegment(tx: Tx, rental: Rental): ReturnType<typeof running
 }
 
 /** Whether it is known to have restarted since it was last seen. */
-function hasRestarted(rental: Pick<Rental, 'incarnation'>, machine: EngineMachine): boolean {
+function hasRestarted(rental: Pick<Rental, 'incarnation'>, machine: DriverMachine): boolean {
   return rental.incarnation !== null && machine.incarnation !== undefined && rental.incarnation !== machine.incarnation
 }
 

@@ -1,13 +1,13 @@
 /**
- * Tells engines to stop, start and reboot machines. The state of the rental, committed before, is the intent, and every
- * call is idempotent: after a crash, a timeout or an error the call is repeated, and `observe` finds out what came of
- * it. Rentals that wait for GPUs are started here as soon as their machine has them.
+ * Tells providers to stop, start and reboot machines. The state of the rental, committed before, is the intent, and
+ * every call is idempotent: after a crash, a timeout or an error the call is repeated, and `observe` finds out what
+ * came of it. Rentals that wait for GPUs are started here as soon as their machine has them.
  */
 import { addMs } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
 import { beginStart, beginStop, shareOf } from '../app/rental/rental-power.ts'
 import { recordRentalEvent } from '../app/rental/rental-event.ts'
-import type { PowerEngine } from '../drivers/driver.ts'
+import type { PowerDriver } from '../drivers/driver.ts'
 import { transact } from '../store/platform/database.ts'
 import {
   hasToPower,
@@ -59,7 +59,7 @@ async function powerOne(app: App, rental: Rental, token: string, signal: AbortSi
 
 async function tell(
   app: App,
-  engine: PowerEngine,
+  engine: PowerDriver,
   rental: Rental,
   externalId: string,
   token: string,

@@ -1,13 +1,13 @@
 /**
  * Creates the machines of Pending rentals. The create call is noted in the database before it is made, so after a crash
  * or timeout the outcome is known to be unknown, and the next pass looks for the tag instead of calling again. Only when
- * the engine, past its list lag, lists nothing under the tag is the call repeated.
+ * the provider, past its list lag, lists nothing under the tag is the call repeated.
  */
 import { addMs, toDate, type Instant } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
 import { placeElsewhere } from '../app/order/place.ts'
 import { failRental, rentalTag } from '../app/rental/rental.ts'
-import type { EngineSpec } from '../domain/rental.ts'
+import type { RentalSpec } from '../domain/rental.ts'
 import { hadNoRoom, type CreateOutcome, type Driver } from '../drivers/driver.ts'
 import { transact } from '../store/platform/database.ts'
 import { releaseLease } from '../store/platform/lease.ts'
@@ -24,7 +24,7 @@ const BATCH = 128
 const WIDTH = 16
 /** A lease lasts for the call's timeout and this much longer. */
 const LEASE_SLACK_MS = 5_000
-/** An order that its engine could not be called for is tried again so soon. */
+/** An order that its provider could not be called for is tried again so soon. */
 const POSTPONED_MS = 3_000
 
 export function provision(app: App): Reconciler {
@@ -90,13 +90,13 @@ async function create(app: App, driver: Driver, rental: Rental, token: string, s
   }
   await saveOutcome(app, rental, token, outcome)
   if (outcome.kind === 'created' || outcome.detail === undefined) return 'done'
-  // Customers get a sentence of ours, operators also the words of the engine.
+  // Customers get a sentence of ours, operators also the words of the provider.
   await noteFailure(app, rentalTask('provision', rental), new Error(outcome.detail))
   return 'waiting'
 }
 
 /** With the volumes of the order, where the machine has them from the start. It never starts without them. */
-async function withDisks(app: App, driver: Driver, rental: Rental): Promise<EngineSpec> {
+async function withDisks(app: App, driver: Driver, rental: Rental): Promise<RentalSpec> {
   const { db } = app.database
   const { spec } = rental
   const ordered = new Set(spec.workload?.volumes.map(({ volumeId }) => volumeId))
@@ -125,7 +125,7 @@ async function findByTag(app: App, driver: Driver, rental: Rental, signal: Abort
     .sort()[0]
 }
 
-/** Ended before the engine was called: once the lease is released, `observe` ends it. */
+/** Ended before the provider was called: once the lease is released, `observe` ends it. */
 async function releaseEnded(app: App, rental: Rental, token: string): Promise<void> {
   await postpone(app, rental, token, app.clock.now())
   app.database.onCommit(new Set(['observe']))

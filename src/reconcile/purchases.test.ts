@@ -1,4 +1,4 @@
-/** The amounts that are booked for machines of other clouds, step by step as their engine lists them. */
+/** The amounts that are booked for machines of other clouds, step by step as their provider lists them. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { HOUR_MS, MINUTE_MS, toDate } from '../base/instant.ts'
 import { formatUsd, nanoUsdOf, sumUsd, usd } from '../base/money.ts'

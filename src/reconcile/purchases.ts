@@ -1,15 +1,15 @@
 /**
- * Records what machines and volumes of other clouds cost us. `observe` and `observe-volumes` compare what an engine lists
- * with the open purchases: a machine that begins to cost opens one, another price ends it and opens the next, and a machine
- * that is gone or costs nothing any more ends it, rounded up by the rules of the vendor. This loop posts the cost of those
- * that run.
+ * Records what machines and volumes of other clouds cost us. `observe` and `observe-volumes` compare what a provider
+ * lists with the open purchases: a machine that begins to cost opens one, another price ends it and opens the next, and
+ * a machine that is gone or costs nothing any more ends it, rounded up by the rules of the vendor. This loop posts the
+ * cost of those that run.
  */
 import { addMs, MINUTE_MS, type Instant } from '../base/instant.ts'
 import { nanoUsdOf } from '../base/money.ts'
 import type { App } from '../app/app.ts'
 import { idOfTag } from '../domain/rental.ts'
 import { billedUntil } from '../domain/purchase.ts'
-import type { Driver, EngineCost } from '../drivers/driver.ts'
+import type { Driver, ProviderCost } from '../drivers/driver.ts'
 import { transact, type Tx } from '../store/platform/database.ts'
 import { findMachine } from '../store/machine/machine.ts'
 import {
@@ -43,14 +43,14 @@ export function settlePurchases(app: App): Reconciler {
   }
 }
 
-/** A machine or a volume, as the engine lists it. Without a cost, its account does not answer. */
+/** A machine or a volume, as the provider lists it. Without a cost, its account does not answer. */
 interface Listed {
   readonly externalId: string
   readonly tag: string
-  readonly cost?: EngineCost
+  readonly cost?: ProviderCost
 }
 
-/** `listed`: all machines, or all volumes, that the engine listed at `now`. */
+/** `listed`: all machines, or all volumes, that the provider listed at `now`. */
 export async function recordPurchases(
   app: App,
   driver: Driver,
@@ -88,7 +88,7 @@ async function followPrice(app: App, purchase: Purchase, one: Listed | undefined
   })
 }
 
-async function buy(tx: Tx, bought: Bought, externalId: string, cost: EngineCost, now: Instant): Promise<void> {
+async function buy(tx: Tx, bought: Bought, externalId: string, cost: ProviderCost, now: Instant): Promise<void> {
   const askedAt = await findAskedAt(tx.db, bought)
   // Another database has the order, such as one from before a backup was restored.
   if (askedAt === undefined) return

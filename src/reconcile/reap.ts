@@ -1,12 +1,12 @@
 /**
- * Destroys orphans at the engines: machines of ended rentals, deleted volumes, duplicates under one tag, and companions
- * (keys, addresses) of orders that have ended or moved to another engine. A tag that
- * the database does not know is left alone and reported by the audit: the database was restored from a backup, and a
- * person must decide. What a driver caches for later orders it tidies itself.
+ * Destroys orphans at the providers: machines of ended rentals, deleted volumes, duplicates under one tag, and
+ * companions (keys, addresses) of orders that have ended or moved to another provider. A tag that the database does not
+ * know is left alone and reported by the audit: the database was restored from a backup, and a person must decide. What
+ * a driver caches for later orders it tidies itself.
  */
 import type { App } from '../app/app.ts'
 import { MINUTE_MS } from '../base/instant.ts'
-import { compareEngine } from '../app/supply/engine-audit.ts'
+import { compareDriver } from '../app/supply/driver-audit.ts'
 import { rentalTag } from '../app/rental/rental.ts'
 import { idOfTag, tagPrefix } from '../domain/rental.ts'
 import type { Driver } from '../drivers/driver.ts'
@@ -45,7 +45,7 @@ async function reapDriver(
   if (token === undefined) return
   const newSignal = (): AbortSignal => callSignal(signal, driver.callTimeoutMs)
   try {
-    const { orphans, orphanVolumes } = await compareEngine(app, driver, newSignal)
+    const { orphans, orphanVolumes } = await compareDriver(app, driver, newSignal)
     // One failed destroy call must not keep the others.
     await eachOf(
       orphans.filter((one) => one.endIt),

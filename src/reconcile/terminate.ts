@@ -1,4 +1,4 @@
-/** Tells engines to destroy the machines of ended and failed rentals. `observe` finds out when they are gone. */
+/** Tells providers to destroy the machines of ended and failed rentals. `observe` finds out when they are gone. */
 import { addMs, toDate } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
 import { releaseLease } from '../store/platform/lease.ts'

@@ -6,7 +6,7 @@ import { deleteVolume, recordVolumeEvent, volumeMemo } from '../app/rental/volum
 import { HOLD_COVERS_MS, SETTLE_EVERY_MS } from '../domain/metering.ts'
 import { tagOf } from '../domain/rental.ts'
 import { SUSPENDED_KEPT_MS } from '../domain/volume.ts'
-import { CopyInProgress, type VolumeEngine, type VolumeOutcome, type VolumeSpec } from '../drivers/driver.ts'
+import { CopyInProgress, type VolumeDriver, type VolumeOutcome, type VolumeSpec } from '../drivers/driver.ts'
 import { transact, type Db, type Tx } from '../store/platform/database.ts'
 import { releaseLease } from '../store/platform/lease.ts'
 import { placeHold } from '../store/ledger/ledger.ts'
@@ -83,7 +83,7 @@ async function postpone(db: Db, volume: Volume, token: string, dueAt: Instant): 
 }
 
 interface Call {
-  readonly engine: VolumeEngine
+  readonly engine: VolumeDriver
   readonly signal: AbortSignal
   readonly token: string
 }
@@ -130,12 +130,12 @@ async function create(app: App, volume: Volume, call: Call): Promise<Progress> {
   return 'done'
 }
 
-/** undefined: the volume was ended, or the lease was lost, before the engine was called. */
+/** undefined: the volume was ended, or the lease was lost, before the provider was called. */
 async function findOrCreate(app: App, volume: Volume, call: Call): Promise<VolumeOutcome | undefined> {
   const tag = tagOf(app.installationId, 'volume', volume)
   if (volume.create_asked_at !== null) {
     const known = (await call.engine.list(tag, call.signal)).find((one) => one.tag === tag)
-    // One that is not ready is requested again: the engine continues with it, or reports the obstacle.
+    // One that is not ready is requested again: the provider continues with it, or reports the obstacle.
     if (known !== undefined && known.ready !== false) {
       return { kind: 'created', externalId: known.externalId, vip: known.vip }
     }
@@ -170,7 +170,7 @@ async function startMeter(tx: Tx, volume: Volume, now: Instant): Promise<void> {
   })
 }
 
-/** The old price ends and the new one begins at the moment at which the engine has grown it. */
+/** The old price ends and the new one begins at the moment at which the provider has grown it. */
 async function grow(app: App, volume: Volume, call: Call): Promise<Progress> {
   const { external_id: externalId, grow_to_gb: sizeGb } = volume
   if (externalId === null || sizeGb === null) return 'waiting'
@@ -190,7 +190,7 @@ async function grow(app: App, volume: Volume, call: Call): Promise<Progress> {
   return outcome.kind === 'refused' ? 'waiting' : 'done'
 }
 
-/** It keeps its size and price. Its owner gets a reason without the engine's own message. */
+/** It keeps its size and price. Its owner gets a reason without the provider's own message. */
 async function giveUpGrowth(tx: Tx, volume: Volume, token: string, reason: string): Promise<void> {
   const locked = await lockVolume(tx, volume.id)
   if (locked === undefined || locked.lease_token !== token || locked.grow_to_gb !== volume.grow_to_gb) return
@@ -199,7 +199,7 @@ async function giveUpGrowth(tx: Tx, volume: Volume, token: string, reason: strin
   recordVolumeEvent(tx, locked, 'volume.grow_failed', { ...sizes, reason })
 }
 
-/** Fails the volume for good: nothing is charged, and its owner gets a reason without the engine's own message. */
+/** Fails the volume for good: nothing is charged, and its owner gets a reason without the provider's own message. */
 async function giveUp(tx: Tx, volume: Volume, reason: string): Promise<void> {
   if ((await moveVolume(tx, volume.id, 'failed', { state_reason: reason })) === undefined) return
   await closeMeter(tx, { rentalId: null, volumeId: volume.id }, tx.clock.now(), volumeMemo(volume))
@@ -207,7 +207,7 @@ async function giveUp(tx: Tx, volume: Volume, reason: string): Promise<void> {
   recordVolumeEvent(tx, volume, 'volume.failed', { reason })
 }
 
-/** The volume is `deleted` only once the engine no longer lists it. */
+/** The volume is `deleted` only once the provider no longer lists it. */
 async function remove(app: App, volume: Volume, call: Call): Promise<Progress> {
   const tag = tagOf(app.installationId, 'volume', volume)
   const volumes = (await call.engine.list(tag, call.signal)).filter((one) => one.tag === tag)

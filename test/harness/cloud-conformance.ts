@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { HOUR_MS } from '../../src/base/instant.ts'
 import { usd } from '../../src/base/money.ts'
 import { unitId } from '../../src/domain/unit.ts'
-import { tagOf, type EngineSpec } from '../../src/domain/rental.ts'
+import { tagOf, type RentalSpec } from '../../src/domain/rental.ts'
 import type { ManualClock } from '../sim/clock.ts'
 import type { BootedMachine } from '../sim/clouds/booted.ts'
 import type { FleetFaults } from '../sim/clouds/fleet.ts'
@@ -33,7 +33,7 @@ export interface CloudBench {
     readonly paysUsdPerGpuHour: string
   }
   /** Fields of the order that differ from the sample. */
-  readonly spec?: Partial<EngineSpec>
+  readonly spec?: Partial<RentalSpec>
   /** Names of operations of the simulator. */
   readonly operations: { readonly create: string; readonly list: string }
   /** The vendor's answer when there is no capacity. */
@@ -107,7 +107,7 @@ export interface OpenBench {
   readonly driver: CloudDriver
   readonly warnings: string[]
   readonly baseUrl: string
-  readonly spec: (overrides?: Partial<EngineSpec>) => EngineSpec
+  readonly spec: (overrides?: Partial<RentalSpec>) => RentalSpec
   close(): Promise<void>
 }
 
@@ -126,7 +126,7 @@ export async function openBench(
   const { region, type, gpus, paysUsdPerGpuHour } = bench.offer
   const offerId = offerIdOf(vendor.id, { account: ACCOUNT, region, type })
   const gpuIndexes = Array.from({ length: gpus }, (_, n) => n)
-  const spec = (overrides: Partial<EngineSpec> = {}): EngineSpec =>
+  const spec = (overrides: Partial<RentalSpec> = {}): RentalSpec =>
     sampleSpec({
       gpuCount: gpus,
       nodes: [{ machineId: unitId(offerId, 1), gpuIndexes }],

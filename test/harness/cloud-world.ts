@@ -2,13 +2,13 @@
 import { addMs, later, type Clock, type Instant } from '../../src/base/instant.ts'
 import type { Turns } from '../../src/drivers/clouds/pacer.ts'
 import type { AccountFault, CloudAccount, CloudWorld, KnownOrder } from '../../src/drivers/clouds/world.ts'
-import type { EngineVolume } from '../../src/drivers/driver.ts'
+import type { DriverVolume } from '../../src/drivers/driver.ts'
 
 type Given = Pick<CloudAccount, 'name' | 'baseUrl' | 'credentials'> & Partial<CloudAccount>
 
 export interface MemoryCloudWorld extends CloudWorld {
   readonly orders: KnownOrder[]
-  readonly volumes: EngineVolume[]
+  readonly volumes: DriverVolume[]
   /** By account: the last reported fault. */
   readonly faults: Map<string, AccountFault | undefined>
   add(account: Given): void
@@ -34,7 +34,7 @@ export function memoryCloudWorld(clock: Clock, given: readonly Given[]): MemoryC
   const accounts = new Map<string, CloudAccount>()
   const faults = new Map<string, AccountFault | undefined>()
   const orders: KnownOrder[] = []
-  const volumes: EngineVolume[] = []
+  const volumes: DriverVolume[] = []
   const add = (account: Given): void => {
     accounts.set(account.name, {
       id: account.name,

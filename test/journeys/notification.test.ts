@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { DAY_MS, HOUR_MS, instantOf, MINUTE_MS, toDate } from '../../src/base/instant.ts'
 import type { Scope } from '../../src/contract/endpoint.ts'
-import { watchEngines } from '../../src/reconcile/watch-engines.ts'
+import { watchDrivers } from '../../src/reconcile/watch-drivers.ts'
 import { readDoneAt } from '../../src/store/platform/lease.ts'
 import { startJourney, succeed, type Journey } from '../harness/journey.ts'
 import { headerOf, startMailServer, textOf, type MailServer, type ReceivedMail } from '../harness/mail-server.ts'
@@ -217,7 +217,7 @@ describe('operators', () => {
         .set({ done_at: toDate(instantOf(ms)) })
         .where('name', '=', 'observe:mock')
         .execute()
-    const watch = () => watchEngines(journey.app).run(new AbortController().signal)
+    const watch = () => watchDrivers(journey.app).run(new AbortController().signal)
     await setShown(journey.clock.now() - 6 * MINUTE_MS)
     await watch()
     await watch()

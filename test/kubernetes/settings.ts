@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises'
 import { afterEach, describe, expect, test } from 'vitest'
 import { addMs, HOUR_MS, systemClock } from '../../src/base/instant.ts'
-import type { EngineMachine } from '../../src/drivers/driver.ts'
+import type { DriverMachine } from '../../src/drivers/driver.ts'
 import { Cluster } from '../../src/drivers/kubernetes/cluster.ts'
 import { kubernetesDriver } from '../../src/drivers/kubernetes/driver.ts'
 import { readKubeconfig } from '../../src/drivers/kubernetes/kubeconfig.ts'
@@ -28,7 +28,7 @@ export function settingSuite(get: () => KubeCluster): void {
     const start = async (
       { driver, config }: OpenDriver,
       overrides: Parameters<typeof orderOn>[2] = {},
-    ): Promise<EngineMachine> => {
+    ): Promise<DriverMachine> => {
       const tag = `berth-settings-${(tags += 1)}-c0ffee00`
       const outcome = await driver.create(tag, orderOn(get(), config, overrides), signal)
       if (outcome.kind !== 'created') throw new Error(`${outcome.kind}: ${outcome.message}`)

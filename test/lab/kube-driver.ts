@@ -2,9 +2,9 @@
 import { systemClock, type Clock } from '../../src/base/instant.ts'
 import { emptyWorkload, programOf } from '../../src/domain/workload.ts'
 import type { Program } from '../../src/contract/agent.ts'
-import type { EngineSpec } from '../../src/domain/rental.ts'
+import type { RentalSpec } from '../../src/domain/rental.ts'
 import { sampleSpec } from '../../src/drivers/conformance-bench.ts'
-import type { Driver, VolumeEngine } from '../../src/drivers/driver.ts'
+import type { Driver, VolumeDriver } from '../../src/drivers/driver.ts'
 import { Cluster } from '../../src/drivers/kubernetes/cluster.ts'
 import { parseClusters, type ClusterConfig } from '../../src/drivers/kubernetes/config.ts'
 import { kubernetesDriver } from '../../src/drivers/kubernetes/driver.ts'
@@ -26,7 +26,7 @@ export const isClaimCreate = (asked: string): boolean => asked.startsWith('POST 
 export const isClaimDelete = (asked: string): boolean => asked.startsWith('DELETE ') && asked.includes(`/${CLAIMS}/`)
 
 export interface OpenDriver {
-  readonly driver: Driver & { readonly volumes: VolumeEngine }
+  readonly driver: Driver & { readonly volumes: VolumeDriver }
   readonly cluster: Cluster
   readonly world: KubernetesWorld
   readonly line: KubeLine
@@ -73,7 +73,7 @@ export async function openDriver(
   const [config] = read.kind === 'read' ? read.clusters : []
   if (config === undefined) throw new Error(JSON.stringify(read))
   const logs = new Map<string, string>()
-  const orders = new Map<string, EngineSpec>()
+  const orders = new Map<string, RentalSpec>()
   const world: KubernetesWorld = {
     orderOf: async (tag) => ({
       accountId: account,
@@ -123,7 +123,7 @@ export async function openDriver(
   }
 }
 
-export function orderOn(lab: KubeCluster, config: ClusterConfig, overrides: Partial<EngineSpec> = {}): EngineSpec {
+export function orderOn(lab: KubeCluster, config: ClusterConfig, overrides: Partial<RentalSpec> = {}): RentalSpec {
   const { name, tag } = lab.registry.images.busybox
   return sampleSpec({
     kind: 'container',

@@ -4,7 +4,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { systemClock, toDate } from '../../src/base/instant.ts'
 import type { VolumeHarness } from '../../src/drivers/conformance-volumes.ts'
-import { diskEngine } from '../../src/drivers/host/disk.ts'
+import { diskDriver } from '../../src/drivers/host/disk.ts'
 import { Keeper } from '../../src/runtimes/keeper.ts'
 import type { Runtime, RuntimeVolumes } from '../../src/runtimes/runtime.ts'
 import { openDatabase, transact, type Database } from '../../src/store/platform/database.ts'
@@ -40,7 +40,7 @@ export async function volumeHarness(options: {
   const volumes = options.open(folder)
   const host = await startVolumeHost(database, { id: HOST, region: REGION, offering, volumes, storageGb: OFFERED_GB })
   const world = postgresHostWorld(database, { from: 20_000, to: 20_100 })
-  const engine = diskEngine(world, { clock: systemClock, overcommit })
+  const engine = diskDriver(world, { clock: systemClock, overcommit })
   const { signal } = new AbortController()
   const near = { host: HOST }
   return {

@@ -10,7 +10,7 @@ import {
 } from '../../../test/harness/ledger.ts'
 import { DAY_MS, HOUR_MS, instantOf } from '../../base/instant.ts'
 import { nanoUsdOf, shareOf, sumUsd, usd } from '../../base/money.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { RentalSpec } from '../../domain/rental.ts'
 import { transact } from '../../store/platform/database.ts'
 import { readBalances } from '../../store/ledger/ledger.ts'
 import { saveInventory } from '../../store/machine/machine.ts'
@@ -73,7 +73,7 @@ function machineOf(id: string): Parameters<typeof saveInventory>[2][number] {
 async function rentOn(nodes: Readonly<Record<string, number>>, owner: Actor, perHour: string): Promise<number> {
   const request = { pricePerHour: usd(perHour), supplier: { accountId: owner.accountId, platformFeeBp: FEE_BP } }
   const id = await startRental(ledger, customer, request)
-  const spec: Pick<EngineSpec, 'nodes'> = {
+  const spec: Pick<RentalSpec, 'nodes'> = {
     nodes: Object.entries(nodes).map(([machineId, gpus]) => ({
       machineId,
       gpuIndexes: Array.from({ length: gpus }, (_, index) => index),

@@ -6,7 +6,7 @@ import { failField, ok, type Failure, type Result } from '../../contract/result.
 import type { IdleRule } from '../../contract/workload.ts'
 import { diskSize, shareOfMachine } from '../../domain/machine.ts'
 import type { Order, OrderSpec, OrderSummary, OrderTerm, Place } from '../../domain/order.ts'
-import type { EngineSpec, RentalKind } from '../../domain/rental.ts'
+import type { RentalSpec, RentalKind } from '../../domain/rental.ts'
 import { perGpuHour } from '../../domain/term.ts'
 import { portInputOf, portsOf } from '../../domain/workload.ts'
 import { canStop } from '../../drivers/driver.ts'
@@ -79,7 +79,7 @@ function specFor(
   if (diskGb !== null && diskGb > resources.storageGb) {
     return failField(['diskGb'], 'disk_too_large', { diskGb, maxGb: resources.storageGb })
   }
-  // The engine publishes TCP ports by number; those of the interface become options too.
+  // The provider publishes TCP ports by number; those of the interface become options too.
   const numbers = [...customPorts, ...(image?.port === undefined ? [] : [image.port]), ...(image?.ports ?? [])]
   const ports = portsOf([...numbers, ...workload.ports.map(portInputOf)])
   if (kind === 'container' && ports.length > MAX_CONTAINER_PORTS)
@@ -108,7 +108,7 @@ function specFor(
 export function partOfSpec(
   machine: OrderedMachine,
   { kind, gpuCount, pays }: { readonly kind: RentalKind; readonly gpuCount: number; readonly pays: NanoUsd | null },
-): Pick<EngineSpec, 'gpuModel' | 'gpuFormFactor' | 'resources' | 'maxCostUsdPerGpuHour'> {
+): Pick<RentalSpec, 'gpuModel' | 'gpuFormFactor' | 'resources' | 'maxCostUsdPerGpuHour'> {
   const gpusOfNode = kind === 'bare-metal' ? machine.gpus_total : gpuCount
   return {
     gpuModel: machine.gpu_model,
@@ -121,7 +121,7 @@ export function partOfSpec(
 }
 
 /** The share of a machine with the disk that a rental gets there. */
-export function withDisk<Share extends EngineSpec['resources']>(
+export function withDisk<Share extends RentalSpec['resources']>(
   { drivers }: Pick<App, 'drivers'>,
   { driver, offer_id }: Pick<OrderedMachine, 'driver' | 'offer_id'>,
   kind: RentalKind,

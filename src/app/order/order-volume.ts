@@ -8,7 +8,7 @@ import { failField, ok, type Failure, type Result } from '../../contract/result.
 import type { VolumeMount } from '../../contract/workload.ts'
 import type { RentalKind } from '../../domain/rental.ts'
 import { isSharedWith, isUsableIn, overlappingMounts } from '../../domain/volume.ts'
-import type { VolumeEngine } from '../../drivers/driver.ts'
+import type { VolumeDriver } from '../../drivers/driver.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { findVolumeHosts } from '../../store/host/host-volume.ts'
 import { listCopied } from '../../store/volume/volume-growth.ts'
@@ -92,7 +92,7 @@ function refuseClash(mounts: readonly VolumeMount[]): Failure | undefined {
 
 function refuseVolume(
   { id, state }: Volume,
-  driver: VolumeEngine | undefined,
+  driver: VolumeDriver | undefined,
   attachments: readonly AttachedVolume[],
   order: { kind: RentalKind; mount: VolumeMount; field: Field; isCopied: boolean },
 ): Failure | undefined {

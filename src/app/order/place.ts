@@ -1,13 +1,13 @@
 /**
- * Places for an order. A new order is tried on the machines of one engine or offer at a time (app/order/order.ts); if the
- * engine then has no capacity, the rental moves to the next place here, at the agreed price.
+ * Places for an order. A new order is tried on the machines of one provider or offer at a time (app/order/order.ts); if
+ * the provider then has no capacity, the rental moves to the next place here, at the agreed price.
  */
 import { addMs } from '../../base/instant.ts'
 import type { NanoUsd } from '../../base/money.ts'
 import { HISTORY_MS } from '../../domain/offer-history.ts'
 import { offerOfUnit } from '../../domain/unit.ts'
 import {
-  compareEngines,
+  compareOrigins,
   groupForWhole,
   originOf,
   rankForShare,
@@ -46,8 +46,8 @@ interface Attempt {
 }
 
 /**
- * One attempt per engine and offer; for parts of machines one per kind of hardware, because the spec contains the number
- * of cores and the memory.
+ * One attempt per provider and offer; for parts of machines one per kind of hardware, because the spec contains the
+ * number of cores and the memory.
  */
 export async function findPlaces(app: App, tx: Tx, demand: Demand, bounds: Bounds = {}): Promise<Attempt[]> {
   const drivers = [...app.drivers.keys()]
@@ -101,12 +101,12 @@ function rankMachines(machines: readonly PlaceableMachine[], demand: Demand): Ra
 }
 
 function compareRanked({ best: a }: Ranked, { best: b }: Ranked): number {
-  return compareEngines(a, b) || a.gpusFree - b.gpusFree || (a.machineId < b.machineId ? -1 : 1)
+  return compareOrigins(a, b) || a.gpusFree - b.gpusFree || (a.machineId < b.machineId ? -1 : 1)
 }
 
 /**
- * After an engine has refused a (locked, Pending) rental for lack of capacity: releases its GPUs and claims others. The
- * price stays. False: there is no other place, or the customer chose this one.
+ * After a provider has refused a (locked, Pending) rental for lack of capacity: releases its GPUs and claims others.
+ * The price stays. False: there is no other place, or the customer chose this one.
  */
 export async function placeElsewhere(app: App, tx: Tx, rental: Rental): Promise<boolean> {
   const refused = rental.spec.nodes.map(({ machineId }) => offerOfUnit(machineId) ?? machineId)
@@ -126,7 +126,7 @@ export async function placeElsewhere(app: App, tx: Tx, rental: Rental): Promise<
     diskGb: rental.spec.workload?.diskGb ?? null,
     pays: await readPays(tx, rental),
   }
-  // A volume cannot follow to another engine, nor one on the disk of a host to another host.
+  // A volume cannot follow to another provider, nor one on the disk of a host to another host.
   const isBound = (await listAttachments(tx.db, { rentalIds: [rental.id] })).length > 0
   if (isBound && app.drivers.get(rental.driver)?.volumes?.isLocal === true) return false
   const bounds: Bounds = {

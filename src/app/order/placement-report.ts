@@ -1,6 +1,6 @@
 /** Explains to operators where an order would be placed, by the rules of real orders. */
 import {
-  compareEngines,
+  compareOrigins,
   groupForWhole,
   isPricedBy,
   originOf,
@@ -71,7 +71,7 @@ function priceVerdict(prices: readonly GpuPrice[], serves: (price: GpuPrice) => 
 
 function rank(machines: readonly PlacementMachine[], demand: Demand): PlacementMachine[] {
   const byOrigin = new Map<string, PlacementMachine[]>()
-  for (const machine of machines.toSorted(compareEngines)) {
+  for (const machine of machines.toSorted(compareOrigins)) {
     const origin = originOf(machine)
     byOrigin.set(origin, [...(byOrigin.get(origin) ?? []), machine])
   }

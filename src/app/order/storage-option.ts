@@ -1,10 +1,10 @@
-/** Storage options: regions, prices, the engine of each region, and its free space. */
+/** Storage options: regions, prices, the provider of each region, and its free space. */
 import { instantOf, type Instant } from '../../base/instant.ts'
 import type { NanoUsd } from '../../base/money.ts'
 import type { ProviderId } from '../../contract/provider-data.ts'
 import { findRental } from '../../store/rental/rental.ts'
-import type { Driver, Near, VolumeEngine } from '../../drivers/driver.ts'
-import { listEnginesOf } from '../../store/machine/machine.ts'
+import type { Driver, Near, VolumeDriver } from '../../drivers/driver.ts'
+import { listDriversIn } from '../../store/machine/machine.ts'
 import { listStoragePrices } from '../../store/machine/price.ts'
 import type { App } from '../app.ts'
 
@@ -12,10 +12,10 @@ interface StorageOption {
   readonly region: string
   readonly enabled: boolean
   readonly perGbHour: NanoUsd
-  /** null: the engine has no limit or did not answer, or there is no engine for volumes. */
+  /** null: the provider has no limit or did not answer, or there is no provider for volumes. */
   readonly availableGb: number | null
   /** undefined: there is none, or the region is disabled. */
-  readonly engine: VolumeEngine | undefined
+  readonly engine: VolumeDriver | undefined
 }
 
 /** From the price book: a region without a price is not offered. */
@@ -23,10 +23,10 @@ export async function listStorageOptions(app: App): Promise<StorageOption[]> {
   const { db } = app.database
   const prices = await listStoragePrices(db)
   const regions = prices.map(({ region }) => region)
-  const there = regions.length === 0 ? [] : await listEnginesOf(db, regions)
+  const there = regions.length === 0 ? [] : await listDriversIn(db, regions)
   const makers = new Map<string, Driver>()
   for (const { region, enabled } of prices) {
-    const maker = enabled ? chooseVolumeEngine(app, there, { region }) : undefined
+    const maker = enabled ? chooseVolumeDriver(app, there, { region }) : undefined
     if (maker !== undefined) makers.set(region, maker)
   }
   const roomGb = await askForRoom(app, makers)
@@ -39,14 +39,14 @@ export async function listStorageOptions(app: App): Promise<StorageOption[]> {
   }))
 }
 
-/** Calls each engine once, for all its regions. */
+/** Calls each provider once, for all its regions. */
 async function askForRoom(app: App, makers: ReadonlyMap<string, Driver>): Promise<ReadonlyMap<string, number>> {
   const answers = [...new Set(makers.values())].map(async (driver) => {
     const regions = [...makers].filter(([, maker]) => maker === driver).map(([region]) => region)
     try {
       return (await driver.volumes?.roomGb?.(regions, AbortSignal.timeout(driver.callTimeoutMs))) ?? []
     } catch (error) {
-      // The list is public and prices do not depend on it: a failing engine only loses its own number.
+      // The list is public and prices do not depend on it: a failing provider only loses its own number.
       app.warn?.(error, `the engine ${driver.id} did not report its free space for volumes`)
       return []
     }
@@ -54,19 +54,19 @@ async function askForRoom(app: App, makers: ReadonlyMap<string, Driver>): Promis
   return new Map((await Promise.all(answers)).flatMap((answer) => [...answer]))
 }
 
-/** Free space of the engines of a region. Read before the transaction of an order, because it may take a while. */
+/** Free space of the providers of a region. Read before the transaction of an order, because it may take a while. */
 export interface VolumeRoom {
   readonly askedAt: Instant
-  /** Engines without a limit, or without an answer, are left out: they decide when the volume is created. */
+  /** Providers without a limit, or without an answer, are left out: they decide when the volume is created. */
   readonly roomGb: ReadonlyMap<ProviderId, number>
-  /** The engine that answered for the one machine that the volume is on or for. */
+  /** The provider that answered for the one machine that the volume is on or for. */
   readonly atMachineOf?: ProviderId | undefined
 }
 
 /** For an order without a new volume. */
 export const noRoomAsked: VolumeRoom = { askedAt: instantOf(0), roomGb: new Map() }
 
-/** `of`: the engine that it is for, and where there. */
+/** `of`: the provider that it is for, and where there. */
 export async function readVolumeRoom(
   app: App,
   region: string,
@@ -94,10 +94,10 @@ export async function readRoomOfRental(app: App, region: string, rentalId: numbe
   return readVolumeRoom(app, region, { driver: rental.driver, near: { machine: rental.external_id } })
 }
 
-/** The engine of its rental; else one with machines in the region; else one for any region. */
-export function chooseVolumeEngine(
+/** The provider of its rental; else one with machines in the region; else one for any region. */
+export function chooseVolumeDriver(
   app: App,
-  there: Awaited<ReturnType<typeof listEnginesOf>>,
+  there: Awaited<ReturnType<typeof listDriversIn>>,
   order: { readonly region: string; readonly driver?: ProviderId | undefined },
 ): Driver | undefined {
   const holding = [...app.drivers.values()].filter(({ volumes }) => volumes !== undefined)

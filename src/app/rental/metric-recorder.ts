@@ -13,7 +13,7 @@ import { insertMinutes, saveHostMetrics, type MeasuredNode, type Minute } from '
 export interface MetricRecorder {
   /** The latest metrics of a host. `session` is null for a host without an agent. */
   take(hostId: string, session: string | null, metrics: HostMetrics): void
-  /** A sample of a rental of one machine, from an engine without hosts. */
+  /** A sample of a rental of one machine, from a provider without hosts. */
   record(rentalId: number, sample: Sample): void
   /** Samples that are not written yet. */
   unsaved(rentalIds: readonly number[]): Minute[]

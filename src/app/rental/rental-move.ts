@@ -4,7 +4,7 @@
  */
 import { fail, ok, type Result } from '../../contract/result.ts'
 import { shareOfMachine } from '../../domain/machine.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { RentalSpec } from '../../domain/rental.ts'
 import { perGpuHour, type Term } from '../../domain/term.ts'
 import { findMachine, type Machine } from '../../store/machine/machine.ts'
 import { listCheapest } from '../../store/machine/listed-machine.ts'
@@ -18,7 +18,7 @@ import type { App } from '../app.ts'
 const MAX_ATTEMPTS = 100
 
 /** Claims GPUs for a locked, stopped rental on another machine. Returns what its spec becomes. */
-export async function claimElsewhere(app: App, tx: Tx, rental: Rental, term: Term): Promise<Result<EngineSpec>> {
+export async function claimElsewhere(app: App, tx: Tx, rental: Rental, term: Term): Promise<Result<RentalSpec>> {
   const { spec, gpu_count: gpuCount } = rental
   const [node] = spec.nodes
   const home = node === undefined ? undefined : await findMachine(tx.db, node.machineId)
@@ -45,7 +45,7 @@ export async function claimElsewhere(app: App, tx: Tx, rental: Rental, term: Ter
 }
 
 /** Whether a machine can be what the other one was for this rental. */
-function isEnough(machine: Machine, home: Machine, { gpuCount, resources }: EngineSpec): boolean {
+function isEnough(machine: Machine, home: Machine, { gpuCount, resources }: RentalSpec): boolean {
   const share = shareOfMachine(machine.hardware, gpuCount, machine.gpus_total)
   return (
     machine.supplier_id === home.supplier_id &&
@@ -55,8 +55,8 @@ function isEnough(machine: Machine, home: Machine, { gpuCount, resources }: Engi
   )
 }
 
-/** The spec of a rental once its engine shows which machine has its disk. undefined: it has not moved, or not yet. */
-export function specWhereItIs(spec: EngineSpec, machineId: string | undefined): EngineSpec | undefined {
+/** The spec of a rental once its provider shows which machine has its disk. undefined: it has not moved, or not yet. */
+export function specWhereItIs(spec: RentalSpec, machineId: string | undefined): RentalSpec | undefined {
   const { movesFrom, ...settled } = spec
   if (movesFrom === undefined || machineId === undefined) return undefined
   if (machineId !== movesFrom.machineId) return settled

@@ -1,7 +1,7 @@
 /**
- * Stop and start of a rental. A request records the desired state; `power` passes it on to the engine and `observe`
- * records when it is so. The bill follows what the engine shows: the full price until the machine is off, the price of
- * the disk until it runs again. The two segments touch.
+ * Stop and start of a rental. A request records the desired state; `power` passes it on to the provider and `observe`
+ * records when it is so. The bill follows what the provider shows: the full price until the machine is off, the price
+ * of the disk until it runs again. The two segments touch.
  *
  *   Running ──> Stopping ──> Stopped ──> Starting ──> Running
  *                   ^───── start failed ─────┘
@@ -16,7 +16,7 @@ import { costOfSpan, formatUsd, type NanoUsd } from '../../base/money.ts'
 import type { IfNoGpu } from '../../contract/rental-power.ts'
 import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
 import { HOLD_COVERS_MS } from '../../domain/metering.ts'
-import { keepsDisk, shareWithoutGpus, wholeOf, type EngineSpec, type Powers, type Share } from '../../domain/rental.ts'
+import { keepsDisk, shareWithoutGpus, wholeOf, type RentalSpec, type Powers, type Share } from '../../domain/rental.ts'
 import { cpuOnlyPricePerHour, stoppedPricePerHour, type Term } from '../../domain/term.ts'
 import { offerOfUnit } from '../../domain/unit.ts'
 import { canStop } from '../../drivers/driver.ts'
@@ -93,7 +93,7 @@ export async function readTerm(tx: Pick<Tx, 'db'>, rentalId: number): Promise<Te
   return term
 }
 
-/** Why a locked rental cannot be stopped by its engine or its term. undefined: it can. */
+/** Why a locked rental cannot be stopped by its provider or its term. undefined: it can. */
 export function whyNotStoppable(app: App, rental: Rental, term: Term): Failure | undefined {
   if (powersOf(app, rental, term).stop) return undefined
   return term.reservation === null ? fail('cannot_stop', { rentalId: rental.id }) : fail('reserved_not_stoppable')
@@ -140,8 +140,8 @@ function pastStop(tx: Tx, rental: Rental): null | undefined {
 }
 
 /**
- * The engine shows a locked, Stopping rental off since `off`, on the machine `machineId`: its GPUs are free, and only its
- * disk is charged.
+ * The provider shows a locked, Stopping rental off since `off`, on the machine `machineId`: its GPUs are free, and only
+ * its disk is charged.
  */
 export async function finishStop(
   tx: Tx,
@@ -241,7 +241,7 @@ export async function beginStart(app: App, tx: Tx, rental: Rental, ifNoGpu: IfNo
 async function becomeStarting(
   tx: Tx,
   rental: Rental,
-  spec: EngineSpec,
+  spec: RentalSpec,
   { pricePerHour, cpuPrice }: { readonly pricePerHour: NanoUsd; readonly cpuPrice: NanoUsd | null },
 ): Promise<Rental> {
   const moved = await moveRental(tx, rental.id, 'Starting', {
@@ -274,7 +274,7 @@ async function noGpu(tx: Tx, rental: Rental): Promise<Failure> {
   return fail('no_gpu_on_host', { gpus: rental.gpu_count, free, field: ['ifNoGpu'] })
 }
 
-/** The engine shows a locked, Starting rental running: the disk's segment ends and that of the machine begins. */
+/** The provider shows a locked, Starting rental running: the disk's segment ends and that of the machine begins. */
 export async function finishStart(
   tx: Tx,
   rental: Rental,

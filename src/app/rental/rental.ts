@@ -16,9 +16,9 @@ import { recordRentalEvent } from './rental-event.ts'
 import { closeRentalMeter, passTermEnd } from './rental-term.ts'
 
 /**
- * Ends a locked rental: the bill stops at `end`, the rest of the hold is released, and `terminate` tells the engine to
- * destroy the machine. A rental whose engine was never called ends at once. A term that ended before `end` is applied
- * first.
+ * Ends a locked rental: the bill stops at `end`, the rest of the hold is released, and `terminate` tells the provider
+ * to destroy the machine. A rental whose provider was never called ends at once. A term that ended before `end` is
+ * applied first.
  */
 export async function terminateRental(
   tx: Tx,
@@ -54,7 +54,7 @@ export async function terminateRental(
 
 /**
  * Fails a locked rental, and does nothing to one whose disk is kept. The bill stops, and its GPUs are released once the
- * engine no longer lists it.
+ * provider no longer lists it.
  */
 export async function failRental(
   tx: Tx,
@@ -77,7 +77,7 @@ export async function failRental(
   return moved
 }
 
-/** The engine no longer has it: releases the GPUs, and a Terminating rental becomes Terminated. */
+/** The provider no longer has it: releases the GPUs, and a Terminating rental becomes Terminated. */
 export async function releaseRental(tx: Tx, rental: Rental): Promise<Rental> {
   await releaseGpus(tx, rental.id)
   for (const volumeId of await deleteAttachments(tx, { rentalId: rental.id })) {
@@ -101,12 +101,12 @@ export async function releaseRental(tx: Tx, rental: Rental): Promise<Rental> {
   return updateRental(tx, rental.id, { released_at: now })
 }
 
-/** The engine was not called, and no reconciler is about to call it. */
+/** The provider was not called, and no reconciler is about to call it. */
 function wasNeverCalled(rental: Rental, now: Instant): boolean {
   return rental.create_asked_at === null && (rental.lease_until === null || rental.lease_until <= now)
 }
 
-/** While its engine does not list it, a rental is billed only until its machine was last seen. */
+/** While its provider does not list it, a rental is billed only until its machine was last seen. */
 function billedUntil(rental: Rental, end: Instant): Instant {
   return isUnseen(rental) && rental.seen_at !== null && rental.seen_at < end ? rental.seen_at : end
 }

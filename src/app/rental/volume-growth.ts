@@ -16,7 +16,7 @@ import { overKeyBudget } from '../order/place-order.ts'
 import type { VolumeRoom } from '../order/storage-option.ts'
 import { insertPaidVolume, lockOwnVolume, recordVolumeEvent, refuseWithoutRoom } from './volume.ts'
 
-/** Its price stays until the engine has grown it; the difference for the first hour is held now. */
+/** Its price stays until the provider has grown it; the difference for the first hour is held now. */
 export async function growVolume(
   app: App,
   tx: Tx,

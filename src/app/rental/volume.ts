@@ -11,7 +11,7 @@ import { isUsableIn, volumePricePerHour } from '../../domain/volume.ts'
 import type { Driver } from '../../drivers/driver.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { findVolumeHosts } from '../../store/host/host-volume.ts'
-import { findMachine, listEnginesOf } from '../../store/machine/machine.ts'
+import { findMachine, listDriversIn } from '../../store/machine/machine.ts'
 import { recordEvent } from '../../store/notice/event.ts'
 import { placeHold } from '../../store/ledger/ledger.ts'
 import { lockOrderFacts } from '../../store/rental/order.ts'
@@ -33,7 +33,7 @@ import { listCopied } from '../../store/volume/volume-growth.ts'
 import type { Actor, App } from '../app.ts'
 import { refuseOverBudget } from '../money/budget.ts'
 import { overKeyBudget } from '../order/place-order.ts'
-import { chooseVolumeEngine, type VolumeRoom } from '../order/storage-option.ts'
+import { chooseVolumeDriver, type VolumeRoom } from '../order/storage-option.ts'
 
 export interface VolumeOrder {
   readonly region: string
@@ -54,7 +54,7 @@ export async function createVolume(
   if (!rentals.ok) return rentals
   const [first, ...others] = rentals.value
   const other = others.find((rental) => rental.driver !== first?.driver)
-  if (other !== undefined) return otherEngine(order.rentalIds ?? [], other)
+  if (other !== undefined) return otherDriver(order.rentalIds ?? [], other)
   if (first?.kind === 'virtual-machine' && others.length > 0) return oneMachineOnly()
   const machine = order.nodeName === undefined ? undefined : await findMachine(tx.db, order.nodeName)
   if (order.nodeName !== undefined && machine === undefined)
@@ -107,8 +107,8 @@ export async function insertPaidVolume(
     readonly copyOf?: number | undefined
   },
 ): Promise<Result<Volume>> {
-  const there = await listEnginesOf(tx.db, [order.region])
-  const driver = chooseVolumeEngine(app, there, order)
+  const there = await listDriversIn(tx.db, [order.region])
+  const driver = chooseVolumeDriver(app, there, order)
   const price = await findStoragePrice(tx.db, order.region)
   if (driver === undefined || price === undefined || !price.enabled) {
     return failField(['region'], 'region_disabled', { option: 'Storage', region: order.region })
@@ -156,7 +156,7 @@ export async function insertPaidVolume(
   return ok(volume)
 }
 
-/** Only existing space is sold: volumes that the engine has not created yet count too. */
+/** Only existing space is sold: volumes that the provider has not created yet count too. */
 export async function refuseWithoutRoom(
   tx: Tx,
   { id, volumes }: Driver,
@@ -189,7 +189,7 @@ export async function attachVolume(
     })
   }
   const elsewhere = rentals.value.find((rental) => rental.driver !== volume.value.driver)
-  if (elsewhere !== undefined) return otherEngine(request.rentalIds, elsewhere)
+  if (elsewhere !== undefined) return otherDriver(request.rentalIds, elsewhere)
   const attached = await listAttachments(tx.db, { volumeIds: [request.volumeId] })
   const after = new Set([...attached.map((one) => one.rentalId), ...request.rentalIds])
   if (after.size > limits.attachmentsPerVolume) {
@@ -250,7 +250,7 @@ export async function terminateVolume(tx: Tx, actor: Actor, volumeId: number): P
   return ok(await deleteVolume(tx, volume.value, 'customer_request'))
 }
 
-/** The bill stops now; the data is gone once the engine has deleted it. */
+/** The bill stops now; the data is gone once the provider has deleted it. */
 export async function deleteVolume(tx: Tx, volume: Volume, reason: string): Promise<Volume> {
   const moved = await moveVolume(tx, volume.id, 'deleting', { state_reason: reason })
   if (moved === undefined) throw new Error(`volume ${volume.id} cannot be deleted in the state ${volume.state}`)
@@ -333,7 +333,7 @@ async function lockUsableVolume(
   return volume
 }
 
-function otherEngine(rentalIds: readonly number[], rental: Rental): Failure {
+function otherDriver(rentalIds: readonly number[], rental: Rental): Failure {
   return failField(['rentalIds', rentalIds.indexOf(rental.id)], 'provider_mismatch')
 }
 

@@ -100,8 +100,8 @@ test('machine: drains, unlists, assigns and withdraws GPUs, and undoes all of it
   expect(await done('operator', 'fleet', '--find', MACHINE)).toMatch(/ off sale /)
   const back = await change('--list', '--supplier', 'none', '--faulty', 'none', '--json')
   expect(JSON.parse(back.out)).toMatchObject({ id: MACHINE, listed: true, supplierId: null, gpusSick: [] })
-  const byEngine = ['operator', 'machine', 'mock-pdx-rtx4090-02', '--faulty', 'none', '--reason', 'all of them are fit']
-  expect(await done(...byEngine)).toMatch(/^Faulty GPUs +3 \(3 reported by its engine\)$/m)
+  const byDriver = ['operator', 'machine', 'mock-pdx-rtx4090-02', '--faulty', 'none', '--reason', 'all of them are fit']
+  expect(await done(...byDriver)).toMatch(/^Faulty GPUs +3 \(3 reported by its engine\)$/m)
   const { records } = await succeed(cli.server.operator, 'GET', '/v2/operator/audit?limit=2')
   expect(records[1]).toMatchObject({
     action: 'machine.change',

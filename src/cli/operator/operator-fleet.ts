@@ -83,7 +83,7 @@ const machineRows: readonly Row[] = [
     ],
     done: (machine) => {
       const { gpusSick, gpusWithdrawn, pricePerGpuHourUsd: price } = machine
-      const byEngine = gpusSick.filter((gpu) => !gpusWithdrawn.includes(gpu))
+      const byDriver = gpusSick.filter((gpu) => !gpusWithdrawn.includes(gpu))
       const faulty = gpusSick.length === 0 ? 'none' : gpusSick.join(', ')
       return [
         ['Machine', bold(machine.id)],
@@ -92,7 +92,7 @@ const machineRows: readonly Row[] = [
         ['Supplier', machine.supplierId ?? 'the operator'],
         ['Price', price === null ? undefined : `${money(price)} per GPU-hour`],
         ['GPUs', `${machine.gpusTotal} ${gpuLabel(machine.gpuModel)}, ${machine.gpusInUse} in use`],
-        ['Faulty GPUs', byEngine.length === 0 ? faulty : `${faulty} (${byEngine.join(', ')} reported by its engine)`],
+        ['Faulty GPUs', byDriver.length === 0 ? faulty : `${faulty} (${byDriver.join(', ')} reported by its engine)`],
         ['Engine', machine.driver],
       ]
     },

@@ -9,8 +9,8 @@ import type { Clock } from '../../base/instant.ts'
 import type { NanoUsd } from '../../base/money.ts'
 import type { ProviderData, ProviderId } from '../../contract/provider-data.ts'
 import type { ProviderCheck } from '../../contract/provider.ts'
-import type { EngineSpec, RentalKind } from '../../domain/rental.ts'
-import type { BillingTerms, DriverTraits, EngineMachine, EngineVolume, PowerEngine, VolumeEngine } from '../driver.ts'
+import type { RentalSpec, RentalKind } from '../../domain/rental.ts'
+import type { BillingTerms, DriverTraits, DriverMachine, DriverVolume, PowerDriver, VolumeDriver } from '../driver.ts'
 import type { CloudHttp, HttpOptions } from './http.ts'
 import type { Pace } from './pacer.ts'
 
@@ -57,7 +57,7 @@ export interface CredentialField {
 }
 
 /** Volumes that are attached over a network, in the regions of its machines. */
-export interface CloudVolumeTraits extends Pick<VolumeEngine, 'serves' | 'attaches'> {
+export interface CloudVolumeTraits extends Pick<VolumeDriver, 'serves' | 'attaches'> {
   /** Its clouds have `volumes.grow`. */
   readonly grows: boolean
 }
@@ -91,17 +91,17 @@ export interface Cloud {
   companions(tagPrefix: string, signal: AbortSignal): Promise<CloudCompanion[]>
   /** Idempotent. */
   removeCompanion(companion: CloudCompanion, signal: AbortSignal): Promise<void>
-  readonly power?: PowerEngine
+  readonly power?: PowerDriver
   /** Its ids are the vendor's. */
   readonly volumes?: CloudVolumes
 }
 
-/** The volumes of one account. The rules of `VolumeEngine` hold, with the vendor's ids. */
-export interface CloudVolumes extends Pick<VolumeEngine, 'create' | 'grow' | 'destroy' | 'attach' | 'detach'> {
+/** The volumes of one account. The rules of `VolumeDriver` hold, with the vendor's ids. */
+export interface CloudVolumes extends Pick<VolumeDriver, 'create' | 'grow' | 'destroy' | 'attach' | 'detach'> {
   list(tagPrefix: string, signal: AbortSignal): Promise<CloudVolume[]>
 }
 
-export interface CloudVolume extends Omit<EngineVolume, 'cost'> {
+export interface CloudVolume extends Omit<DriverVolume, 'cost'> {
   /** The price now. */
   readonly costPerHour: NanoUsd
 }
@@ -133,7 +133,7 @@ export interface CloudOrder<Offer extends CloudOffer = CloudOffer> {
   readonly tag: string
   readonly offer: Offer
   readonly units: number
-  readonly spec: EngineSpec
+  readonly spec: RentalSpec
   /** A file for cloud-init with all SSH keys and the options of the order. It contains secrets. */
   readonly userData: string
   /** The same for clouds that run a shell script instead. undefined: the customer's user data needs cloud-init. */
@@ -155,7 +155,7 @@ export function refused(reason: CloudRefusal['reason'], message: string, detail?
   return { kind: 'refused', reason, message, ...(detail === undefined ? {} : { detail }) }
 }
 
-export interface CloudMachine extends Pick<EngineMachine, 'tag' | 'state' | 'failure' | 'message' | 'incarnation'> {
+export interface CloudMachine extends Pick<DriverMachine, 'tag' | 'state' | 'failure' | 'message' | 'incarnation'> {
   /** The vendor's id. */
   readonly id: string
   /** The price now, with all that belongs to it. Zero while it is not billed. Absent: not known. */

@@ -6,8 +6,8 @@
  * Ids name the account: a machine is `<account>/<the vendor's id>`, an offer `<driver>:<account>:<region>:<type>`.
  */
 import { usd } from '../../base/money.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
-import type { CreateOutcome, Driver, EngineMachine, InventoryOffer } from '../driver.ts'
+import type { RentalSpec } from '../../domain/rental.ts'
+import type { CreateOutcome, Driver, DriverMachine, InventoryOffer } from '../driver.ts'
 import { Accounts, textOf, type CloudDriverOptions, type Opened } from './accounts.ts'
 import {
   noPower,
@@ -118,7 +118,7 @@ async function createMachine(
   vendor: CloudVendor,
   accounts: Accounts,
   world: CloudWorld,
-  { tag, spec }: { readonly tag: string; readonly spec: EngineSpec },
+  { tag, spec }: { readonly tag: string; readonly spec: RentalSpec },
   signal: AbortSignal,
 ): Promise<CreateOutcome> {
   signal.throwIfAborted()
@@ -147,7 +147,7 @@ async function listMachines(
   { world, clock }: CloudDriverOptions,
   tagPrefix: string,
   signal: AbortSignal,
-): Promise<EngineMachine[]> {
+): Promise<DriverMachine[]> {
   signal.throwIfAborted()
   const askedAt = clock.now()
   const answers = await accounts.ask(async (opened) => {
@@ -176,7 +176,7 @@ async function prepareOrder(
   world: CloudWorld,
   { cloud }: Opened,
   { type, region }: OfferPlace,
-  { tag, spec }: { readonly tag: string; readonly spec: EngineSpec },
+  { tag, spec }: { readonly tag: string; readonly spec: RentalSpec },
   signal: AbortSignal,
 ): Promise<CloudRefusal | { readonly kind: 'order'; readonly order: CloudOrder }> {
   const offers = mergeOffers(await cloud.offers(signal))
@@ -237,7 +237,7 @@ async function offersOf(
   }
 }
 
-function show(vendor: CloudVendor, account: CloudAccount, machine: CloudMachine): EngineMachine {
+function show(vendor: CloudVendor, account: CloudAccount, machine: CloudMachine): DriverMachine {
   const { id, costPerHour, data, ...facts } = machine
   return {
     ...facts,
@@ -257,7 +257,7 @@ function unreachable(
   { tag, machineId, externalId, isEnding }: KnownOrder,
   answered: ReadonlySet<string>,
   tagPrefix: string,
-): EngineMachine | undefined {
+): DriverMachine | undefined {
   const name = externalId?.split('/')[0] ?? placeOfMachine(vendor.id, machineId)?.account ?? ''
   if (answered.has(name)) return undefined
   if (externalId === null && !isEnding) {
@@ -274,6 +274,6 @@ function unreachable(
   }
 }
 
-function loginUserOf(vendor: CloudVendor, spec: EngineSpec): string {
+function loginUserOf(vendor: CloudVendor, spec: RentalSpec): string {
   return (spec.kind === 'bare-metal' ? vendor.metalLoginUser : undefined) ?? vendor.loginUser
 }

@@ -1,12 +1,12 @@
 /** User data for machines of clouds: all SSH keys of the order, though most vendors take one, and its options. */
 import type { Program } from '../../contract/agent.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { RentalSpec } from '../../domain/rental.ts'
 import { parseSshPublicKey } from '../../domain/ssh-key.ts'
 import { multipart } from '../../runtimes/cloud-init.ts'
 import { RUN_ON_START, setupScript, USER_DATA } from '../../runtimes/setup-script.ts'
 import { encodedLines, shellQuote } from '../../runtimes/shell-text.ts'
 
-export function userDataOf(tag: string, spec: EngineSpec, program: Program | undefined): string {
+export function userDataOf(tag: string, spec: RentalSpec, program: Program | undefined): string {
   const keys = plainKeys(spec)
   const config = [
     '#cloud-config',
@@ -22,7 +22,7 @@ export function userDataOf(tag: string, spec: EngineSpec, program: Program | und
  */
 export function startupScriptOf(
   tag: string,
-  spec: EngineSpec,
+  spec: RentalSpec,
   program: Program | undefined,
   loginUser: string,
 ): string | undefined {
@@ -53,6 +53,6 @@ function appendKey(key: string, home: string): string {
 }
 
 /** The keys without comments, which are arbitrary text. */
-export function plainKeys(spec: Pick<EngineSpec, 'sshKeys'>): string[] {
+export function plainKeys(spec: Pick<RentalSpec, 'sshKeys'>): string[] {
   return spec.sshKeys.flatMap((text) => parseSshPublicKey(text)?.text.split(' ').slice(0, 2).join(' ') ?? [])
 }

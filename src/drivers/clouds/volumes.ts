@@ -4,7 +4,7 @@
  *
  * Volumes of an account that does not answer are listed as the database knows them: never as gone.
  */
-import type { EngineVolume, Near, VolumeEngine, VolumeOutcome, VolumeSpec } from '../driver.ts'
+import type { DriverVolume, Near, VolumeDriver, VolumeOutcome, VolumeSpec } from '../driver.ts'
 import type { Accounts, Opened } from './accounts.ts'
 import type { CloudVendor, CloudVolume, CloudVolumes, CloudVolumeTraits } from './cloud.ts'
 import { sellableOf } from './offer.ts'
@@ -15,7 +15,7 @@ export function cloudVolumes(
   { serves, attaches, grows }: CloudVolumeTraits,
   accounts: Accounts,
   world: CloudWorld,
-): VolumeEngine {
+): VolumeDriver {
   const ownerOf = async (externalId: string): Promise<{ volumes: CloudVolumes; id: string }> => {
     const { cloud, id } = await accounts.ownerOf(externalId)
     return { volumes: volumesOf(vendor, cloud), id }
@@ -27,7 +27,7 @@ export function cloudVolumes(
       throw new Error(`The volume is at the account ${account}, the machine at ${machineAccount}.`)
     return { ...(await ownerOf(externalId)), machine: machineId.slice(account.length + 1) }
   }
-  const grow: VolumeEngine['grow'] = async (externalId, sizeGb, signal) => {
+  const grow: VolumeDriver['grow'] = async (externalId, sizeGb, signal) => {
     const { volumes, id } = await ownerOf(externalId)
     if (volumes.grow === undefined) throw new Error(`Volumes of ${vendor.title} cannot grow.`)
     return volumes.grow(id, sizeGb, signal)
@@ -103,7 +103,7 @@ function volumesOf(vendor: CloudVendor, cloud: Opened['cloud']): CloudVolumes {
   return cloud.volumes
 }
 
-function show({ billing }: CloudVendor, account: string, { costPerHour, ...volume }: CloudVolume): EngineVolume {
+function show({ billing }: CloudVendor, account: string, { costPerHour, ...volume }: CloudVolume): DriverVolume {
   return {
     ...volume,
     cost: { account, perHour: costPerHour, ...billing },

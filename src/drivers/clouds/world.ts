@@ -1,7 +1,7 @@
 /** The cloud drivers need to know this: the accounts of the operator and the orders at them (server/cloud-world.ts). */
 import type { Program } from '../../contract/agent.ts'
 import type { Instant } from '../../base/instant.ts'
-import type { EngineVolume } from '../driver.ts'
+import type { DriverVolume } from '../driver.ts'
 import type { Credentials } from './cloud.ts'
 import type { Turns } from './pacer.ts'
 
@@ -10,10 +10,10 @@ export interface CloudWorld {
   accounts(): Promise<CloudAccount[]>
   /** The program of an order, with values in place of secrets. undefined: there is no such order. */
   programOf(tag: string): Promise<Program | undefined>
-  /** Orders that the engine may still run. */
+  /** Orders that the provider may still run. */
   listOrders(tagPrefix: string): Promise<KnownOrder[]>
-  /** Volumes that the engine should have, with their ids there. */
-  listVolumes(tagPrefix: string): Promise<EngineVolume[]>
+  /** Volumes that the provider should have, with their ids there. */
+  listVolumes(tagPrefix: string): Promise<DriverVolume[]>
   /** The turns of an account, shared by all servers. */
   turnsOf(account: CloudAccount): Turns
   /** Called after each listing of offers. `fault` undefined: it answered. */

@@ -7,10 +7,10 @@ import type { Clock } from '../../base/instant.ts'
 import { isSilent } from '../../domain/host.ts'
 import {
   CopyInProgress,
-  type EngineVolume,
+  type DriverVolume,
   type GrowOutcome,
   type Near,
-  type VolumeEngine,
+  type VolumeDriver,
   type VolumeOutcome,
   type VolumeSpec,
 } from '../driver.ts'
@@ -25,7 +25,7 @@ export interface DiskOptions {
   readonly overcommit: number
 }
 
-export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine {
+export function diskDriver(world: HostWorld, options: DiskOptions): VolumeDriver {
   return {
     serves: ['virtual-machine', 'container'],
     attaches: ['virtual-machine'],
@@ -137,7 +137,7 @@ async function isConnected(world: HostWorld, hostId: string, { clock }: DiskOpti
 }
 
 /** A volume being destroyed is listed until it is gone. */
-export function showVolume({ id, tag, vip, attachedTo, present, failure, usedGb }: KnownVolume): EngineVolume {
+export function showVolume({ id, tag, vip, attachedTo, present, failure, usedGb }: KnownVolume): DriverVolume {
   if (present) return { externalId: id, tag, vip, attachedTo, ...(usedGb === null ? {} : { usedGb }) }
   return { externalId: id, tag, vip, attachedTo, ready: false, message: failure ?? 'The host does not list it.' }
 }

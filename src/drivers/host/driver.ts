@@ -9,10 +9,10 @@ import type { Clock } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
 import type { ProviderData } from '../../contract/provider-data.ts'
 import { isSilent } from '../../domain/host.ts'
-import { wholeOf, type EngineSpec } from '../../domain/rental.ts'
+import { wholeOf, type RentalSpec } from '../../domain/rental.ts'
 import { openPortsOf } from '../../domain/workload.ts'
-import type { Driver, InventoryMachine, VolumeEngine } from '../driver.ts'
-import { diskEngine } from './disk.ts'
+import type { Driver, InventoryMachine, VolumeDriver } from '../driver.ts'
+import { diskDriver } from './disk.ts'
 import { hostPower } from './power.ts'
 import { showWorkload, waitForHosts } from './show.ts'
 import type { HostWorld, KnownHost, KnownWorkload } from './world.ts'
@@ -33,7 +33,7 @@ const ID_BYTES = 8
 /** `target` of the public port for SSH. */
 const SSH_TARGET = 0
 
-export function hostDriver(options: HostDriverOptions): Driver & { readonly volumes: VolumeEngine } {
+export function hostDriver(options: HostDriverOptions): Driver & { readonly volumes: VolumeDriver } {
   const { world, clock, relayHost } = options
   const listeningSince = clock.now()
   return {
@@ -56,7 +56,7 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,
     power: hostPower(world),
-    volumes: diskEngine(world, { clock, overcommit: options.overcommit ?? 1 }),
+    volumes: diskDriver(world, { clock, overcommit: options.overcommit ?? 1 }),
 
     async check(signal) {
       signal.throwIfAborted()
@@ -114,7 +114,7 @@ export function inventoryMachine({ id, supplierId, offer }: KnownHost): Inventor
   return { id, supplier: supplierId, ...rest, hardware: simulated ? { ...hardware, simulated } : hardware }
 }
 
-function providerDataOf(workload: KnownWorkload, spec: EngineSpec, relayHost: string): ProviderData | undefined {
+function providerDataOf(workload: KnownWorkload, spec: RentalSpec, relayHost: string): ProviderData | undefined {
   const ssh = workload.relay.find(({ target }) => target === SSH_TARGET)
   const user = workload.nodes[0]?.sshUser ?? undefined
   if (ssh === undefined || user === undefined) return undefined

@@ -1,8 +1,8 @@
 /** Stop, start and reboot on our own hosts: the desired state is recorded, and the host follows it. */
-import type { PowerEngine } from '../driver.ts'
+import type { PowerDriver } from '../driver.ts'
 import type { HostWorld } from './world.ts'
 
-export function hostPower(world: HostWorld): PowerEngine {
+export function hostPower(world: HostWorld): PowerDriver {
   return {
     async stop(externalId, signal) {
       signal.throwIfAborted()

@@ -4,13 +4,13 @@ import { REBOOTING } from '../../contract/agent.ts'
 import type { ProviderData } from '../../contract/provider-data.ts'
 import type { RentalOutcome } from '../../contract/rental-outcome.ts'
 import { isSilent, SILENT_MS } from '../../domain/host.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
-import type { EngineMachine } from '../driver.ts'
+import type { RentalSpec } from '../../domain/rental.ts'
+import type { DriverMachine } from '../driver.ts'
 import type { KnownWorkload } from './world.ts'
 
 /**
  * After startup hosts need a moment to connect. Until then their workloads are unknown, which is an error as with any
- * unreachable engine: nothing is charged and no state changes.
+ * unreachable provider: nothing is charged and no state changes.
  */
 export function waitForHosts(workloads: readonly KnownWorkload[], now: Instant, listeningSince: Instant): void {
   if (addMs(listeningSince, SILENT_MS) < now) return
@@ -23,8 +23,8 @@ export function waitForHosts(workloads: readonly KnownWorkload[], now: Instant, 
 export function showWorkload(
   workload: KnownWorkload,
   now: Instant,
-  dataOf: (spec: EngineSpec) => ProviderData | undefined,
-): EngineMachine {
+  dataOf: (spec: RentalSpec) => ProviderData | undefined,
+): DriverMachine {
   const [node] = workload.nodes
   return { ...stateOf(workload, now, dataOf), ...(node === undefined ? {} : { machineId: node.hostId }) }
 }
@@ -32,8 +32,8 @@ export function showWorkload(
 function stateOf(
   workload: KnownWorkload,
   now: Instant,
-  dataOf: (spec: EngineSpec) => ProviderData | undefined,
-): EngineMachine {
+  dataOf: (spec: RentalSpec) => ProviderData | undefined,
+): DriverMachine {
   const { id: externalId, tag, nodes } = workload
   if (workload.want === 'gone') return { externalId, tag, state: 'stopping' }
   const failed = nodes.find((node) => node.state === 'failed')

@@ -5,7 +5,7 @@
 import type { Instant } from '../../base/instant.ts'
 import type { HostFault, HostOffer, Observation } from '../../contract/agent.ts'
 import type { HostAddress, HostState } from '../../domain/host.ts'
-import type { EngineSpec, Mount, Share } from '../../domain/rental.ts'
+import type { RentalSpec, Mount, Share } from '../../domain/rental.ts'
 import type { StartOutcome } from '../driver.ts'
 
 export type HostDriverId = 'host' | 'private-cloud'
@@ -59,7 +59,7 @@ export interface NewWorkload {
   readonly id: string
   readonly driver: HostDriverId
   readonly tag: string
-  readonly spec: EngineSpec
+  readonly spec: RentalSpec
   /** Guest ports that get a public port; 0 is SSH. Empty for hosts with public addresses. */
   readonly relayed: readonly number[]
 }
@@ -73,7 +73,7 @@ export interface KnownWorkload {
   readonly id: string
   readonly tag: string
   /** null: found on a host, not in the database. */
-  readonly spec: EngineSpec | null
+  readonly spec: RentalSpec | null
   readonly want: 'run' | 'stopped' | 'gone'
   readonly nodes: readonly KnownNode[]
   /** Guest ports and their public ports. */

@@ -1,6 +1,6 @@
 /** Creates the virtual machine of a rental, as `create.ts` does for pods. */
 import { setTimeout as pause } from 'node:timers/promises'
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { RentalSpec } from '../../domain/rental.ts'
 import { openPortsOf } from '../../domain/workload.ts'
 import type { CreateOutcome } from '../driver.ts'
 import { hasStatus } from './api.ts'
@@ -18,7 +18,7 @@ const POLL_MS = 500
 export async function createVirtualMachine(
   cluster: Cluster,
   tag: string,
-  spec: EngineSpec,
+  spec: RentalSpec,
   world: KubernetesWorld,
   signal: AbortSignal,
 ): Promise<CreateOutcome> {

@@ -4,7 +4,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Clock } from '../../base/instant.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { RentalSpec } from '../../domain/rental.ts'
 import { openPortsOf } from '../../domain/workload.ts'
 import type { CreateOutcome } from '../driver.ts'
 import { NeverStarts } from '../../runtimes/runtime.ts'
@@ -47,7 +47,7 @@ export type Refused = CreateOutcome & { readonly kind: 'refused' }
 export async function createPod(
   cluster: Cluster,
   tag: string,
-  spec: EngineSpec,
+  spec: RentalSpec,
   tools: CreateTools,
   signal: AbortSignal,
 ): Promise<CreateOutcome> {
@@ -137,7 +137,7 @@ async function placePod(cluster: Cluster, order: PodOrder, signal: AbortSignal):
 /** A pod with a volume that it cannot have would wait for ever. */
 async function refuseVolumes(
   cluster: Cluster,
-  { disks = [] }: EngineSpec,
+  { disks = [] }: RentalSpec,
   namespace: string,
   node: string,
   signal: AbortSignal,
@@ -166,7 +166,7 @@ async function refuseVolumes(
   return undefined
 }
 
-async function nameImage({ config }: Cluster, { image }: EngineSpec): Promise<string | Refused> {
+async function nameImage({ config }: Cluster, { image }: RentalSpec): Promise<string | Refused> {
   try {
     return await checkImage(image, config)
   } catch (error) {

@@ -2,7 +2,7 @@
  * GPUs by Dynamic Resource Allocation: a driver publishes the devices of a node as ResourceSlices, and pods get them by
  * ResourceClaims, one for each rental. Claims tell which devices others have.
  */
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { RentalSpec } from '../../domain/rental.ts'
 import type { ClusterConfig } from './config.ts'
 import { TAG_ANNOTATION } from './names.ts'
 import type { ResourceClaimObject, ResourceSliceObject } from './objects.ts'
@@ -114,7 +114,7 @@ export function resourceClaim(order: {
   readonly namespace: string
   readonly labels: Readonly<Record<string, string>>
   readonly tag: string
-  readonly spec: EngineSpec
+  readonly spec: RentalSpec
   readonly dra: Dra
 }) {
   const { name, namespace, labels, tag, spec, dra } = order

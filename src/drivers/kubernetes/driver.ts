@@ -7,7 +7,7 @@
  */
 import type { Clock, Instant } from '../../base/instant.ts'
 import { signalWithin } from '../../base/signal-within.ts'
-import type { Driver, DriverTraits, EngineMachine, InventoryMachine } from '../driver.ts'
+import type { Driver, DriverTraits, DriverMachine, InventoryMachine } from '../driver.ts'
 import { ofAnswering, type Warn } from './answering.ts'
 import { checkCluster } from './check.ts'
 import type { Cluster } from './cluster.ts'
@@ -136,14 +136,14 @@ async function discardParts(
 /** Orders of clusters that do not answer are listed as unreachable. */
 async function listMachines(
   clusters: readonly Cluster[],
-  listOne: (cluster: Cluster) => Promise<EngineMachine[]>,
+  listOne: (cluster: Cluster) => Promise<DriverMachine[]>,
   {
     tagPrefix,
     world,
     warn,
     signal,
   }: Pick<KubernetesOptions, 'world' | 'warn'> & { readonly tagPrefix: string; readonly signal: AbortSignal },
-): Promise<EngineMachine[]> {
+): Promise<DriverMachine[]> {
   signal.throwIfAborted()
   const answers = await ofAnswering(clusters, listOne, warn)
   const names = new Set(answers.map(({ cluster }) => cluster.config.name))
@@ -167,7 +167,7 @@ async function listPods(
   tagPrefix: string,
   { clock, relayHost, warn, world }: KubernetesOptions,
   signal: AbortSignal,
-): Promise<EngineMachine[]> {
+): Promise<DriverMachine[]> {
   const askedAt: Instant = clock.now()
   if (cluster.config.virtualMachines !== undefined) {
     const machines = await listVirtualMachines(cluster, { tagPrefix, now: askedAt, relayHost }, signal)
@@ -224,7 +224,7 @@ function unreachable(
   clusters: readonly Cluster[],
   answered: ReadonlySet<string>,
   tagPrefix: string,
-): EngineMachine | undefined {
+): DriverMachine | undefined {
   const { tag, machineId, accountId, clusterName } = order
   if (answered.has(clusterName)) return undefined
   const cluster = clusters.find(({ config }) => config.name === clusterName)

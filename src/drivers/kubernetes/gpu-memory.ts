@@ -5,7 +5,7 @@
  * a GPU is held, no free GPU of its node is sold.
  */
 import { isMemoryHeld } from '../../domain/gpu-memory.ts'
-import type { EngineMachine } from '../driver.ts'
+import type { DriverMachine } from '../driver.ts'
 import type { Warn } from './answering.ts'
 import type { Cluster } from './cluster.ts'
 import { listExporters, parseMemory, readExporter, type GpuMemoryUse } from './dcgm.ts'
@@ -69,7 +69,7 @@ export class GpuMemory {
   }
 
   /** Orders that have ended and have no pod any more, but whose GPUs are not proven free. */
-  async pending(ended: readonly KnownOrder[], signal: AbortSignal): Promise<EngineMachine[]> {
+  async pending(ended: readonly KnownOrder[], signal: AbortSignal): Promise<DriverMachine[]> {
     if (ended.length === 0) return []
     const cluster = this.#cluster
     const exporters = await exportersOf(cluster, signal)
@@ -87,7 +87,7 @@ export class GpuMemory {
     // Readings from before the end of a pod prove nothing.
     const dueExporters = due.flatMap((node) => exporters.get(node) ?? [])
     await this.#read(dueExporters, gpusOf, signal)
-    return checked.flatMap(({ order: { tag, externalId }, node }): EngineMachine[] => {
+    return checked.flatMap(({ order: { tag, externalId }, node }): DriverMachine[] => {
       const held = this.#readings.get(node)?.held
       return held === undefined || externalId === null ? [] : [{ tag, externalId, state: 'stopping', message: held }]
     })

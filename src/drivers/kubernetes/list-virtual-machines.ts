@@ -1,6 +1,6 @@
 /** Lists the virtual machines that Berth runs in a cluster. */
 import type { Instant } from '../../base/instant.ts'
-import type { EngineMachine } from '../driver.ts'
+import type { DriverMachine } from '../driver.ts'
 import { hasStatus } from './api.ts'
 import type { Cluster } from './cluster.ts'
 import { externalIdOf, OURS, TAG_ANNOTATION } from './names.ts'
@@ -12,7 +12,7 @@ export async function listVirtualMachines(
   cluster: Cluster,
   { tagPrefix, now, relayHost }: { tagPrefix: string; now: Instant; relayHost: string },
   signal: AbortSignal,
-): Promise<EngineMachine[]> {
+): Promise<DriverMachine[]> {
   const { api, config } = cluster
   const query = { labelSelector: OURS }
   const listed = await api.list(VIRTUAL_MACHINES, virtualMachineObject, { query, signal }).catch((error: unknown) => {

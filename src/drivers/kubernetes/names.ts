@@ -45,7 +45,7 @@ export interface PodAddress {
   readonly name: string
 }
 
-/** The engine's id of a machine. */
+/** The provider's id of a machine. */
 export function externalIdOf({ cluster, namespace, name }: PodAddress): string {
   return `${cluster}/${namespace}/${name}`
 }

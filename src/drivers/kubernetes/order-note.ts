@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { ProviderData } from '../../contract/provider-data.ts'
 import { gpuFormFactor, networkType } from '../../contract/shared.ts'
-import { wholeOf, type EngineSpec } from '../../domain/rental.ts'
+import { wholeOf, type RentalSpec } from '../../domain/rental.ts'
 import { openPortsOf } from '../../domain/workload.ts'
 
 const orderNote = z.object({
@@ -20,7 +20,7 @@ const orderNote = z.object({
 })
 export type OrderNote = z.output<typeof orderNote>
 
-export function noteOf(spec: EngineSpec): OrderNote {
+export function noteOf(spec: RentalSpec): OrderNote {
   return {
     gpuCount: spec.gpuCount,
     gpuIndexes: spec.nodes.flatMap(({ gpuIndexes }) => gpuIndexes),

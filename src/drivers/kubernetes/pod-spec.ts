@@ -5,7 +5,7 @@
  */
 import { isReservedVariable } from '../../contract/workload.ts'
 import type { Program } from '../../contract/agent.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { RentalSpec } from '../../domain/rental.ts'
 import type { ClusterConfig } from './config.ts'
 import { claimUse, resourceClaim } from './devices.ts'
 import {
@@ -24,7 +24,7 @@ import { weightsContainer, weightsMount, weightsSecret, weightsVolumes, type Wei
 
 export interface PodOrder {
   readonly tag: string
-  readonly spec: EngineSpec
+  readonly spec: RentalSpec
   readonly accountId: string
   readonly program: Program
   readonly config: ClusterConfig
@@ -283,7 +283,7 @@ function weightsOf({ tag, program, config, downloadAs, weightsClaim }: PodOrder)
 }
 
 /** The volumes of an order, by the names of their claims. */
-function disksOf({ disks = [] }: EngineSpec): Array<{ claimName: string; path: string; readOnly: boolean }> {
+function disksOf({ disks = [] }: RentalSpec): Array<{ claimName: string; path: string; readOnly: boolean }> {
   return disks.map(({ volumeId, path, readOnly }) => {
     const claimName = readExternalId(volumeId)?.name
     if (claimName === undefined || path === null) throw new Error(`Volume ${volumeId} cannot be mounted.`)

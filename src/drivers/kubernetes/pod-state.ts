@@ -2,7 +2,7 @@
 import { earlier, parseInstant, type Instant } from '../../base/instant.ts'
 import type { RentalOutcome } from '../../contract/rental-outcome.ts'
 import { isExitCode } from '../../domain/workload.ts'
-import type { EngineMachine } from '../driver.ts'
+import type { DriverMachine } from '../driver.ts'
 import { CONTAINER, ORDER_ANNOTATION, WEIGHTS_CONTAINER } from './names.ts'
 import type { PodObject } from './objects.ts'
 import { providerDataOf, readNote } from './order-note.ts'
@@ -20,7 +20,7 @@ export interface NodeReach {
   readonly seenAt?: Instant | undefined
 }
 
-type PodState = Omit<EngineMachine, 'externalId' | 'tag'>
+type PodState = Omit<DriverMachine, 'externalId' | 'tag'>
 
 interface PodFacts {
   readonly reach: NodeReach
@@ -34,7 +34,7 @@ export function showPod(
   pod: PodObject,
   ids: { readonly externalId: string; readonly tag: string },
   facts: PodFacts,
-): EngineMachine {
+): DriverMachine {
   return { ...ids, ...stateOf(pod, ids.externalId, facts) }
 }
 

@@ -1,13 +1,13 @@
 /** The state of a VirtualMachine and its instance in the words of the driver port. */
 import { earlier, type Instant } from '../../base/instant.ts'
 import type { RentalOutcome } from '../../contract/rental-outcome.ts'
-import type { EngineMachine } from '../driver.ts'
+import type { DriverMachine } from '../driver.ts'
 import { ORDER_ANNOTATION } from './names.ts'
 import type { VirtualMachineInstanceObject, VirtualMachineObject } from './objects.ts'
 import { providerDataOf, readNote } from './order-note.ts'
 import { sentence, type NodeReach } from './pod-state.ts'
 
-type Shown = Omit<EngineMachine, 'externalId' | 'tag'>
+type Shown = Omit<DriverMachine, 'externalId' | 'tag'>
 
 /** KubeVirt prints these states. Others are on their way. */
 const failures: Readonly<Record<string, RentalOutcome>> = {
@@ -25,7 +25,7 @@ export function showVirtualMachine(
   instance: VirtualMachineInstanceObject | undefined,
   ids: { readonly externalId: string; readonly tag: string },
   facts: { readonly reach: NodeReach; readonly now: Instant; readonly relayHost: string },
-): EngineMachine {
+): DriverMachine {
   return { ...ids, ...stateOf(machine, instance, ids.externalId, facts) }
 }
 

@@ -3,7 +3,7 @@
  * the rental has claimed, with its GPUs passed through. Its root disk is a copy of an image and is deleted with it.
  * Customers log in with SSH, through KubeVirt's own port forwarding.
  */
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { RentalSpec } from '../../domain/rental.ts'
 import type { Program } from '../../contract/agent.ts'
 import type { ClusterConfig } from './config.ts'
 import { ACCOUNT_LABEL, accountLabel, MANAGED_LABEL, MANAGER, ORDER_ANNOTATION, podNameOf } from './names.ts'
@@ -28,7 +28,7 @@ export function portForwardPath({ namespace, name }: Pick<PodAddress, 'namespace
 
 export interface VirtualMachineOrder {
   readonly tag: string
-  readonly spec: EngineSpec
+  readonly spec: RentalSpec
   readonly accountId: string
   readonly program: Program
   readonly config: ClusterConfig

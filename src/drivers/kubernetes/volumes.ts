@@ -6,7 +6,7 @@
  * database, and cost nothing until it is back.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import type { EngineVolume, GrowOutcome, Near, VolumeEngine, VolumeOutcome } from '../driver.ts'
+import type { DriverVolume, GrowOutcome, Near, VolumeDriver, VolumeOutcome } from '../driver.ts'
 import { ofAnswering, type Warn } from './answering.ts'
 import { ApiRefused, hasStatus } from './api.ts'
 import { bindPod, bindPodName, claimNameOf, claimObject, storageQuantity } from './claim.ts'
@@ -27,7 +27,7 @@ export function claimPath({ namespace, name }: Pick<PodAddress, 'namespace' | 'n
   return `/api/v1/namespaces/${namespace}/persistentvolumeclaims/${name}`
 }
 
-export function kubernetesVolumes(clusters: readonly Cluster[], world: KubernetesWorld, warn: Warn): VolumeEngine {
+export function kubernetesVolumes(clusters: readonly Cluster[], world: KubernetesWorld, warn: Warn): VolumeDriver {
   const clusterOf = (address: PodAddress): Cluster => {
     const cluster = clusters.find(({ config }) => config.name === address.cluster)
     if (cluster === undefined) throw new Error(`This server has no cluster named ${address.cluster} any more.`)
@@ -239,7 +239,7 @@ function claimPatch({ namespace, name }: PodAddress, storage: string | undefined
   }
 }
 
-async function listClaims(cluster: Cluster, tagPrefix: string, signal: AbortSignal): Promise<EngineVolume[]> {
+async function listClaims(cluster: Cluster, tagPrefix: string, signal: AbortSignal): Promise<DriverVolume[]> {
   const { api, config } = cluster
   const query = { labelSelector: OURS }
   const { items } = await api.list('/api/v1/persistentvolumeclaims', claimStatus, { query, signal })
@@ -273,7 +273,7 @@ function unreachable(
   clusters: readonly Cluster[],
   answered: ReadonlySet<string>,
   tagPrefix: string,
-): EngineVolume | undefined {
+): DriverVolume | undefined {
   const silent = clusters.map(({ config }) => config.name).filter((name) => !answered.has(name))
   if (externalId === null) {
     // Its create may have reached such a cluster.

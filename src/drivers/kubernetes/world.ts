@@ -4,11 +4,11 @@ import type { Program } from '../../contract/agent.ts'
 export interface KubernetesWorld {
   /** The account of the order, and its program with values in place of secrets. undefined: there is no such order. */
   orderOf(tag: string): Promise<Order | undefined>
-  /** Orders that the engine may still run. */
+  /** Orders that the provider may still run. */
   listOrders(tagPrefix: string): Promise<KnownOrder[]>
   /** The account that owns the volume. undefined: there is no such volume. */
   accountOfVolume(tag: string): Promise<string | undefined>
-  /** Volumes that the engine may have. */
+  /** Volumes that the provider may have. */
   listVolumes(tagPrefix: string): Promise<KnownVolume[]>
   /** Reserves public ports for these ports of a machine, and returns them by those. 0 is SSH. */
   openPorts(tag: string, ports: readonly number[]): Promise<ReadonlyMap<number, number>>

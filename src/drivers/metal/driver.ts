@@ -5,19 +5,19 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../base/instant.ts'
 import type { ProviderData } from '../../contract/provider-data.ts'
-import { wholeOf, type EngineSpec } from '../../domain/rental.ts'
+import { wholeOf, type RentalSpec } from '../../domain/rental.ts'
 import type { Driver } from '../driver.ts'
 import { inventoryMachine, isOnSale } from '../host/driver.ts'
 import { hostPower } from '../host/power.ts'
 import { showWorkload, waitForHosts } from '../host/show.ts'
 import type { HostWorld, KnownWorkload } from '../host/world.ts'
-import type { FolderEngine } from './volumes.ts'
+import type { FolderDriver } from './volumes.ts'
 
 export interface MetalDriverOptions {
   readonly world: HostWorld
   readonly clock: Clock
   /** Absent: no file server. */
-  readonly volumes?: FolderEngine
+  readonly volumes?: FolderDriver
 }
 
 const CALL_TIMEOUT_MS = 30_000
@@ -74,7 +74,7 @@ export function metalDriver({ world, clock, volumes }: MetalDriverOptions): Driv
   }
 }
 
-function providerDataOf(workload: KnownWorkload, spec: EngineSpec): ProviderData | undefined {
+function providerDataOf(workload: KnownWorkload, spec: RentalSpec): ProviderData | undefined {
   const nodes = workload.nodes.flatMap(({ index, address, sshUser }) =>
     address === null || sshUser === null ? [] : [{ index, address, sshUser }],
   )

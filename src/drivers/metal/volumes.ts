@@ -6,13 +6,13 @@
  * A row is only an intention until the file server has created the volume: its existence is always checked there.
  */
 import { randomBytes } from 'node:crypto'
-import type { VolumeEngine, VolumeOutcome, VolumeSpec } from '../driver.ts'
+import type { VolumeDriver, VolumeOutcome, VolumeSpec } from '../driver.ts'
 import { showVolume } from '../host/disk.ts'
 import { untilAttached, untilDetached } from '../host/until.ts'
 import type { HostWorld } from '../host/world.ts'
 import { StorageFull, type FileServer } from '../../runtimes/storage/file-server.ts'
 
-export interface FolderEngine extends VolumeEngine {
+export interface FolderDriver extends VolumeDriver {
   /** Updates the client lists of the file server. */
   syncClients(signal: AbortSignal): Promise<void>
 }
@@ -20,7 +20,7 @@ export interface FolderEngine extends VolumeEngine {
 const ID_BYTES = 8
 const MISSING = 'The file server does not have it.'
 
-export function folderEngine(world: HostWorld, files: FileServer): FolderEngine {
+export function folderDriver(world: HostWorld, files: FileServer): FolderDriver {
   const syncClients = inTurn((signal) => syncOnce(world, files, signal))
   /** Faults by volume id; null: fine. */
   const readFaults = async (signal: AbortSignal): Promise<Map<string, string | null>> =>

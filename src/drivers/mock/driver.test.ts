@@ -1,10 +1,10 @@
-/** The simulated engine passes the driver suite, and its faults occur as their table says. */
+/** The simulated provider passes the driver suite, and its faults occur as their table says. */
 import { describe, expect, it } from 'vitest'
 import { HOUR_MS } from '../../base/instant.ts'
 import { providerData } from '../../contract/provider-data.ts'
 import { volumeLabel } from '../../contract/shared.ts'
 import { rentalStateTable } from '../../contract/rental-state.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { RentalSpec } from '../../domain/rental.ts'
 import { manualClock } from '../../../test/sim/clock.ts'
 import { faultsByLabel, resourceFaults, sampleSpec } from '../conformance-bench.ts'
 import { driverConformance } from '../conformance.ts'
@@ -62,7 +62,7 @@ describe.each([true, false])('with a count: %s', (reportsCount) => {
       }
       const nodes = (units: number) =>
         Array.from({ length: units }, (_, n) => ({ machineId: unitId(offerId, n + 1), gpuIndexes: [0, 1] }))
-      const order = (units: number, overrides: Partial<EngineSpec> = {}): EngineSpec =>
+      const order = (units: number, overrides: Partial<RentalSpec> = {}): RentalSpec =>
         sampleSpec({ nodes: nodes(units), gpuCount: 2 * units, maxCostUsdPerGpuHour: '2.49', ...overrides })
       return {
         driver: mockDriver({ world: memoryWorld(), clock, bootMs: 20_000, fleet: [], offers: () => offers }),
@@ -89,7 +89,7 @@ function mock(options: Partial<MockOptions> = {}) {
   const world = memoryWorld()
   const driver = mockDriver({ world, clock, bootMs: 0, destroyMs: 0, listLagMs: 0, ...options })
   const order = (label: MockFault, tag = 'berth-t-1') => driver.create(tag, sampleSpec({ label }), signal)
-  const create = async (overrides: Partial<EngineSpec> = {}, tag = 'berth-t-1'): Promise<string> => {
+  const create = async (overrides: Partial<RentalSpec> = {}, tag = 'berth-t-1'): Promise<string> => {
     const outcome = await driver.create(tag, sampleSpec(overrides), signal)
     if (outcome.kind !== 'created') throw new Error(outcome.message)
     return outcome.externalId

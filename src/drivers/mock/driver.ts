@@ -1,17 +1,17 @@
 /**
- * The simulated engine and reference driver: everything that the port allows can happen here. Random values come from a
- * hash of seed and tag, so that a rental behaves the same in every run. Its state is in a `MockWorld` and survives a
+ * The simulated provider and reference driver: everything that the port allows can happen here. Random values come from
+ * a hash of seed and tag, so that a rental behaves the same in every run. Its state is in a `MockWorld` and survives a
  * killed server.
  */
 import type { Clock, Instant } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
 import type { ProviderData } from '../../contract/provider-data.ts'
 import { wholeOf } from '../../domain/rental.ts'
-import type { Driver, EngineMachine, InventoryMachine, VolumeEngine, VolumeOutcome } from '../driver.ts'
+import type { Driver, DriverMachine, InventoryMachine, VolumeDriver, VolumeOutcome } from '../driver.ts'
 import { ATTACH_REFUSALS, faultsOf } from './faults.ts'
 import { mockFleet } from './fleet.ts'
 import { chance, make, refused, type Engine } from './make.ts'
-import { powerEngine } from './power.ts'
+import { powerDriver } from './power.ts'
 import { createOnOffer, listOffers, offerOf, type MockOffer } from './offers.ts'
 import { simulateUse } from './use.ts'
 import { isGone, isListed, type MockMachine, type MockVolume, type MockWorld } from './world.ts'
@@ -27,7 +27,7 @@ export interface MockOptions {
   /** The longest list lag. */
   readonly listLagMs?: number
   readonly fleet?: readonly InventoryMachine[]
-  /** Offers of an elastic engine, besides the fleet. Read on every call, since offers change. */
+  /** Offers of an elastic provider, besides the fleet. Read on every call, since offers change. */
   readonly offers?: () => readonly MockOffer[]
 }
 
@@ -90,13 +90,13 @@ export function mockDriver(options: MockOptions): Driver & Required<Pick<Driver,
       const machines = await world.listMachines(tagPrefix, now)
       return machines.filter((machine) => isListed(machine, now)).map((machine) => showMachine(seed, machine, now))
     },
-    volumes: volumeEngine(engine),
+    volumes: volumeDriver(engine),
     simulateUse,
-    power: powerEngine(engine),
+    power: powerDriver(engine),
   }
 }
 
-function volumeEngine(engine: Engine): VolumeEngine {
+function volumeDriver(engine: Engine): VolumeDriver {
   const { world, clock, seed } = engine
   return {
     serves: ['bare-metal', 'virtual-machine', 'container'],
@@ -163,7 +163,7 @@ function showVolume({ externalId, tag, vip, attachedTo }: MockVolume) {
   return { externalId, tag, vip, attachedTo }
 }
 
-function showMachine(seed: string, machine: MockMachine, now: Instant): EngineMachine {
+function showMachine(seed: string, machine: MockMachine, now: Instant): DriverMachine {
   const { externalId, tag, destroyAskedAt, failedAt, runningAt, offAt } = machine
   const machineId = machine.spec.nodes[0]?.machineId
   const on = machineId === undefined ? {} : { machineId }

@@ -1,9 +1,9 @@
 /**
- * The elastic half of the simulated engine: offers with a capacity instead of named machines, as in a cloud. The
+ * The elastic half of the simulated provider: offers with a capacity instead of named machines, as in a cloud. The
  * catalogue may change between any two calls.
  */
 import { parseUsd } from '../../base/money.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { RentalSpec } from '../../domain/rental.ts'
 import { offerOfUnit } from '../../domain/unit.ts'
 import type { CreateOutcome, InventoryOffer } from '../driver.ts'
 import { faultsOf } from './faults.ts'
@@ -13,12 +13,12 @@ import type { MockMachine } from './world.ts'
 export interface MockOffer extends Omit<InventoryOffer, 'available'> {
   /** All units, including rented ones. */
   readonly capacity: number
-  /** Whether the engine reports how many are left. */
+  /** Whether the provider reports how many are left. */
   readonly reportsCount: boolean
 }
 
 /** The offer of an order, whose nodes are all units of it. undefined: the order is for machines. */
-export function offerOf({ nodes: [first] }: Pick<EngineSpec, 'nodes'>): string | undefined {
+export function offerOf({ nodes: [first] }: Pick<RentalSpec, 'nodes'>): string | undefined {
   return first === undefined ? undefined : offerOfUnit(first.machineId)
 }
 
@@ -35,7 +35,7 @@ export async function createOnOffer(
   engine: Engine,
   offers: readonly MockOffer[],
   tag: string,
-  spec: EngineSpec,
+  spec: RentalSpec,
 ): Promise<CreateOutcome> {
   const { world, clock } = engine
   const offer = offers.find(({ id }) => id === offerOf(spec))

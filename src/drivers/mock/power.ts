@@ -1,11 +1,11 @@
 /** Stop, start and reboot of simulated machines. A stop takes as long as a teardown, a start as long as a boot. */
 import { addMs } from '../../base/instant.ts'
-import type { PowerEngine } from '../driver.ts'
+import type { PowerDriver } from '../driver.ts'
 import { faultsOf } from './faults.ts'
 import { ordinaryTimes, type Engine } from './make.ts'
 import { isGone, type MockMachine } from './world.ts'
 
-export function powerEngine(engine: Engine): PowerEngine {
+export function powerDriver(engine: Engine): PowerDriver {
   const { world, clock } = engine
   const known = (machine: MockMachine | undefined): MockMachine => {
     if (machine === undefined || isGone(machine, clock.now()))

@@ -4,7 +4,7 @@
  */
 import { HOUR_MS, MINUTE_MS, type Instant } from '../../base/instant.ts'
 import type { Values } from '../../domain/sample.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { RentalSpec } from '../../domain/rental.ts'
 
 const JOB_MS = 25 * MINUTE_MS
 const WAVE_MS = 90_000
@@ -17,11 +17,11 @@ const OTHER_GPU_RAM_MIB = 24_564
 const GPU_WATTS: Readonly<Record<string, number>> = { h100: 700, h200: 700, b200: 1_000 }
 const OTHER_GPU_WATTS = 450
 
-function gpuRamMib({ gpuType }: Pick<EngineSpec, 'gpuType'>): number {
+function gpuRamMib({ gpuType }: Pick<RentalSpec, 'gpuType'>): number {
   return GPU_RAM_MIB[gpuType ?? ''] ?? OTHER_GPU_RAM_MIB
 }
 
-export function simulateUse(tag: string, spec: EngineSpec, node: number, at: Instant): Values {
+export function simulateUse(tag: string, spec: RentalSpec, node: number, at: Instant): Values {
   const machine = `${tag} ${node}`
   const isBusy = noise(machine, 'job', Math.floor(at / JOB_MS)) < BUSY_PART
   const jitter = (what: string): number => noise(machine, what, Math.floor(at / JITTER_MS))

@@ -6,7 +6,7 @@
  * `memoryWorld` is for tests; store/machine/mock-world.ts is the same on PostgreSQL.
  */
 import { addMs, earlier, type Instant } from '../../base/instant.ts'
-import type { EngineSpec, Share } from '../../domain/rental.ts'
+import type { RentalSpec, Share } from '../../domain/rental.ts'
 
 /** Fields of machines and volumes. */
 export interface MockResource {
@@ -29,7 +29,7 @@ export interface MockResource {
 }
 
 export interface MockMachine extends MockResource {
-  readonly spec: EngineSpec
+  readonly spec: RentalSpec
   /** null: never. */
   readonly runningAt: Instant | null
   /** null: never. */

@@ -8,7 +8,7 @@ import { startStorageLab, whyNoStorageLab } from '../../../test/lab/storage-lab.
 import { systemClock } from '../../base/instant.ts'
 import { openDatabase } from '../../store/platform/database.ts'
 import { postgresHostWorld } from '../../store/host/host-world.ts'
-import { folderEngine } from '../../drivers/metal/volumes.ts'
+import { folderDriver } from '../../drivers/metal/volumes.ts'
 import { volumeConformance, type VolumeHarness } from '../../drivers/conformance-volumes.ts'
 import { needs } from '../../../test/needs.ts'
 
@@ -36,7 +36,7 @@ async function makeHarness(overcommit: number): Promise<VolumeHarness> {
   const database = openDatabase({ url: own.url, clock: systemClock })
   const inFolder = (name: string): string[] => fs.readdirSync(path.join(lab.folder, name))
   return {
-    engine: folderEngine(postgresHostWorld(database, { from: 20_000, to: 20_100 }), files),
+    engine: folderDriver(postgresHostWorld(database, { from: 20_000, to: 20_100 }), files),
     region: 'us-central-1',
     sizeGb: 1,
     settle: async () => {},

@@ -13,7 +13,7 @@ import { catalogHandlers } from './catalog.ts'
 import { clusterHandlers } from './cluster.ts'
 import { costHandlers } from './cost.ts'
 import { economicsHandlers } from './economics.ts'
-import { engineAuditHandlers } from './engine-audit.ts'
+import { driverAuditHandlers } from './driver-audit.ts'
 import { eventHandlers } from './event.ts'
 import { hostHandlers } from './host.ts'
 import { invoiceHandlers } from './invoice.ts'
@@ -94,7 +94,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog' | 'whenKnown'>): H
     ...auditHandlers,
     ...operatorMoneyHandlers,
     ...operatorFleetHandlers,
-    ...engineAuditHandlers,
+    ...driverAuditHandlers,
     ...resealHandlers,
     ...operatorVolumeHandlers,
     ...operatorRentalHandlers,

@@ -5,7 +5,7 @@ import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { fail, ok, type Result } from '../../contract/result.ts'
 import { idOfTag, tagPrefix } from '../../domain/rental.ts'
-import type { ProviderEngine } from '../../drivers/driver.ts'
+import type { ProviderDriver } from '../../drivers/driver.ts'
 import { transact } from '../../store/platform/database.ts'
 import {
   countProviderRentals,
@@ -93,7 +93,7 @@ function saleOnWire(sale: OfferSale | undefined): OffersOnWire[number]['sale'] {
 async function askProvider<T>(
   app: App,
   name: string,
-  ask: (driver: ProviderEngine, signal: AbortSignal) => Promise<T | undefined>,
+  ask: (driver: ProviderDriver, signal: AbortSignal) => Promise<T | undefined>,
 ): Promise<Result<T>> {
   const account = await findProviderAccount(app.database.db, name)
   if (account === undefined || account.removed_at !== null) return fail('provider_not_found', { name })

@@ -15,7 +15,7 @@ import { idleRule } from '../../contract/workload.ts'
 import type { App } from '../../app/app.ts'
 import { rentalTag } from '../../app/rental/rental.ts'
 import type { EarlyEndRate, Ending } from '../../domain/commitment.ts'
-import { isComingUp, isReachable, wholeOf, wireStatus, type EngineSpec } from '../../domain/rental.ts'
+import { isComingUp, isReachable, wholeOf, wireStatus, type RentalSpec } from '../../domain/rental.ts'
 import { emptyWorkload } from '../../domain/workload.ts'
 import type { Term } from '../../domain/term.ts'
 import { allHealthy, openPortsOf, portsOfSpec, type WorkloadPort } from '../../domain/workload.ts'
@@ -55,7 +55,7 @@ export function rentalRecord(app: App, rental: Rental): ResponseOf<Api['createBa
 }
 
 /** The ordered size, until the provider answers. The schema drops fields that this provider does not have. */
-function pendingProviderData(providerId: ProviderId, spec: EngineSpec): ProviderData {
+function pendingProviderData(providerId: ProviderId, spec: RentalSpec): ProviderData {
   const { cpuModel, cpuCount, ramGb, storageGb } = wholeOf(spec)
   const size = { cpuModel, gpuCount: spec.gpuCount, ramGb, storageGb }
   const fields = {

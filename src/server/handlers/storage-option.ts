@@ -5,7 +5,7 @@ import { volumeSize } from '../../contract/volume.ts'
 import type { z } from 'zod'
 import { listStorageOptions } from '../../app/order/storage-option.ts'
 import type { Handlers } from '../http/handler.ts'
-import type { VolumeEngine } from '../../drivers/driver.ts'
+import type { VolumeDriver } from '../../drivers/driver.ts'
 
 export type StorageRegion = z.infer<typeof storageRegion>
 
@@ -26,7 +26,7 @@ export const storageOptionHandlers = {
   },
 } satisfies Partial<Handlers>
 
-export function supportOf(volumes: VolumeEngine | undefined) {
+export function supportOf(volumes: VolumeDriver | undefined) {
   return {
     kinds: [...(volumes?.serves ?? [])],
     attach: [...(volumes?.attaches ?? [])],

@@ -3,7 +3,7 @@
  * terminals, logs, ports and health checks need to know one kind only.
  */
 import { makeMux, type Mux } from '../../base/net/mux.ts'
-import type { Driver, StreamEngine } from '../../drivers/driver.ts'
+import type { Driver, StreamDriver } from '../../drivers/driver.ts'
 import { serveStream } from '../../runtimes/stream.ts'
 import type { HostLink, LinkSource } from './host-links.ts'
 
@@ -11,7 +11,7 @@ export function driverLinks(drivers: Iterable<Pick<Driver, 'streams'>>): LinkSou
   return [...drivers].flatMap(({ streams }) => (streams === undefined ? [] : [linksOf(streams)]))
 }
 
-function linksOf(streams: StreamEngine): LinkSource {
+function linksOf(streams: StreamDriver): LinkSource {
   const link: HostLink = { open: linkedMux(streams), replace: () => {} }
   return {
     ids: () => streams.machines(),
@@ -20,7 +20,7 @@ function linksOf(streams: StreamEngine): LinkSource {
 }
 
 /** Both ends of a connection in one process. Each stream has its own, so that none takes another's place. */
-function linkedMux(streams: StreamEngine): HostLink['open'] {
+function linkedMux(streams: StreamDriver): HostLink['open'] {
   return (request) => {
     const ends: { near?: Mux } = {}
     const far = makeMux({

@@ -6,7 +6,7 @@ import { hostDriver } from '../../drivers/host/driver.ts'
 import type { HostWorld } from '../../drivers/host/world.ts'
 import { metalDriver } from '../../drivers/metal/driver.ts'
 import { keepMetal } from '../../drivers/metal/keep.ts'
-import { folderEngine, type FolderEngine } from '../../drivers/metal/volumes.ts'
+import { folderDriver, type FolderDriver } from '../../drivers/metal/volumes.ts'
 import { mockDriver } from '../../drivers/mock/driver.ts'
 import { mockOffers, scaledFleet } from '../../drivers/mock/fleet.ts'
 import { openGanesha } from '../../runtimes/storage/ganesha.ts'
@@ -103,7 +103,7 @@ async function openMetal(
   return { driver, loops: folders === undefined ? [keeper] : [keeper, exportLoop(folders)] }
 }
 
-function exportLoop(folders: FolderEngine): Reconciler {
+function exportLoop(folders: FolderDriver): Reconciler {
   return {
     name: 'nfs-exports',
     everyMs: EXPORTS_EVERY_MS,
@@ -119,7 +119,7 @@ async function openFolders(
   world: HostWorld,
   { dir, vip }: NonNullable<Settings['storage']>,
   { settings, log }: Context,
-): Promise<FolderEngine> {
+): Promise<FolderDriver> {
   const files = openGanesha({ folder: dir, vip, overcommit: settings.storageOvercommit, log })
-  return folderEngine(world, await parts.add(files))
+  return folderDriver(world, await parts.add(files))
 }

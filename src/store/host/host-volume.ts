@@ -1,7 +1,7 @@
 /** Volumes in the desired state of our own hosts; part of host-world.ts. */
 import { sql } from 'kysely'
 import { toDate } from '../../base/instant.ts'
-import type { EngineSpec, Mount } from '../../domain/rental.ts'
+import type { RentalSpec, Mount } from '../../domain/rental.ts'
 import type { Db, Tx } from '../platform/database.ts'
 import { hostsOf } from './host-power.ts'
 import { bumpHosts } from './host.ts'
@@ -139,7 +139,7 @@ export async function unwantDisk(tx: Tx, volumeId: string, workloadId: string): 
 }
 
 /** Volumes are locked before hosts, as everywhere. Throws while another machine still has one of them: the call is repeated. */
-export async function lockDisks(tx: Tx, workloadId: string, disks: NonNullable<EngineSpec['disks']>): Promise<void> {
+export async function lockDisks(tx: Tx, workloadId: string, disks: NonNullable<RentalSpec['disks']>): Promise<void> {
   const disksInOrder = disks.toSorted((a, b) => (a.volumeId < b.volumeId ? -1 : 1))
   for (const { volumeId, readOnly } of disksInOrder) {
     await tx.db.selectFrom('host_volume').select('id').where('id', '=', volumeId).forUpdate().execute()
@@ -148,7 +148,7 @@ export async function lockDisks(tx: Tx, workloadId: string, disks: NonNullable<E
 }
 
 /** Call it in the transaction that adds the workload, so that its host never starts it without them. */
-export async function addDisks(tx: Tx, workloadId: string, disks: NonNullable<EngineSpec['disks']>): Promise<void> {
+export async function addDisks(tx: Tx, workloadId: string, disks: NonNullable<RentalSpec['disks']>): Promise<void> {
   for (const { volumeId, path, readOnly } of disks) {
     await tx.db
       .insertInto('workload_disk')

@@ -7,7 +7,7 @@ import { sql } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'
 import type { Observation } from '../../contract/agent.ts'
 import type { HostAddress } from '../../domain/host.ts'
-import type { EngineSpec, Mount, Share } from '../../domain/rental.ts'
+import type { RentalSpec, Mount, Share } from '../../domain/rental.ts'
 import { transact, type Database, type Db, type Tx } from '../platform/database.ts'
 import { requestDestroy, requestReboot, requestStart, requestStop, whyNot, type HostStanding } from './host-power.ts'
 import {
@@ -97,7 +97,7 @@ interface NewWorkload {
   readonly id: string
   readonly driver: DriverId
   readonly tag: string
-  readonly spec: EngineSpec
+  readonly spec: RentalSpec
   readonly relayed: readonly number[]
 }
 
@@ -201,7 +201,7 @@ async function readWorkloads(db: Db, where: ReturnType<typeof sql>) {
   const { rows } = await sql<{
     id: string
     tag: string
-    spec: EngineSpec | null
+    spec: RentalSpec | null
     want: WorkloadWant
     nodes: NodeJson[]
     relay: Array<{ target: number; port: number }>

@@ -8,7 +8,7 @@ import { toDate, type Instant } from '../../base/instant.ts'
 import { fail, ok, type Result } from '../../contract/result.ts'
 import type { Desired, HostReport } from '../../contract/agent.ts'
 import type { HostAddress, HostState } from '../../domain/host.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { RentalSpec } from '../../domain/rental.ts'
 import { programOf } from '../../domain/workload.ts'
 import { prepareAs, type Db, type Tx } from '../platform/database.ts'
 import { saveVolumeReport } from './host-volume-report.ts'
@@ -187,7 +187,7 @@ interface WantedRow {
   readonly want: WorkloadWant
   readonly reboots: number
   readonly started: boolean
-  readonly spec: EngineSpec | null
+  readonly spec: RentalSpec | null
   readonly image: Desired['workloads'][number]['baseImage']
   readonly index: number
   readonly gpus: number[]

@@ -1,4 +1,4 @@
-/** Reports of engines against rentals and the decisions of operators. */
+/** Reports of providers against rentals and the decisions of operators. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { mockFleet } from '../../drivers/mock/fleet.ts'
 import { usd } from '../../base/money.ts'

@@ -1,4 +1,4 @@
-/** Machines: the offers of engines, and their claimed GPUs. */
+/** Machines: the offers of providers, and their claimed GPUs. */
 import { sql, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'
 import type { NanoUsd } from '../../base/money.ts'
@@ -18,7 +18,7 @@ export async function findMachine(db: Db, id: string): Promise<Machine | undefin
 }
 
 /** Returns the drivers that have machines of each kind in these regions, on sale or not. */
-export async function listEnginesOf(
+export async function listDriversIn(
   db: Db,
   regions: readonly string[],
 ): Promise<Array<{ region: string; driver: ProviderId; offering: Machine['offering'] }>> {
@@ -72,9 +72,9 @@ export interface ReportedMachine {
 const MAX_WRITTEN = 1_000
 
 /**
- * Saves the machines that an engine reports, with the health of their GPUs. Price and supplier are taken from the report
- * only for a new machine; afterwards the supplier and the operator set them. A machine that is no longer reported is
- * marked lost, not deleted.
+ * Saves the machines that a provider reports, with the health of their GPUs. Price and supplier are taken from the
+ * report only for a new machine; afterwards the supplier and the operator set them. A machine that is no longer
+ * reported is marked lost, not deleted.
  */
 export async function saveInventory(
   tx: Tx,

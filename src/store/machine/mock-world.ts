@@ -1,11 +1,11 @@
 /**
  * The simulated cloud's state in PostgreSQL, so that its machines outlive the server and several servers share them.
  * It has the shape of `MockWorld` (drivers/mock/world.ts) without importing it, because the store does not import
- * engines. Each operation is one statement and therefore atomic.
+ * providers. Each operation is one statement and therefore atomic.
  */
 import { sql, type RawBuilder } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../../base/instant.ts'
-import type { EngineSpec, Share } from '../../domain/rental.ts'
+import type { RentalSpec, Share } from '../../domain/rental.ts'
 import { asMs, type Db } from '../platform/database.ts'
 
 interface Resource {
@@ -22,7 +22,7 @@ interface Resource {
 }
 
 interface Machine extends Resource {
-  readonly spec: EngineSpec
+  readonly spec: RentalSpec
   readonly runningAt: Instant | null
   readonly failedAt: Instant | null
   readonly offAt: Instant | null
@@ -277,7 +277,7 @@ function machineOfTuple(tuple: MachineTuple, specJson: string): Machine {
     offAt,
     reboots,
     get spec() {
-      return JSON.parse(specJson) as EngineSpec
+      return JSON.parse(specJson) as RentalSpec
     },
   }
 }

@@ -16,11 +16,11 @@ export interface PlaceableMachine extends PlacementMachine {
 
 /** An order must go to a machine within these bounds. */
 export interface Bounds {
-  /** The engine, and the host if they are on its disk, of its volumes. */
+  /** The provider, and the host if they are on its disk, of its volumes. */
   readonly volumes?: { readonly driver: ProviderId; readonly host?: string | undefined } | undefined
   /** The operator's account at another cloud. */
   readonly account?: string | undefined
-  /** Machines and offers whose engine had no capacity. */
+  /** Machines and offers whose provider had no capacity. */
   readonly refusedBy?: readonly string[]
 }
 
@@ -32,8 +32,8 @@ const MAX_UNITS = 512
 const MAX_WHOLE = 4_096
 
 /**
- * Machines with room for an order, the fullest of each engine and offer. Full machines are not read: with thousands of
- * machines, most are.
+ * Machines with room for an order, the fullest of each provider and offer. Full machines are not read: with thousands
+ * of machines, most are.
  */
 export async function listPlaceable(
   db: Db,

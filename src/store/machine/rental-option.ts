@@ -30,7 +30,7 @@ const fullDisk = sql`(hardware ->> 'storageGb')::double precision / gpus_total`
 /**
  * Prices without a machine are left out: a price alone is not an offer. Machines are counted by shape and free GPUs in
  * one pass over the table; joining them to the price book one by one took 47 s for 100,000 machines, this takes 0.1 s.
- * `stoppable`: engines that can stop virtual machines.
+ * `stoppable`: providers that can stop virtual machines.
  */
 export async function listOptionRows(db: Db, stoppable: readonly ProviderId[] = []): Promise<OptionRow[]> {
   const rows = await sql<OptionRow>`

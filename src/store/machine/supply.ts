@@ -1,6 +1,6 @@
 /**
  * A supplier's hosts and machines as one list. A host and the machine that it offers share a name, and each can exist
- * without the other: a host that has just joined is not in the catalog yet, and an engine's own machine has no host.
+ * without the other: a host that has just joined is not in the catalog yet, and a provider's own machine has no host.
  */
 import { sql } from 'kysely'
 import { addMs, type Instant } from '../../base/instant.ts'

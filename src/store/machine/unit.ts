@@ -1,4 +1,4 @@
-/** Units of elastic engines' offers: listing them, and taking them off sale. */
+/** Units of elastic providers' offers: listing them, and taking them off sale. */
 import { sql } from 'kysely'
 import type { Instant } from '../../base/instant.ts'
 import type { ProviderId } from '../../contract/provider-data.ts'

@@ -91,14 +91,14 @@ export async function releaseLease<Table extends LeasedTable>(
 }
 
 /** A row on whose behalf engines are called. */
-export type EngineRow = {
+export type DriverRow = {
   [Table in 'rental' | 'volume' | 'attachment']: { readonly table: Table; readonly key: Keys[Table] }
 }['rental' | 'volume' | 'attachment']
 
 /** Keeps the cause of a failed call to an engine on the row, where operators see it. null: clears it. */
 export async function writeLastError(
   db: Db,
-  { table, key }: EngineRow,
+  { table, key }: DriverRow,
   cause: string | null,
   now: Instant,
 ): Promise<void> {

@@ -17,7 +17,7 @@ import type { TemplateBody } from '../../contract/template.ts'
 import type { IdleRule } from '../../contract/workload.ts'
 import type { HostAddress } from '../../domain/host.ts'
 import type { MachineHardware } from '../../domain/machine.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { RentalSpec } from '../../domain/rental.ts'
 import type { ScalingReason, ScalingState } from '../../domain/scaling.ts'
 import type { ReplicaEndpoint, ReplicaLoads, Told } from '../../domain/serving.ts'
 
@@ -657,7 +657,7 @@ export interface Tables {
     released_at: AtOrNull
     secret_names: Optional<string[]>
     seen_at: AtOrNull
-    spec: Json<EngineSpec>
+    spec: Json<RentalSpec>
     spending_limit_nano: NanoOrNull
     start_requested_at: AtOrNull
     started_at: AtOrNull
@@ -935,7 +935,7 @@ export interface Tables {
     driver: 'host' | 'private-cloud'
     id: string
     reboots: Optional<number>
-    spec: ColumnType<EngineSpec | null, string | null, string | null>
+    spec: ColumnType<RentalSpec | null, string | null, string | null>
     tag: string
     want: Optional<'run' | 'stopped' | 'gone'>
   }

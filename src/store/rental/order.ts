@@ -5,7 +5,7 @@ import { randomName } from '../../base/id.ts'
 import { formatInstant, formatInstantOrNull, toDate } from '../../base/instant.ts'
 import { defaultQuota, type Quota } from '../../base/limits.ts'
 import type { NanoUsd } from '../../base/money.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { RentalSpec } from '../../domain/rental.ts'
 import { holdOf, type Order, type Place } from '../../domain/order.ts'
 import { errorCode, prepareAs, type Tx } from '../platform/database.ts'
 import type { Rental } from './rental.ts'
@@ -34,10 +34,10 @@ export async function claimPlace(
   rentalId: number,
   places: readonly Place[],
   diskGb: number,
-): Promise<Pick<EngineSpec, 'clusterName' | 'nodes'> | undefined> {
+): Promise<Pick<RentalSpec, 'clusterName' | 'nodes'> | undefined> {
   const at = toDate(tx.clock.now())
   for (const { clusterName, machines } of places) {
-    const nodes: Array<EngineSpec['nodes'][number]> = []
+    const nodes: Array<RentalSpec['nodes'][number]> = []
     for (const { machineId, gpus } of machines) {
       const { rows } = await sql<{ indexes: number[] | null }>`
         select claim_share(${machineId}, ${gpus}::integer, ${diskGb}::double precision, ${rentalId}::integer, ${at})

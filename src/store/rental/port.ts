@@ -19,7 +19,7 @@ export interface PortRoute {
   readonly accountId: string
   readonly status: RentalState
   readonly driver: ProviderId
-  /** null: the engine has not created it yet. */
+  /** null: the provider has not created it yet. */
   readonly workloadId: string | null
   readonly hostId: string | null
   readonly port: WorkloadPort

@@ -1,9 +1,9 @@
-/** Rentals as the loops drive them at engines: rows that are due, and calls that were made. */
+/** Rentals as the loops drive them at providers: rows that are due, and calls that were made. */
 import { sql, type RawBuilder } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'
 import type { ProviderId } from '../../contract/provider-data.ts'
 import { statesWhere, type RentalState } from '../../contract/rental-state.ts'
-import { wholeOf, type EngineSpec } from '../../domain/rental.ts'
+import { wholeOf, type RentalSpec } from '../../domain/rental.ts'
 import { asMs, at, prepareAs, type Db, type Tx } from '../platform/database.ts'
 import type { DueQuery, DueWork } from '../platform/due-work.ts'
 import { hasDue, leaseDue, releaseLease, type Leased, type LeaseOptions } from '../platform/lease.ts'
@@ -36,8 +36,8 @@ export async function findUsedDrivers(db: Db, drivers: readonly ProviderId[]): P
 const RENTALS_PER_TEXT = 1_000
 
 /**
- * Rentals of an engine that are not released yet, with the columns that `observe` compares. Many of them in one JSON text:
- * reading 50,000 as rows takes the server ten times as long.
+ * Rentals of a provider that are not released yet, with the columns that `observe` compares. Many of them in one JSON
+ * text: reading 50,000 as rows takes the server ten times as long.
  */
 export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRow[]> {
   const { rows } = await sql<{ part: LiveTuple[] }>`${prepareAs('unreleased_rentals')}
@@ -149,7 +149,7 @@ export async function releasePowerLease(db: Db, rental: Rental, token: string, d
   return releaseLease(db, 'rental', rental, token, { due_at })
 }
 
-/** The engine has taken the reboots that were asked for when the rental was leased. False: the lease was lost. */
+/** The provider has taken the reboots that were asked for when the rental was leased. False: the lease was lost. */
 export async function saveRebootsDone(tx: Tx, rental: Rental, token: string): Promise<boolean> {
   return releaseLease(tx.db, 'rental', rental, token, { reboots_done: rental.reboots })
 }
@@ -168,8 +168,8 @@ function fromWaiting(drivers: DueQuery['drivers']): RawBuilder<unknown> {
 }
 
 /** Claims GPUs again on the machines that have the disk, the same ones if possible. undefined: too few are free. */
-export async function reclaimGpus(tx: Tx, rental: Rental): Promise<EngineSpec['nodes'] | undefined> {
-  const nodes: Array<EngineSpec['nodes'][number]> = []
+export async function reclaimGpus(tx: Tx, rental: Rental): Promise<RentalSpec['nodes'] | undefined> {
+  const nodes: Array<RentalSpec['nodes'][number]> = []
   for (const { machineId, gpuIndexes } of rental.spec.nodes) {
     const { rows } = await sql<{ indexes: number[] | null }>`
       select reclaim_gpus(${machineId}, ${[...gpuIndexes]}::integer[], ${rental.id}::integer,
@@ -208,7 +208,7 @@ export async function recordCreateCall(db: Db, id: number, token: string, now: I
     .where(
       'status',
       'in',
-      statesWhere(({ engineCall }) => engineCall === 'create'),
+      statesWhere(({ driverCall }) => driverCall === 'create'),
     )
     .returning('id')
     .executeTakeFirst()
@@ -216,8 +216,8 @@ export async function recordCreateCall(db: Db, id: number, token: string, now: I
 }
 
 /**
- * Ends the lease with the engine's answer to a create call; the row comes back locked. `externalId` null: the engine
- * refused and made nothing. undefined: the lease was lost.
+ * Ends the lease with the provider's answer to a create call; the row comes back locked. `externalId` null: the
+ * provider refused and made nothing. undefined: the lease was lost.
  */
 export async function saveCreateAnswer(
   tx: Tx,

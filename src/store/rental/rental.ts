@@ -5,7 +5,7 @@ import type { NanoUsd } from '../../base/money.ts'
 import type { ProviderId } from '../../contract/provider-data.ts'
 import type { RentalName } from '../../contract/billing.ts'
 import { statesWhere, type RentalState } from '../../contract/rental-state.ts'
-import { statesBefore, type EngineSpec, type RentalKind } from '../../domain/rental.ts'
+import { statesBefore, type RentalSpec, type RentalKind } from '../../domain/rental.ts'
 import type { Term } from '../../domain/term.ts'
 import { at, type Db, type Tx } from '../platform/database.ts'
 import type { DueWork } from '../platform/due-work.ts'
@@ -336,11 +336,11 @@ export async function findRentalsForAudit(db: Db, ids: readonly number[]): Promi
   )
 }
 
-/** Moves a Pending rental that its engine refused to machines of another place, whose engine was not called yet. */
+/** Moves a Pending rental that its provider refused to machines of another place, whose provider was not called yet. */
 export async function moveToPlace(
   tx: Tx,
   id: number,
-  place: { driver: ProviderId; clusterName: string; spec: EngineSpec; refusedBy: readonly string[] },
+  place: { driver: ProviderId; clusterName: string; spec: RentalSpec; refusedBy: readonly string[] },
 ): Promise<void> {
   await tx.db
     .updateTable('rental')

@@ -12,7 +12,7 @@ afterAll(async () => {
 })
 
 const living = statesWhere(({ goal }) => goal !== 'gone')
-const calls = (...names: string[]) => statesWhere(({ engineCall }) => names.includes(engineCall ?? ''))
+const calls = (...names: string[]) => statesWhere(({ driverCall }) => names.includes(driverCall ?? ''))
 
 /** Every list of states in the schema, in the order of its text. A state that is named alone is a list of one. */
 const expected: Readonly<Record<string, ReadonlyArray<readonly RentalState[]>>> = {

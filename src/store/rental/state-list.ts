@@ -10,8 +10,8 @@ export function sqlStates(matches: (row: RentalStateRow) => boolean): RawBuilder
 }
 
 /** A rental in these waits for one of the calls to its driver. */
-export function callStates(...calls: ReadonlyArray<RentalStateRow['engineCall']>): RawBuilder<unknown> {
-  return sqlStates(({ engineCall }) => calls.includes(engineCall))
+export function callStates(...calls: ReadonlyArray<RentalStateRow['driverCall']>): RawBuilder<unknown> {
+  return sqlStates(({ driverCall }) => calls.includes(driverCall))
 }
 
 export const livingStates = sqlStates(({ goal }) => goal !== 'gone')

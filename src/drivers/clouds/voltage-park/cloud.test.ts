@@ -1,6 +1,6 @@
 /** The Voltage Park driver passes the driver suite at its simulator, with virtual machines and with bare metal. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { EngineSpec } from '../../../domain/rental.ts'
+import type { RentalSpec } from '../../../domain/rental.ts'
 import { tagOf } from '../../../domain/rental.ts'
 import { unitId } from '../../../domain/unit.ts'
 import { VoltageParkSim } from '../../../../test/sim/clouds/voltage-park/cloud.ts'
@@ -37,7 +37,7 @@ function benchOf(
   }
 }
 
-const metalSpec: Partial<EngineSpec> = { kind: 'bare-metal', networkType: 'infiniband', region: 'us-central-1' }
+const metalSpec: Partial<RentalSpec> = { kind: 'bare-metal', networkType: 'infiniband', region: 'us-central-1' }
 
 function metalBench(sim: VoltageParkSim): CloudBench {
   const [location] = sim.locations

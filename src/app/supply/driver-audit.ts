@@ -1,9 +1,12 @@
-/** Compares an engine's machines and volumes with the database. `berth audit` prints the result, `reap` destroys orphans. */
+/**
+ * Compares a provider's machines and volumes with the database. `berth audit` prints the result, `reap` destroys
+ * orphans.
+ */
 import type { Instant } from '../../base/instant.ts'
 import { addMs } from '../../base/instant.ts'
 import { rentalStateTable } from '../../contract/rental-state.ts'
 import { idOfTag, tagOf, tagPrefix } from '../../domain/rental.ts'
-import { hadNoRoom, type Driver, type EngineMachine, type EngineVolume } from '../../drivers/driver.ts'
+import { hadNoRoom, type Driver, type DriverMachine, type DriverVolume } from '../../drivers/driver.ts'
 import { listUnreleased } from '../../store/rental/rental-engine.ts'
 import { findRentalsForAudit, type AuditRow } from '../../store/rental/rental.ts'
 import { listWatchedVolumes, readVolumes } from '../../store/volume/volume.ts'
@@ -24,7 +27,7 @@ export interface Orphan {
   readonly endIt: boolean
 }
 
-export interface EngineComparison {
+export interface DriverComparison {
   readonly machines: number
   readonly orphans: Orphan[]
   readonly volumes: number
@@ -36,7 +39,7 @@ export interface EngineComparison {
 }
 
 /** `newSignal` makes the signal of one call: each list has the whole time of a call, and its rows are read in between. */
-export async function compareEngine(app: App, driver: Driver, newSignal: () => AbortSignal): Promise<EngineComparison> {
+export async function compareDriver(app: App, driver: Driver, newSignal: () => AbortSignal): Promise<DriverComparison> {
   const { db } = app.database
   const startedAt = app.clock.now()
   const machines = await driver.list(tagPrefix(app.installationId), newSignal())
@@ -48,7 +51,7 @@ export async function compareEngine(app: App, driver: Driver, newSignal: () => A
       { id, nonce, driver: driver.id, released: false, externalId: external_id },
     ]),
   )
-  // Machines of rentals that are released, or have moved to another engine.
+  // Machines of rentals that are released, or have moved to another provider.
   const others = machines.flatMap(({ tag }) => idOfTag(app.installationId, 'rental', tag) ?? [])
   const releasedRows = await findRentalsForAudit(
     db,
@@ -77,7 +80,7 @@ export async function compareEngine(app: App, driver: Driver, newSignal: () => A
   }
 }
 
-function orphanOf(app: App, machine: EngineMachine, rows: ReadonlyMap<number, AuditRow>): Orphan | undefined {
+function orphanOf(app: App, machine: DriverMachine, rows: ReadonlyMap<number, AuditRow>): Orphan | undefined {
   const id = idOfTag(app.installationId, 'rental', machine.tag)
   const row = id === undefined ? undefined : rows.get(id)
   const base = { externalId: machine.externalId, tag: machine.tag }
@@ -98,7 +101,7 @@ function settled(askedAt: Instant | null, driver: Driver, now: Instant): boolean
 }
 
 /** Finds volumes that should not exist: of deleted or failed rows, or duplicates with the same tag. */
-async function orphansAmong(app: App, volumes: readonly EngineVolume[]): Promise<Orphan[]> {
+async function orphansAmong(app: App, volumes: readonly DriverVolume[]): Promise<Orphan[]> {
   const ids = volumes.flatMap((one) => idOfTag(app.installationId, 'volume', one.tag) ?? [])
   const rows = await readVolumes(app.database.db, ids)
   return volumes.flatMap(({ externalId, tag }): Orphan[] => {

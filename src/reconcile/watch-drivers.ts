@@ -1,4 +1,4 @@
-/** Tells operators when an engine has not listed its machines for a while, once until it is back. */
+/** Tells operators when a provider has not listed its machines for a while, once until it is back. */
 import { formatInstant, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
 import { transact } from '../store/platform/database.ts'
@@ -11,10 +11,10 @@ import {
 } from '../store/notice/notification.ts'
 import type { Reconciler } from './loop.ts'
 
-/** Long enough for a restart of an engine or a deployment of this server. */
+/** Long enough for a restart of a provider or a deployment of this server. */
 const DOWN_MS = 5 * MINUTE_MS
 
-export function watchEngines(app: App): Reconciler {
+export function watchDrivers(app: App): Reconciler {
   return {
     name: 'watch-engines',
     everyMs: 30 * SECOND_MS,
@@ -22,7 +22,7 @@ export function watchEngines(app: App): Reconciler {
       const open = new Set(await listOperatorAlerts(app.database.db, 'operator_engine'))
       for (const driver of app.drivers.keys()) {
         const shownAt = await readDoneAt(app.database.db, `observe:${driver}`)
-        // An engine that was never listed is new: its first list decides.
+        // A provider that was never listed is new: its first list decides.
         const isDown = shownAt !== null && app.clock.now() - shownAt > DOWN_MS
         if (!isDown && open.has(driver)) await closeOperatorAlert(app.database.db, driver)
         if (!isDown || open.has(driver)) continue

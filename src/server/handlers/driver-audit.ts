@@ -1,22 +1,22 @@
 /** Compares what drivers show with the database, over HTTP, for operators. */
 import { ok } from '../../contract/result.ts'
-import { compareEngine } from '../../app/supply/engine-audit.ts'
+import { compareDriver } from '../../app/supply/driver-audit.ts'
 import type { Driver } from '../../drivers/driver.ts'
 import type { App } from '../../app/app.ts'
 import type { Handlers } from '../http/handler.ts'
 
 const MAX_ERROR_CHARS = 500
 
-export const engineAuditHandlers = {
+export const driverAuditHandlers = {
   auditEngines: async (app) => {
-    const engines = await Promise.all([...app.drivers.values()].map((driver) => auditEngine(app, driver)))
+    const engines = await Promise.all([...app.drivers.values()].map((driver) => auditDriver(app, driver)))
     return ok({ ok: engines.every((engine) => engine.reachable && engine.findings.length === 0), engines })
   },
 } satisfies Partial<Handlers>
 
-async function auditEngine(app: App, driver: Driver) {
+async function auditDriver(app: App, driver: Driver) {
   try {
-    const { machines, volumes, orphans, orphanVolumes, missing, missingVolumes } = await compareEngine(
+    const { machines, volumes, orphans, orphanVolumes, missing, missingVolumes } = await compareDriver(
       app,
       driver,
       () => AbortSignal.timeout(driver.callTimeoutMs),

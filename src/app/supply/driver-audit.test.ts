@@ -1,10 +1,10 @@
-/** The comparison with an engine. Its findings are tested by journeys and crash tests. */
+/** The comparison with a provider. Its findings are tested by journeys and crash tests. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openTestLedger, type TestLedger } from '../../../test/harness/ledger.ts'
 import { mockDriver } from '../../drivers/mock/driver.ts'
 import { memoryWorld } from '../../drivers/mock/world.ts'
 import type { Driver } from '../../drivers/driver.ts'
-import { compareEngine } from './engine-audit.ts'
+import { compareDriver } from './driver-audit.ts'
 
 let ledger: TestLedger
 beforeAll(async () => {
@@ -29,6 +29,6 @@ test('a slow list of machines takes no time from the list of volumes', async () 
       return listed
     },
   }
-  const { machines, volumes } = await compareEngine(ledger.app, driver, newSignal)
+  const { machines, volumes } = await compareDriver(ledger.app, driver, newSignal)
   expect({ machines, volumes, calls: calls.length }).toEqual({ machines: 0, volumes: 0, calls: 2 })
 })
