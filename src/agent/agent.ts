@@ -12,7 +12,7 @@ import { serveControl, type ControlRequest } from './control.ts'
 import type { HostRuntime, MakeRuntime } from './engine.ts'
 import { lockFolder, type AgentFolder } from './folder.ts'
 import { GpuRelease, withoutHeld } from './gpu-release.ts'
-import type { GpuSnapshot, GpuSource } from './gpu-source.ts'
+import { faultsOf, type GpuSnapshot, type GpuSource } from './gpu-source.ts'
 import { readHardware } from './hardware.ts'
 import { openKey, type Membership } from './identity.ts'
 import { LastLogs } from './last-log.ts'
@@ -205,6 +205,8 @@ class Agent {
 
   async #pass(signal: AbortSignal = this.#options.signal): Promise<void> {
     try {
+      const broken = this.#options.gpus.readFaults?.()
+      if (broken !== undefined) this.#takeSnapshot(broken)
       this.#desired.save()
       await this.#keeper.pass(signal)
       if (this.#runtimeError !== undefined) this.#connection?.reportSoon()
@@ -237,14 +239,20 @@ class Agent {
     const startedAt = performance.now()
     const read = await this.#options.gpus.read(signal)
     if (signal.aborted) return
-    const snapshot = withoutHeld(read, this.#desired.current())
     this.#release.read(read, startedAt)
+    this.#takeSnapshot(read)
+    if (this.#release.hasEnded) this.#connection?.reportSoon()
+  }
+
+  #takeSnapshot(read: GpuSnapshot): void {
+    const snapshot = withoutHeld(read, this.#desired.current())
     const offer = this.#makeOffer(snapshot)
     const isChanged = JSON.stringify([offer, snapshot.notes]) !== JSON.stringify([this.#offer, this.#snapshot.notes])
     this.#snapshot = snapshot
     this.#offer = offer
-    if (isChanged) this.#options.onEvent({ kind: 'offer', offer, notes: this.#notes() })
-    if (isChanged || this.#release.hasEnded) this.#connection?.reportSoon()
+    if (!isChanged) return
+    this.#options.onEvent({ kind: 'offer', offer, notes: this.#notes() })
+    this.#connection?.reportSoon()
   }
 
   /** The server keeps the GPUs of an ended machine until a reading shows that their memory is free. */
@@ -307,7 +315,9 @@ class Agent {
     const fault = this.#runtime.fault?.()
     const problem = fault === undefined ? {} : { fault }
     const workloads = [...observed.workloads, ...this.#pending()]
-    return { type: 'report', offer: this.#offer, notes: this.#notes(), ...observed, workloads, ...problem, ...blind }
+    const gpuFaults = faultsOf(this.#snapshot)
+    const offered = { offer: this.#offer, gpuFaults, notes: this.#notes() }
+    return { type: 'report', ...offered, ...observed, workloads, ...problem, ...blind }
   }
 
   #notes(): string[] {

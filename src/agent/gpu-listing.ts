@@ -1,5 +1,5 @@
 /** The GPUs that the driver lists. A machine without `nvidia-smi` has none, with the reason; that is never an error. */
-import { findProblems } from './gpu-health.ts'
+import { findProblems, isSlowedDown, needsRecovery } from './gpu-health.ts'
 import { modelNamed } from '../domain/gpu-model.ts'
 import { readReport, runNvidiaSmi, type GpuFields } from './nvidia-smi.ts'
 
@@ -28,6 +28,8 @@ export interface GpuReading {
   readonly use: GpuUse
   /** One phrase each; empty for a healthy GPU. */
   readonly problems: readonly string[]
+  /** The kernel log shows it to be broken, or a drill: since when, in milliseconds since 1970, and why. */
+  readonly fault?: { readonly at: number; readonly message: string }
 }
 
 export interface GpuListing {
@@ -36,6 +38,9 @@ export interface GpuListing {
   readonly cuda?: string
   /** The reason why there are no GPUs. */
   readonly reason?: string
+  /** UUIDs of the GPUs for which the driver asks for a recovery action, and of those that the hardware slows down. */
+  readonly toRecover?: ReadonlySet<string>
+  readonly slowedDown?: ReadonlySet<string>
 }
 
 export async function listGpus(program: string, signal?: AbortSignal): Promise<GpuListing> {
@@ -51,7 +56,13 @@ function readListing(rows: readonly GpuFields[], reportText: string): GpuListing
     ...(driver === undefined ? {} : { driver }),
     ...(cuda === undefined ? {} : { cuda }),
     ...(rows.length === 0 ? { reason: 'The NVIDIA driver lists no GPU.' } : {}),
+    toRecover: uuidsWith(rows, needsRecovery),
+    slowedDown: uuidsWith(rows, isSlowedDown),
   }
+}
+
+function uuidsWith(rows: readonly GpuFields[], has: (row: GpuFields) => boolean): Set<string> {
+  return new Set(rows.filter(has).flatMap(({ uuid }) => uuid ?? []))
 }
 
 function readGpu(row: GpuFields, flags: ReadonlySet<string>): GpuReading {

@@ -5,13 +5,16 @@
  * good, stop the agent and delete that file.
  *
  * Simulated GPUs are declared and have no measurements. For drills the file `sick.json` in the folder, such as `[0, 3]`,
- * makes some unhealthy, and `use.json`, such as `[{ "utilizationPercent": 0 }]`, says by index what they measure.
+ * gives some a fatal fault, and `use.json`, such as `[{ "utilizationPercent": 0 }]`, says by index what they measure.
  */
 import { z } from 'zod'
+import { systemClock } from '../base/instant.ts'
+import type { HostReport } from '../contract/agent.ts'
 import type { AgentFolder } from './folder.ts'
-import { shortAddress, xidsInLog } from './gpu-health.ts'
+import { GpuFaults } from './gpu-faults.ts'
+import { shortAddress } from './gpu-health.ts'
 import { simulatedModel, simulatedModelNames } from '../domain/gpu-model.ts'
-import { openKernelLog } from './kernel-log.ts'
+import { SLOWED_DOWN, Slowdowns } from './gpu-slowdown.ts'
 import { listGpus, type Gpu, type GpuListing, type GpuReading, type GpuUse } from './gpu-listing.ts'
 
 /** All GPUs at one moment, by index. */
@@ -26,6 +29,8 @@ export interface GpuSnapshot {
 
 export interface GpuSource {
   read(signal?: AbortSignal): Promise<GpuSnapshot>
+  /** The last snapshot with the faults that are new since: the driver may take long to answer about a broken GPU. */
+  readFaults?(): GpuSnapshot | undefined
   close(): void
 }
 
@@ -61,32 +66,56 @@ export interface RealGpuOptions {
   /** undefined: known GPUs are not stored. */
   readonly folder?: AgentFolder
   readonly kernelLog?: string
+  /** Identifies the time since the machine booted. */
+  readonly boot?: string
 }
 
 export function realGpus(options: RealGpuOptions): GpuSource {
   const { program, folder } = options
-  const log = openKernelLog(options.kernelLog)
-  const xids = new Map<string, string>()
+  const faults = new GpuFaults(folder, options.kernelLog, options.boot)
+  const slowdowns = new Slowdowns()
   let known: readonly Gpu[] = folder?.readJson(KNOWN_FILE, knownGpus) ?? []
+  let last: Placed | undefined
   return {
     read: async (signal) => {
       const listing = await listGpus(program, signal)
-      for (const [address, sentence] of xidsInLog(log.read())) xids.set(address, sentence)
+      faults.look()
+      const gpusOf = (uuids: ReadonlySet<string> = new Set()) =>
+        listing.gpus.flatMap(({ gpu }) => (uuids.has(gpu.uuid) ? [gpu] : []))
+      faults.confirm(new Set(gpusOf(listing.toRecover).map(({ pciAddress }) => shortAddress(pciAddress))))
+      slowdowns.note(gpusOf(listing.slowedDown).map(({ uuid }) => uuid))
       const { gpus, leftOut } = placeGpus(known, listing)
       const now = gpus.map((one) => one.gpu)
       if (JSON.stringify(now) !== JSON.stringify(known)) folder?.writeJson(KNOWN_FILE, now)
       known = now
-      const checked = gpus.map((one) => withXid(one, xids.get(shortAddress(one.gpu.pciAddress))))
-      const reason = listing.reason === undefined ? [] : [listing.reason]
-      return {
-        gpus: checked,
-        simulated: false,
-        ...(listing.driver === undefined ? {} : { driver: listing.driver }),
-        ...(listing.cuda === undefined ? {} : { cuda: listing.cuda }),
-        notes: [...reason, ...checked.flatMap(describeProblems), ...leftOut],
-      }
+      const checked = gpus.map((one) => (slowdowns.isOften(one.gpu.uuid) ? withProblem(one, SLOWED_DOWN) : one))
+      last = { gpus: checked, listing, leftOut }
+      return snapshotOf(last, faults)
     },
-    close: () => log.close(),
+    readFaults: () => (faults.look() && last !== undefined ? snapshotOf(last, faults) : undefined),
+    close: () => faults.close(),
+  }
+}
+
+/** GPUs at their index, before faults. */
+interface Placed {
+  readonly gpus: readonly GpuReading[]
+  readonly listing: GpuListing
+  readonly leftOut: readonly string[]
+}
+
+function snapshotOf({ gpus, listing, leftOut }: Placed, faults: GpuFaults): GpuSnapshot {
+  const checked = gpus.map((one) => {
+    const fault = faults.at(shortAddress(one.gpu.pciAddress))
+    return fault === undefined ? one : withFault(one, { at: fault.at, message: fault.sentence })
+  })
+  const reason = listing.reason === undefined ? [] : [listing.reason]
+  return {
+    gpus: checked,
+    simulated: false,
+    ...(listing.driver === undefined ? {} : { driver: listing.driver }),
+    ...(listing.cuda === undefined ? {} : { cuda: listing.cuda }),
+    notes: [...reason, ...checked.flatMap(describeProblems), ...leftOut],
   }
 }
 
@@ -135,8 +164,17 @@ function mostCommonName(gpus: readonly GpuReading[]): string {
   return [...counts].toSorted((a, b) => b[1] - a[1])[0]?.[0] ?? ''
 }
 
-function withXid(reading: GpuReading, sentence: string | undefined): GpuReading {
-  return sentence === undefined ? reading : { ...reading, problems: [...reading.problems, sentence] }
+/** The broken GPUs as a report has them. */
+export function faultsOf({ gpus }: GpuSnapshot): NonNullable<HostReport['gpuFaults']> {
+  return gpus.flatMap(({ fault }, index) => (fault === undefined ? [] : [{ index, ...fault }]))
+}
+
+function withProblem(reading: GpuReading, problem: string): GpuReading {
+  return { ...reading, problems: [...reading.problems, problem] }
+}
+
+function withFault(reading: GpuReading, fault: NonNullable<GpuReading['fault']>): GpuReading {
+  return { ...withProblem(reading, fault.message), fault }
 }
 
 function describeProblems({ gpu, problems }: GpuReading, index: number): string[] {
@@ -176,16 +214,17 @@ export function simulatedGpus({ word, count }: SimulatedGpus, folder?: AgentFold
       pciAddress: `00000000:${number}:00.0`,
     }
   })
+  const sickSince = new Map<number, number>()
   return {
     read: async () => {
       const sick = new Set(folder?.readJson(SICK_FILE, sickIndexes))
+      for (const index of sickSince.keys()) if (!sick.has(index)) sickSince.delete(index)
+      for (const index of sick) sickSince.set(index, sickSince.get(index) ?? systemClock.now())
       const uses = folder?.readJson(USE_FILE, declaredUse) ?? []
       const readings = gpus.map((gpu, index): GpuReading => {
-        return {
-          gpu,
-          use: uses[index] ?? unknownUse,
-          problems: sick.has(index) ? [`listed in ${SICK_FILE} for a drill`] : [],
-        }
+        const at = sickSince.get(index)
+        const reading = { gpu, use: uses[index] ?? unknownUse, problems: [] }
+        return at === undefined ? reading : withFault(reading, { at, message: `listed in ${SICK_FILE} for a drill` })
       })
       const declared = `${count} simulated GPUs, declared with --simulate-gpus; no such hardware exists.`
       return { gpus: readings, simulated: true, notes: [declared, ...readings.flatMap(describeProblems)] }

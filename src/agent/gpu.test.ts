@@ -1,14 +1,12 @@
 /** From the output of `nvidia-smi` on a real H200 (and of older drivers, in their format) to the offer of a machine. */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { writeNvidiaSmi } from '../../test/harness/nvidia-smi.ts'
+import { h200, h200Uuid, openDriverLab, rowWith, tableOf, tableOfMany, uuidOf } from '../../test/harness/nvidia-smi.ts'
 import { hostOffer } from '../contract/agent.ts'
-import { openAgentFolder, type AgentFolder } from './folder.ts'
-import { xidsInLog } from './gpu-health.ts'
+import { openAgentFolder } from './folder.ts'
 import { listGpus, type GpuListing } from './gpu-listing.ts'
-import { parseSimulated, realGpus, simulatedGpus } from './gpu-source.ts'
+import { parseSimulated, simulatedGpus } from './gpu-source.ts'
 import type { AgentTerms } from './identity.ts'
 import { makeOffer } from './offer.ts'
 
@@ -29,67 +27,20 @@ const hardware = {
   ramGb: 125.8,
   storageGb: 63.9,
 }
-const UUID = 'GPU-00000000-0000-4000-8000-000000000000'
 
-const fixtures = 'test/fixtures/nvidia-smi'
-let h200: { table: string; report: string }
-let root: string
-let folders = 0
-
+let lab: Awaited<ReturnType<typeof openDriverLab>>
 beforeAll(async () => {
-  h200 = {
-    table: await readFile(`${fixtures}/h200-580.csv`, 'utf8'),
-    report: await readFile(`${fixtures}/h200-580.txt`, 'utf8'),
-  }
-  root = await mkdtemp(path.join(os.tmpdir(), 'berth-gpu-'))
+  lab = await openDriverLab()
 })
-afterAll(() => rm(root, { recursive: true, force: true }))
-
-/** The H200's row with some values replaced. */
-function rowWith(changes: Readonly<Record<string, string>>): string {
-  const [header = '', row = ''] = h200.table.trim().split('\n')
-  const names = header.split(', ')
-  for (const name of Object.keys(changes)) expect(names).toContain(name)
-  return row
-    .split(', ')
-    .map((value, at) => changes[names[at] ?? ''] ?? value)
-    .join(', ')
-}
-
-function tableOf(...rows: readonly string[]): string {
-  return [h200.table.split('\n')[0], ...rows, ''].join('\n')
-}
-
-/** H200s with a uuid and a PCI address of their own. */
-function tableOfMany(numbers: readonly number[]): string {
-  return tableOf(...numbers.map((number) => rowWith({ uuid: uuid(number), 'pci.bus_id': `00000000:0${number}:00.0` })))
-}
-
-function uuid(number: number): string {
-  return UUID.replace(/.$/, String(number))
-}
-
-/** An nvidia-smi with replaceable output, and a folder that remembers GPUs. */
-async function fakeDriver(output: { table: string; report?: string }) {
-  folders += 1
-  const dir = path.join(root, `agent-${folders}`)
-  const folder: AgentFolder = openAgentFolder(dir)
-  const program = await writeNvidiaSmi(dir, output)
-  const kernelLog = path.join(dir, 'kmsg')
-  await writeFile(kernelLog, '')
-  const print = (table: string): Promise<void> => writeFile(path.join(dir, 'table.csv'), table)
-  const fail = (message: string): Promise<void> => writeFile(path.join(dir, 'failure.txt'), message)
-  const open = () => realGpus({ program, folder, kernelLog })
-  return { dir, folder, program, print, fail, open, kernelLog }
-}
+afterAll(() => lab.close())
 
 async function list(output: { table: string; report?: string }): Promise<GpuListing> {
-  return listGpus((await fakeDriver(output)).program)
+  return listGpus((await lab.fakeDriver(output)).program)
 }
 
 describe('a real H200', () => {
   test('is listed as the fixture says', async () => {
-    const { open } = await fakeDriver(h200)
+    const { open } = await lab.fakeDriver(h200)
     const source = open()
     const snapshot = await source.read()
     source.close()
@@ -106,7 +57,7 @@ describe('a real H200', () => {
 
   test('reports its use', async () => {
     expect((await list(h200)).gpus[0]).toMatchObject({
-      gpu: { uuid: UUID, pciAddress: '00000000:00:06.0' },
+      gpu: { uuid: h200Uuid, pciAddress: '00000000:00:06.0' },
       use: {
         utilizationPercent: 0,
         memoryUsedMib: 0,
@@ -118,11 +69,11 @@ describe('a real H200', () => {
   })
 
   test('keeps the order of eight', async () => {
-    const { open } = await fakeDriver({ ...h200, table: tableOfMany([0, 1, 2, 3, 4, 5, 6, 7]) })
+    const { open } = await lab.fakeDriver({ ...h200, table: tableOfMany([0, 1, 2, 3, 4, 5, 6, 7]) })
     const source = open()
     const snapshot = await source.read()
     source.close()
-    expect(snapshot.gpus.map(({ gpu }) => gpu.uuid)).toEqual([0, 1, 2, 3, 4, 5, 6, 7].map(uuid))
+    expect(snapshot.gpus.map(({ gpu }) => gpu.uuid)).toEqual([0, 1, 2, 3, 4, 5, 6, 7].map(uuidOf))
     expect(makeOffer(terms, hardware, snapshot)).toMatchObject({ gpusTotal: 8, gpusSick: [] })
   })
 })
@@ -130,8 +81,8 @@ describe('a real H200', () => {
 describe('other drivers', () => {
   const read = async (name: string): Promise<GpuListing> =>
     list({
-      table: await readFile(`${fixtures}/${name}.csv`, 'utf8'),
-      ...(name === 'v100-418' ? {} : { report: await readFile(`${fixtures}/${name}.txt`, 'utf8') }),
+      table: await readFile(`test/fixtures/nvidia-smi/${name}.csv`, 'utf8'),
+      ...(name === 'v100-418' ? {} : { report: await readFile(`test/fixtures/nvidia-smi/${name}.txt`, 'utf8') }),
     })
 
   test('535 has no recovery action; a pending row remapping comes from the report', async () => {
@@ -193,40 +144,21 @@ describe('a GPU is unhealthy', () => {
     const listing = await list({ ...h200, report })
     expect(listing.gpus.map(({ problems }) => problems)).toEqual([[expect.stringContaining(problem)]])
   })
-
-  test('after a fatal Xid in the kernel log, not after one that a program causes', async () => {
-    const { open, kernelLog } = await fakeDriver(h200)
-    const source = open()
-    expect((await source.read()).gpus[0]?.problems).toEqual([])
-    await writeFile(kernelLog, '4,1,2,-;NVRM: Xid (PCI:0000:00:06): 31, pid=1, name=python, MMU Fault\n')
-    expect((await source.read()).gpus[0]?.problems).toEqual([])
-    await writeFile(
-      kernelLog,
-      `${await readFile(kernelLog, 'utf8')}2,2,3,-;NVRM: Xid (PCI:0000:00:06): 79, GPU has fallen off the bus.\n`,
-    )
-    const snapshot = await source.read()
-    source.close()
-    expect(snapshot.gpus[0]?.problems).toEqual(['the driver reported Xid 79 (fallen off the bus)'])
-    expect(makeOffer(terms, hardware, snapshot)).toMatchObject({ gpusTotal: 1, gpusSick: [0] })
-  })
-
-  test('only where the Xid names its address', () => {
-    const xids = xidsInLog('NVRM: Xid (PCI:0000:1a:00): 48, x\nNVRM: Xid (PCI:0000:1b:00.0): 13, y\n')
-    expect([...xids.keys()]).toEqual(['0000:1a:00'])
-  })
 })
 
 describe('a missing GPU', () => {
   test('keeps its index across restarts and counts as unhealthy', async () => {
-    const { open, print } = await fakeDriver({ ...h200, table: tableOfMany([0, 1, 2]) })
+    const { open, print } = await lab.fakeDriver({ ...h200, table: tableOfMany([0, 1, 2]) })
     const first = open()
     await first.read()
     await print(tableOfMany([0, 2]))
     const snapshot = await first.read()
     first.close()
-    expect(snapshot.gpus.map(({ gpu }) => gpu.uuid)).toEqual([uuid(0), uuid(1), uuid(2)])
+    expect(snapshot.gpus.map(({ gpu }) => gpu.uuid)).toEqual([uuidOf(0), uuidOf(1), uuidOf(2)])
     expect(makeOffer(terms, hardware, snapshot)).toMatchObject({ gpusTotal: 3, gpusSick: [1] })
-    expect(snapshot.notes).toEqual([`GPU 1 (${uuid(1)}) is unhealthy and not offered: no longer listed by the driver.`])
+    expect(snapshot.notes).toEqual([
+      `GPU 1 (${uuidOf(1)}) is unhealthy and not offered: no longer listed by the driver.`,
+    ])
     const next = open()
     expect(makeOffer(terms, hardware, await next.read())).toMatchObject({ gpusTotal: 3, gpusSick: [1] })
     await print(tableOfMany([0, 1, 2]))
@@ -235,7 +167,7 @@ describe('a missing GPU', () => {
   })
 
   test('all are unhealthy when the driver fails, with the reason', async () => {
-    const { open, fail } = await fakeDriver({ ...h200, table: tableOfMany([0, 1]) })
+    const { open, fail } = await lab.fakeDriver({ ...h200, table: tableOfMany([0, 1]) })
     const source = open()
     await source.read()
     await fail('Unable to determine the device handle for GPU0: Unknown Error\n')
@@ -250,18 +182,18 @@ describe('a missing GPU', () => {
   })
 
   test('gives its index to the GPU that replaced it in its slot', async () => {
-    const { open, print } = await fakeDriver({ ...h200, table: tableOfMany([0, 1]) })
+    const { open, print } = await lab.fakeDriver({ ...h200, table: tableOfMany([0, 1]) })
     const source = open()
     await source.read()
-    await print(tableOfMany([0, 1]).replace(uuid(0), uuid(9)))
+    await print(tableOfMany([0, 1]).replace(uuidOf(0), uuidOf(9)))
     const snapshot = await source.read()
     source.close()
-    expect(snapshot.gpus.map(({ gpu }) => gpu.uuid)).toEqual([uuid(9), uuid(1)])
+    expect(snapshot.gpus.map(({ gpu }) => gpu.uuid)).toEqual([uuidOf(9), uuidOf(1)])
     expect(makeOffer(terms, hardware, snapshot)).toMatchObject({ gpusTotal: 2, gpusSick: [] })
   })
 
   test('keeps the facts from when it was healthy', async () => {
-    const { open, print } = await fakeDriver(h200)
+    const { open, print } = await lab.fakeDriver(h200)
     const source = open()
     await source.read()
     await print(tableOf(rowWith({ name: 'ERR!', 'memory.total': 'ERR!' })))
@@ -292,12 +224,15 @@ describe('other GPUs', () => {
   })
 
   test('leaves out GPUs of another model, by name', async () => {
-    const { open } = await fakeDriver({ ...h200, table: tableOfMany([0, 1, 2]).replace('NVIDIA H200', 'NVIDIA T400') })
+    const { open } = await lab.fakeDriver({
+      ...h200,
+      table: tableOfMany([0, 1, 2]).replace('NVIDIA H200', 'NVIDIA T400'),
+    })
     const source = open()
     const snapshot = await source.read()
     source.close()
-    expect(snapshot.gpus.map(({ gpu }) => gpu.uuid)).toEqual([uuid(1), uuid(2)])
-    expect(snapshot.notes[0]).toContain(`NVIDIA T400 (${uuid(0)}) is not offered`)
+    expect(snapshot.gpus.map(({ gpu }) => gpu.uuid)).toEqual([uuidOf(1), uuidOf(2)])
+    expect(snapshot.notes[0]).toContain(`NVIDIA T400 (${uuidOf(0)}) is not offered`)
   })
 })
 
@@ -307,7 +242,7 @@ describe('a machine without GPUs', () => {
       gpus: [],
       reason: '/nowhere/nvidia-smi not found on this machine.',
     })
-    const { open, fail, dir } = await fakeDriver({ table: tableOf() })
+    const { open, fail, dir } = await lab.fakeDriver({ table: tableOf() })
     await fail('NVIDIA-SMI has failed because it could not talk to the driver.\n')
     const source = open()
     const snapshot = await source.read()
@@ -320,7 +255,7 @@ describe('a machine without GPUs', () => {
   })
 
   test('offers simulated GPUs, marked as such', async () => {
-    const folder = openAgentFolder(path.join(root, 'simulated'))
+    const folder = openAgentFolder(path.join(lab.root, 'simulated'))
     const source = simulatedGpus(parseSimulated('rtx4090:2'), folder)
     const offer = makeOffer(terms, hardware, await source.read())
     expect(hostOffer.parse(offer)).toMatchObject({

@@ -23,8 +23,12 @@ const fields = [
   'retired_pages.pending',
   'name',
 ] as const
-/** Before driver 565 a query for it fails as a whole. */
-const newerFields = ['gpu_recovery_action'] as const
+/** Before driver 565 a query for the first fails as a whole. */
+const newerFields = [
+  'gpu_recovery_action',
+  'clocks_throttle_reasons.hw_thermal_slowdown',
+  'clocks_throttle_reasons.hw_power_brake_slowdown',
+] as const
 type Field = (typeof fields)[number] | (typeof newerFields)[number]
 export type GpuFields = Readonly<Partial<Record<Field, string>>>
 

@@ -222,6 +222,11 @@ const hostReport = z.object({
   blind: z.boolean().optional(),
   /** Capabilities and limitations, as sentences for the supplier and the operator. */
   notes: z.array(sentence).max(50),
+  /** GPUs that the kernel log shows to be broken, since when in milliseconds since 1970. Their tenants pay nothing. */
+  gpuFaults: z
+    .array(z.object({ index: z.int().min(0).max(63), at: z.int().min(0).max(8.64e15), message: z.string().max(200) }))
+    .max(64)
+    .optional(),
   fault: hostFault.optional(),
   workloads: z.array(observation).max(1_000),
   volumes: z.array(id).max(1_000),

@@ -15,6 +15,7 @@ const kindsOfEvents: { readonly [Type in EventType]?: NotificationKind } = {
   'rental.failed': 'rental_failed',
   'rental.start_failed': 'rental_failed',
   'rental.unknown': 'rental_lost',
+  'rental.gpu_fault': 'rental_gpu',
   'rental.stuck': 'rental_stuck',
   'rental.idle': 'rental_idle',
   'volume.suspended': 'volume_problem',
@@ -102,6 +103,7 @@ const describers: { readonly [Kind in NotificationKind]: (notice: Notice) => Not
       'Its engine does not report the machine at the moment. Billing is paused until it is back.',
     ),
   }),
+  rental_gpu: gpuFault,
   rental_stuck: (notice) => ({
     severity: 'warning',
     title: `Rental ${nameOf(notice)} stuck`,
@@ -117,11 +119,7 @@ const describers: { readonly [Kind in NotificationKind]: (notice: Notice) => Not
     title: `Rental ${nameOf(notice)} was stopped or ended automatically`,
     text: outcomeText(notice.data, 'It no longer runs.'),
   }),
-  volume_problem: (notice) => ({
-    severity: 'critical',
-    title: `Problem with volume ${nameOf(notice)}`,
-    text: outcomeText(notice.data, 'The volume cannot be used at the moment.'),
-  }),
+  volume_problem: volumeProblem,
   deployment_failed: (notice) => {
     const serving = notice.data['servingVersion']
     const isRollout = typeof serving === 'number'
@@ -163,6 +161,24 @@ const describers: { readonly [Kind in NotificationKind]: (notice: Notice) => Not
     title: 'Ledger check failed',
     text: `The daily check found ${counted(data['findings'], 'problem')}. Run berth ledger verify.`,
   }),
+}
+
+function volumeProblem(notice: Notice): NoticeText {
+  return {
+    severity: 'critical',
+    title: `Problem with volume ${nameOf(notice)}`,
+    text: outcomeText(notice.data, 'The volume cannot be used at the moment.'),
+  }
+}
+
+function gpuFault(notice: Notice): NoticeText {
+  const { gpu } = notice.data
+  const cause = textOf(notice.data, 'detail') ?? 'its host reported it'
+  return {
+    severity: 'critical',
+    title: `GPU of ${nameOf(notice)} is broken`,
+    text: `GPU ${typeof gpu === 'number' ? gpu : ''} has a fault: ${cause}. It costs nothing since ${textOf(notice.data, 'at') ?? 'then'}. Stop and start the rental, or rent again, to get another GPU.`,
+  }
 }
 
 /** `3 starts in a row failed: the last did not answer in time.` */

@@ -13,6 +13,8 @@ const labels = {
   'rental.running': ['Rental running', 'good'],
   'rental.unknown': ['Contact lost', 'warn'],
   'rental.recovered': ['Contact restored', 'good'],
+  'rental.gpu_fault': ['GPU broken', 'bad'],
+  'rental.gpu_recovered': ['GPU works again', 'good'],
   'rental.stopping': ['Rental stopping', 'info'],
   'rental.stopped': ['Rental stopped', 'plain'],
   'rental.waiting': ['Waiting for GPUs', 'info'],

@@ -2,8 +2,12 @@
  * A fake `nvidia-smi`. It prints the requested columns from `table.csv`, and `report.txt` for `-q`; an unknown field or
  * a missing report fails with exit code 2, like the real program.
  */
-import { writeFile } from 'node:fs/promises'
+import fs from 'node:fs'
+import { appendFile, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import os from 'node:os'
 import path from 'node:path'
+import { openAgentFolder } from '../../src/agent/folder.ts'
+import { realGpus } from '../../src/agent/gpu-source.ts'
 
 const script = `#!/bin/sh
 cd "$(dirname "$0")" || exit 1
@@ -34,4 +38,64 @@ export async function writeNvidiaSmi(dir: string, output: { table: string; repor
   const program = path.join(dir, 'nvidia-smi')
   await writeFile(program, script, { mode: 0o755 })
   return program
+}
+
+const fixture = (name: string): string => fs.readFileSync(`test/fixtures/nvidia-smi/${name}`, 'utf8')
+
+/** What it printed on a real machine. */
+export const h200 = { table: fixture('h200-580.csv'), report: fixture('h200-580.txt') }
+export const h200Uuid = 'GPU-00000000-0000-4000-8000-000000000000'
+
+/** The H200's row with some values replaced. */
+export function rowWith(changes: Readonly<Record<string, string>>): string {
+  const [header = '', row = ''] = h200.table.trim().split('\n')
+  const names = header.split(', ')
+  for (const name of Object.keys(changes)) if (!names.includes(name)) throw new Error(`there is no column ${name}`)
+  return row
+    .split(', ')
+    .map((value, at) => changes[names[at] ?? ''] ?? value)
+    .join(', ')
+}
+
+export function tableOf(...rows: readonly string[]): string {
+  return [h200.table.split('\n')[0], ...rows, ''].join('\n')
+}
+
+/** H200s with a uuid and a PCI address of their own. */
+export function tableOfMany(numbers: readonly number[]): string {
+  return tableOf(
+    ...numbers.map((number) => rowWith({ uuid: uuidOf(number), 'pci.bus_id': `00000000:0${number}:00.0` })),
+  )
+}
+
+export function uuidOf(number: number): string {
+  return h200Uuid.replace(/.$/, String(number))
+}
+
+/** Drivers with replaceable output, a kernel log, and a folder that remembers GPUs. */
+export async function openDriverLab() {
+  const root = await mkdtemp(path.join(os.tmpdir(), 'berth-gpu-'))
+  let folders = 0
+  return {
+    root,
+    close: () => rm(root, { recursive: true, force: true }),
+    fakeDriver: async (output: { table: string; report?: string }) => {
+      folders += 1
+      const dir = path.join(root, `agent-${folders}`)
+      const folder = openAgentFolder(dir)
+      const program = await writeNvidiaSmi(dir, output)
+      const kernelLog = path.join(dir, 'kmsg')
+      await writeFile(kernelLog, '')
+      return {
+        dir,
+        folder,
+        program,
+        print: (table: string): Promise<void> => writeFile(path.join(dir, 'table.csv'), table),
+        fail: (message: string): Promise<void> => writeFile(path.join(dir, 'failure.txt'), message),
+        open: (boot = 'first boot') => realGpus({ program, folder, kernelLog, boot }),
+        log: (...records: readonly string[]): Promise<void> =>
+          appendFile(kernelLog, records.map((record) => `${record}\n`).join('')),
+      }
+    },
+  }
 }

@@ -4,8 +4,9 @@
  */
 import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { systemClock } from '../../src/base/instant.ts'
 import type { MuxStream } from '../../src/base/net/mux.ts'
-import { streamRequest, type HostOffer, type Observation } from '../../src/contract/agent.ts'
+import { streamRequest, type HostOffer, type HostReport, type Observation } from '../../src/contract/agent.ts'
 import { HEARTBEAT_MS } from '../../src/domain/host.ts'
 import { TestAgent, testOffer } from '../harness/host-sockets.ts'
 import { succeed } from '../harness/journey.ts'
@@ -35,6 +36,8 @@ interface Joined {
   readonly agent: TestAgent
   /** Reports the state of the one desired workload. */
   report(state: Observation['state'], more?: Partial<Observation>): Promise<void>
+  /** Repeats the last report with these broken GPUs. */
+  reportFaults(gpuFaults: HostReport['gpuFaults']): void
   /** Reports that the workload is gone. */
   reportGone(generation: number): void
 }
@@ -68,6 +71,7 @@ async function joinMachine(name: string, offer: HostOffer): Promise<Joined> {
       const workloads = [{ id, tag, state, disks: [], ...more }]
       say({ generation: desired.generation, offer, workloads })
     },
+    reportFaults: (gpuFaults) => say({ ...last, gpuFaults }),
     reportGone: (generation) => say({ generation, offer }),
   }
 }
@@ -195,6 +199,35 @@ const virtual: HostOffer = {
   gpusTotal: 1,
   priceUsdPerGpuHour: null,
 }
+
+test('promise 43: the tenant of a broken GPU is told, sees it, and pays nothing for it', async () => {
+  const host = await joinMachine('pier-2', testOffer)
+  const { instance_name: name } = await succeed(customer.call, 'POST', '/v1/marketplace/instances/create', {
+    cluster_name: 'lab',
+    node_name: 'pier-2',
+    gpu_count: 2,
+    image: { name: 'debian', tag: '12' },
+  })
+  await host.report('running', { sshUser: 'root' })
+  const detail = () => succeed(customer.call, 'GET', `/v2/rentals/${name}`)
+  await waitFor('it to run', async () => (await detail()).state === 'Running')
+  const xid = { at: systemClock.now(), message: 'the driver reported Xid 79 (fallen off the bus)' }
+  host.reportFaults([0, 1].map((index) => ({ index, ...xid })))
+  const broken = await waitFor('its fault', async () => {
+    const shown = await detail()
+    return shown.statusMessage !== null && shown
+  })
+  expect(broken.statusMessage).toBe(`GPUs 0, 1 are broken and cost nothing: ${xid.message}.`)
+  const { events } = await succeed(customer.call, 'GET', `/v2/events?subject=rental:${broken.id}&type=rental.gpu_fault`)
+  expect(events).toMatchObject([{ data: { costPerHourUsd: '0.000000000' } }, { data: { detail: xid.message } }])
+  const { notifications } = await succeed(customer.call, 'GET', '/v2/notifications')
+  expect(notifications[0]).toMatchObject({
+    kind: 'rental_gpu',
+    text: expect.stringContaining('It costs nothing since'),
+  })
+  host.reportFaults([])
+  await waitFor('it to work again', async () => (await detail()).statusMessage === null)
+})
 
 test('a virtual machine goes to a real host before a simulated one, and to the next engine when it is full', async () => {
   const host = await joinMachine('hall-1', virtual)

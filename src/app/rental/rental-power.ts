@@ -30,6 +30,7 @@ import { endSegment, findOpenSegment, holdKey, openSegment, supplierOfSegment } 
 import type { App } from '../app.ts'
 import { refuseOverBudget } from '../money/budget.ts'
 import { overGpuQuota, overKeyBudget } from '../order/place-order.ts'
+import { priceNow } from './rental-price.ts'
 import { recordRentalEvent, rentalMemo, segmentMemo } from './rental-event.ts'
 import { claimElsewhere, specWhereItIs } from './rental-move.ts'
 import { terminateRental } from './rental.ts'
@@ -84,7 +85,7 @@ export async function runningSegmentOf(
   rental: Rental,
 ): Promise<{ pricePerHour: NanoUsd; withoutGpus: boolean }> {
   if (rental.cpu_nano_per_hour !== null) return { pricePerHour: rental.cpu_nano_per_hour, withoutGpus: true }
-  return { pricePerHour: (await readTerm(tx, rental.id)).costPerHour, withoutGpus: false }
+  return { pricePerHour: await priceNow(tx, rental, (await readTerm(tx, rental.id)).costPerHour), withoutGpus: false }
 }
 
 export async function readTerm(tx: Pick<Tx, 'db'>, rentalId: number): Promise<Term> {

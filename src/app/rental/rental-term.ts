@@ -20,6 +20,7 @@ import {
   releaseMeterHold,
   supplierOfSegment,
 } from '../../store/ledger/segment.ts'
+import { priceNow } from './rental-price.ts'
 import { recordRentalEvent, rentalMemo, segmentMemo } from './rental-event.ts'
 
 /** An end in the past, caused by the term or by a lack of money. */
@@ -69,7 +70,7 @@ async function convertTerm(
       metered,
       accountId: rental.account_id,
       startedAt: end,
-      pricePerHour: next.costPerHour,
+      pricePerHour: await priceNow(tx, rental, next.costPerHour),
       supplier: supplierOfSegment(open),
       dueAt: earlier(tx.clock.now(), addMs(end, SECOND_MS)),
     })

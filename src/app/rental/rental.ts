@@ -7,6 +7,7 @@ import { formatUsd } from '../../base/money.ts'
 import { isUnseen, mayMove, tagOf } from '../../domain/rental.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { recordEvent } from '../../store/notice/event.ts'
+import { countFaulty } from '../../store/machine/gpu-fault.ts'
 import { releaseGpus } from '../../store/machine/machine.ts'
 import { recordOutcome } from '../../store/machine/offer-outcome.ts'
 import { moveRental, updateRental, type Rental } from '../../store/rental/rental.ts'
@@ -37,8 +38,8 @@ export async function terminateRental(
     ...(note === undefined ? {} : { termination_note: note }),
   })
   if (moved === undefined) throw new Error(`rental ${rental.id} cannot be ended in the state ${rental.status}`)
-  // A customer is not bound to an unreachable machine.
-  const atFault = rental.status === 'Unknown'
+  // A customer is not bound to a machine that is unreachable or has a broken GPU.
+  const atFault = rental.status === 'Unknown' || (await countFaulty(tx.db, rental.id)) > 0
   const ending = await closeRentalMeter(tx, rental, billedUntil(rental, ended.at), atFault)
   await detach(tx, { rentalId: rental.id })
   recordRentalEvent(tx, rental, 'rental.terminating', {

@@ -17,7 +17,7 @@ import {
 import type { App } from '../app.ts'
 import { recordDeploymentEvent } from './deployment-event.ts'
 import { rentalMemo } from '../rental/rental-event.ts'
-import { readTerm } from '../rental/rental-power.ts'
+import { runningSegmentOf } from '../rental/rental-power.ts'
 
 /** The allowance of an account for one day, in GPU-milliseconds. */
 function freeStartAllowance({ freeStartMinutes }: Pick<App, 'freeStartMinutes'>): number {
@@ -60,12 +60,12 @@ async function chargeStart(app: App, tx: Tx, deployment: ManagedDeployment, repl
   const since = startOfDay(now)
   const spans = await listFreeStarts(tx.db, rental.account_id, since)
   const usedUpAt = freeUntil(spans, freeStartAllowance(app), since, now)
-  const { costPerHour } = await readTerm(tx, rental.id)
-  if (usedUpAt === null || costPerHour === 0n) return
+  const { pricePerHour } = await runningSegmentOf(tx, rental)
+  if (usedUpAt === null || pricePerHour === 0n) return
   // A period that is settled as free stays free.
   const from = later(later(usedUpAt, free.settled_until), addMs(free.started_at, 1))
   if (from > now) return
-  await endFreeTime(tx, rental, free, { at: from, pricePerHour: costPerHour })
+  await endFreeTime(tx, rental, free, { at: from, pricePerHour })
   recordDeploymentEvent(tx, deployment, 'deployment.start_charged', {
     replicaId: replica.id,
     rentalId: rental.id,

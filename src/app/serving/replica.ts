@@ -30,7 +30,7 @@ import { readNode, siteOf } from '../order/marketplace.ts'
 import { placeOrder } from '../order/place-order.ts'
 import { readOrder, type OrderDraft } from '../order/read-order.ts'
 import { readLastLog } from '../rental/rental-log.ts'
-import { readTerm } from '../rental/rental-power.ts'
+import { runningSegmentOf } from '../rental/rental-power.ts'
 import { terminateRental } from '../rental/rental.ts'
 
 /** A machine fails only if a concurrent order takes its free GPUs. */
@@ -226,7 +226,7 @@ export async function becomeReady(
   const ready = { state: 'ready', reason: null, detail: null, loadedAt } as const
   if (!(await moveReplica(tx, replica.id, ['starting'], ready))) return false
   if (free.price_nano_per_hour === 0n)
-    await endFreeTime(tx, rental, free, { at: now, pricePerHour: (await readTerm(tx, rental.id)).costPerHour })
+    await endFreeTime(tx, rental, free, { at: now, pricePerHour: (await runningSegmentOf(tx, rental)).pricePerHour })
   recordDeploymentEvent(tx, deployment, 'deployment.replica_ready', {
     replicaId: replica.id,
     rentalId: rental.id,

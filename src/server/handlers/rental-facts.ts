@@ -11,6 +11,7 @@ import { isMeantToRun, isUnseen } from '../../domain/rental.ts'
 import { findCommitment } from '../../store/ledger/commitment.ts'
 import type { Db } from '../../store/platform/database.ts'
 import { listEvents } from '../../store/notice/event.ts'
+import { listClaims } from '../../store/machine/gpu-fault.ts'
 import { readMachines } from '../../store/machine/machine.ts'
 import { readPortHealth } from '../../store/rental/port.ts'
 import type { Rental } from '../../store/rental/rental.ts'
@@ -24,9 +25,10 @@ export async function readDetailFacts(app: App, rental: Rental): Promise<DetailF
   const { db } = app.database
   const tag = rentalTag(app, rental)
   const machineId = rental.spec.nodes[0]?.machineId
+  const faults = (await listClaims(db, rental.id)).filter(({ faultySince }) => faultySince !== null)
   const [events, cost, publicPorts, messages, machines, health] = await Promise.all([
     listEvents(db, rental.account_id, { subject: { kind: 'rental', id: String(rental.id) }, limit: MAX_EVENTS }),
-    readCost(db, rental, app.clock.now()),
+    readCost(db, rental, app.clock.now(), faults.length > 0),
     readRelayedPorts(app, [rental]),
     readWorkloadMessages(db, isMeantToRun(rental.status) ? [tag] : []),
     readMachines(db, machineId === undefined ? [] : [machineId]),
@@ -40,6 +42,7 @@ export async function readDetailFacts(app: App, rental: Rental): Promise<DetailF
     portUrl: (port) => app.portUrl?.(rental.name, port),
     health,
     doing: messages.get(tag),
+    faults,
     simulated: machine?.simulation ?? null,
   }
 }
@@ -58,7 +61,12 @@ export async function readRelayedPorts(
 }
 
 /** Closed segments as charged, the open one as of now, plus the cost of an early termination. */
-async function readCost(db: Db, rental: Rental, now: Instant): Promise<Pick<DetailFacts, 'costSoFar' | 'commitment'>> {
+async function readCost(
+  db: Db,
+  rental: Rental,
+  now: Instant,
+  hasFault: boolean,
+): Promise<Pick<DetailFacts, 'costSoFar' | 'commitment'>> {
   const isLost = isUnseen(rental)
   const until = isLost && rental.seen_at !== null ? rental.seen_at : now
   const segments = (await listSegments(db, rental.id)).map((row) => ({
@@ -75,6 +83,6 @@ async function readCost(db: Db, rental: Rental, now: Instant): Promise<Pick<Deta
     earlier(until, commitment.endsAt),
   )
   const isOpen = commitment.closedAt === null
-  const endNow = isOpen ? planEnding(commitment, inTerm, until, { atFault: isLost }) : null
+  const endNow = isOpen ? planEnding(commitment, inTerm, until, { atFault: isLost || hasFault }) : null
   return { costSoFar, commitment: { ...commitment, charged: inTerm.charged, endNow } }
 }

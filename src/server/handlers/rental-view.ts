@@ -22,6 +22,7 @@ import { allHealthy, openPortsOf, portsOfSpec, type WorkloadPort } from '../../d
 import type { Person } from '../../store/account/account.ts'
 import type { FoundCommitment } from '../../store/ledger/commitment.ts'
 import type { Machine } from '../../store/machine/machine.ts'
+import type { ClaimedGpu } from '../../store/machine/gpu-fault.ts'
 import type { Rental } from '../../store/rental/rental.ts'
 import { withDefaults } from '../../store/platform/stored-json.ts'
 import type { AttachedVolume, Volume } from '../../store/volume/volume.ts'
@@ -185,6 +186,8 @@ export interface DetailFacts {
   readonly health: ReadonlyMap<number, boolean>
   /** The host's progress message while the rental starts. */
   readonly doing: string | undefined
+  /** Its GPUs that are broken. */
+  readonly faults: readonly ClaimedGpu[]
   readonly simulated: Simulation | null
 }
 
@@ -240,7 +243,7 @@ export function detailFields(app: App, rental: Rental, term: Term, facts: Detail
     idle: rental.idle === null ? null : withDefaults(idleRule, rental.idle),
     workload: { ...emptyWorkload, ...rental.spec.workload },
     costSoFarUsd: facts.costSoFar,
-    statusMessage: statusMessage(rental, facts.doing, facts.events),
+    statusMessage: statusMessage(rental, facts.doing, facts.events, facts.faults),
     portMappings: portMappings(rental, facts.publicPorts),
     ...portFields(rental, facts),
     simulated: facts.simulated,
@@ -289,13 +292,23 @@ const detailEvents: Readonly<Partial<Record<RentalState, readonly EventRecord['t
   Stopped: ['rental.stopping', 'rental.start_failed'],
 }
 
+/** `GPU 1 is broken and costs nothing: the driver reported Xid 79 (fallen off the bus).` null: all GPUs work. */
+function faultText(faults: readonly ClaimedGpu[]): string | null {
+  const [first] = faults
+  if (first === undefined) return null
+  const numbers = faults.map(({ position }) => position).join(', ')
+  const subject = faults.length === 1 ? `GPU ${numbers} is broken and costs` : `GPUs ${numbers} are broken and cost`
+  return `${subject} nothing: ${first.fault}.`
+}
+
 export function statusMessage(
   rental: Rental,
   doing: string | undefined,
   events: readonly EventRecord[],
+  faults: readonly ClaimedGpu[] = [],
 ): string | null {
   if (isComingUp(rental.status)) return doing ?? null
-  if (rental.status === 'Running') return doing === REBOOTING ? doing : null
+  if (rental.status === 'Running') return doing === REBOOTING ? doing : faultText(faults)
   const types = detailEvents[rental.status]
   const detail = events.find((event) => types?.includes(event.type) === true)?.data['detail']
   return typeof detail === 'string' ? detail : null

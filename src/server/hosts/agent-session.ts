@@ -22,6 +22,7 @@ import {
 import { findOfferFault } from '../../domain/offer.ts'
 import { isSilent } from '../../domain/host.ts'
 import { transact } from '../../store/platform/database.ts'
+import { applyGpuFaults } from '../../app/rental/gpu-fault.ts'
 import { moveHost, readDesired, saveReport } from '../../store/host/host.ts'
 import type { HostLink } from './host-links.ts'
 import { validate } from '../http/validation.ts'
@@ -263,6 +264,7 @@ export class AgentSession implements HostLink {
     const { database, clock } = this.#ports.app
     const atMs = performance.now()
     const isBack = this.#isBack && report.value.blind !== true
+    await this.#applyFaults(report.value)
     const isOurs = await transact(database, async (tx) => {
       const saved = await saveReport(tx, this.hostId, this.id, report.value, clock.now())
       if (saved && report.text !== this.#saved?.text) tx.wake.add('observe')
@@ -276,6 +278,15 @@ export class AgentSession implements HostLink {
     this.#saved = { ...report, atMs }
     if (isBack) this.#isBack = false
     this.#remind()
+  }
+
+  /** Before the report, which lets time be charged. A fault that cannot be applied must not make the host look silent. */
+  async #applyFaults({ gpuFaults = [] }: HostReport): Promise<void> {
+    try {
+      await applyGpuFaults(this.#ports.app, this.hostId, this.id, gpuFaults)
+    } catch (error) {
+      this.#lost('gpu faults', error)
+    }
   }
 
   /** A host that restarted may have lost the state: send it again, at a limited rate. */

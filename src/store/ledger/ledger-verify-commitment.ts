@@ -54,7 +54,7 @@ export const commitmentChecks: readonly LedgerCheck[] = [
     name: 'early_end_is_rerated',
     over: sql`(select from commitment where closed_at is not null)`,
     // If the customer ends it early, the rate is that of the longest completed term. Every other end (the end of the
-    // term, a failure, an unreachable machine, all visible in events) keeps the price of the term.
+    // term, a failure, an unreachable machine, a broken GPU, all visible in events) keeps the price of the term.
     offending: sql`
       select 'rental ' || m.rental_id as subject,
              format('closed at rate %s (expected %s), extra charge %s (expected %s, posted %s)', m.closed_rate_nano, due.rate,
@@ -69,7 +69,7 @@ export const commitmentChecks: readonly LedgerCheck[] = [
       where m.closed_at is not null and (m.rerated_nano <> due.extra or m.rerated_nano <> m.extra_posted
         or m.closed_rate_nano <> due.rate
         or m.at_fault and not exists (select 1 from event e where e.subject_kind = 'rental'
-             and e.subject_id = m.rental_id::text and e.type in ('rental.failed', 'rental.unknown')))`,
+             and e.subject_id = m.rental_id::text and e.type in ('rental.failed', 'rental.unknown', 'rental.gpu_fault')))`,
   },
   {
     name: 'supplier_gets_its_share_of_early_ends',

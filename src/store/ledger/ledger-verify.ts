@@ -87,12 +87,14 @@ const transferSums = sql`(
 const segmentId = sql`case when p.key ~ '^segment:[0-9]+:[0-9]+$' and length(split_part(p.key, ':', 2)) < 19
   then split_part(p.key, ':', 2)::bigint end`
 
-/** The sum of the charges of each segment, and of the supplier's share. */
+/** The sum of the charges of each segment less what was taken back, and of the supplier's share. */
 const chargeSums = sql`(
   select p.segment_id,
-         coalesce(sum(t.amount_nano) filter (where f.kind in ('held', 'available')), 0) as charged,
-         coalesce(sum(t.amount_nano) filter (where e.kind = 'earnings' and e.account_id = s.supplier_id), 0) as to_supplier
-  from (select p.id, ${segmentId} as segment_id from posting p where p.kind = 'charge') p
+         coalesce(sum(t.amount_nano) filter (where f.kind in ('held', 'available')), 0)
+           - coalesce(sum(t.amount_nano) filter (where e.kind = 'held'), 0) as charged,
+         coalesce(sum(t.amount_nano) filter (where e.kind = 'earnings' and e.account_id = s.supplier_id), 0)
+           - coalesce(sum(t.amount_nano) filter (where f.kind = 'earnings' and f.account_id = s.supplier_id), 0) as to_supplier
+  from (select p.id, ${segmentId} as segment_id from posting p where p.kind in ('charge', 'refund')) p
   join transfer t on t.posting_id = p.id
   join ledger_account f on f.id = t.from_id
   join ledger_account e on e.id = t.to_id

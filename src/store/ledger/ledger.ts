@@ -126,6 +126,20 @@ export async function chargeHold(tx: Tx, charge: Charge): Promise<void> {
   if (result === 'insufficient') throw new Error(`hold ${charge.holdKey} does not cover its charge`)
 }
 
+/** Undoes a part of a charge: revenue → held, with the supplier's share of it. */
+export async function takeBackCharge(
+  tx: Tx,
+  charge: Omit<Charge, 'volumeId' | 'apiKeyId' | 'model'>,
+): Promise<PostAnswer> {
+  if (charge.amount === 0n) return 'posted'
+  return answer(
+    await sql<{ answer: PostAnswer }>`
+      select ledger_uncharge(${charge.postingKey}, ${charge.holdKey}, ${toDate(tx.clock.now())},
+        ${charge.amount.toString()}::bigint, ${charge.memo}, ${charge.supplierId}, ${charge.supplierAmount.toString()}::bigint,
+        ${charge.rentalId}::integer) as answer`.execute(tx.db),
+  )
+}
+
 function answer(result: { rows: Array<{ answer: PostAnswer }> }): PostAnswer {
   const row = result.rows[0]
   if (row === undefined) throw new Error('the ledger returned no row')

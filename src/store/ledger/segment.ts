@@ -2,13 +2,13 @@
 import { randomUUID } from 'node:crypto'
 import { sql, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'
-import { nanoUsdOf, type NanoUsd } from '../../base/money.ts'
-import { planClosing, type Funds, type OpenSegment, type Settlement } from '../../domain/metering.ts'
+import { nanoUsdOf, shareOf, type NanoUsd } from '../../base/money.ts'
+import { costUntil, planClosing, type Funds, type OpenSegment, type Settlement } from '../../domain/metering.ts'
 import type { Db, Tx } from '../platform/database.ts'
 import { diskStates, pausedStates, reservedStates } from '../rental/state-list.ts'
 import { hasOpenCommitment } from './commitment.ts'
 import type { DueWork } from '../platform/due-work.ts'
-import { chargeHold, lockAvailable, placeHold, releaseHold } from './ledger.ts'
+import { chargeHold, lockAvailable, placeHold, releaseHold, takeBackCharge } from './ledger.ts'
 import type { Tables } from '../platform/tables.ts'
 
 export type Segment = Selectable<Tables['segment']>
@@ -241,6 +241,38 @@ export async function endSegment(
   const plan = planClosing(openSegmentOf(row), await lockFunds(tx, row), end)
   await settleSegment(tx, row, plan, typeof memo === 'string' ? memo : memo(row))
   return plan
+}
+
+/**
+ * Ends the open segment at `end`, before the time up to which it is charged, and takes back the charge for the rest.
+ * False: its supplier no longer has its share of that, so nothing was taken back.
+ */
+export async function shortenSegment(tx: Tx, row: Segment, end: Instant, memo: string): Promise<boolean> {
+  const total = costUntil(openSegmentOf(row), end)
+  const share = row.platform_fee_bp === null ? nanoUsdOf(0n) : shareOf(total, 10_000 - row.platform_fee_bp)
+  const n = row.settlements + 1
+  const answer = await takeBackCharge(tx, {
+    postingKey: `segment:${row.id}:${n}`,
+    holdKey: row.hold_key,
+    amount: nanoUsdOf(row.settled_nano - total),
+    memo,
+    supplierId: row.supplier_id,
+    supplierAmount: nanoUsdOf(row.supplier_nano - share),
+    rentalId: row.rental_id,
+  })
+  if (answer === 'insufficient') return false
+  await tx.db
+    .updateTable('segment')
+    .set({
+      settled_until: toDate(end),
+      ended_at: toDate(end),
+      settled_nano: total,
+      supplier_nano: share,
+      settlements: n,
+    })
+    .where('id', '=', row.id)
+    .execute()
+  return true
 }
 
 /** Ends the open segment, if any, and releases the rest of the hold. */

@@ -188,6 +188,8 @@ export interface Tables {
   }
   gpu_claim: {
     claimed_at: At
+    fault: OrNull<string>
+    faulty_since: AtOrNull
     gpu_index: number
     machine_id: string
     rental_id: number
