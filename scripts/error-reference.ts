@@ -38,6 +38,7 @@ const samples: {
   rate_limited: { limit: 60 },
   too_many_streams: { limit: 10, streams: 'event' },
   too_many_terminals: { limit: 8 },
+  too_many_uploads: { max: 8 },
   bad_idempotency_key: { maxChars: 200 },
   server_busy: { account: undefined },
   unknown_path: { route: 'GET /v2/nothing' },

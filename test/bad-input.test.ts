@@ -22,7 +22,8 @@ import type { Reply } from './harness/exchange.ts'
 const operations = Object.entries(api) as Array<[OperationId, Endpoint]>
 /** Concurrent calls. */
 const AT_ONCE = 8
-const withBody = operations.filter(([, { body }]) => body !== undefined)
+/** Forms have a test of their own: test/files.test.ts. */
+const withBody = operations.filter(([, { body, takes }]) => body !== undefined && takes === undefined)
 
 type Texts = Readonly<Record<string, string>>
 

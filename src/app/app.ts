@@ -2,6 +2,7 @@
 import type { Duplex } from 'node:stream'
 import type { Clock } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
+import type { Bucket } from '../base/net/object-store.ts'
 import type { Vault } from '../base/vault.ts'
 import type { Role } from '../contract/account.ts'
 import type { Api, OperationId } from '../contract/api.ts'
@@ -33,6 +34,8 @@ export interface App {
   readonly freeStartMinutes?: number
   /** Allows webhooks to private addresses: for tests, and for operators whose customers are in their own network. */
   readonly allowPrivateAddresses: boolean
+  /** The place of files. Absent: the database. */
+  readonly bucket?: Bucket
   /** Absent: no mail server is configured. */
   readonly mailer?: Mailer
   /** Logs a problem that does not fail the request. */

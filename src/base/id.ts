@@ -36,6 +36,8 @@ export type IdPrefix =
   | 'bil'
   | 'srv'
   | 'rep'
+  | 'file'
+  | 'batch'
 
 /** 120 random bits after a prefix for the kind: `acc_4Yt…`. */
 export function randomId(prefix: IdPrefix): string {

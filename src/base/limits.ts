@@ -4,6 +4,16 @@ export const limits = {
   bodyBytes: 1_048_576,
   /** Prompts can contain images. */
   inferenceBodyBytes: 16_777_216,
+  /** One uploaded file, the time that its upload may take, and the time without a byte. */
+  uploadBytes: 200_000_000,
+  uploadMs: 3_600_000,
+  uploadIdleMs: 60_000,
+  /** An upload that took longer for a piece has broken off. */
+  uploadPieceMs: 600_000,
+  uploadsPerAccount: 8,
+  filePieceBytes: 1_048_576,
+  filesPerAccount: 10_000,
+  fileDays: 30,
   /** Nesting of objects and lists in a request body. */
   jsonDepth: 64,
   pageRows: 1_000,
@@ -138,6 +148,7 @@ export const defaultQuota = {
   keys: 100,
   sshKeys: 100,
   webhooks: 20,
+  fileGb: 20,
   requestsPerMinute: 60_000,
   tokensPerMinute: 10_000_000,
   /** One engine's worth: no engine is learned to take more, and the fair queue protects the others of a model. */

@@ -8,6 +8,7 @@ import { clusterEndpoints } from './cluster.ts'
 import { costEndpoints } from './cost.ts'
 import { endpoint, type AnswerKind } from './endpoint.ts'
 import { eventEndpoints } from './event.ts'
+import { fileEndpoints } from './file.ts'
 import { hostEndpoints } from './host.ts'
 import { inferenceEndpoints } from './inference.ts'
 import { economicsEndpoints } from './economics.ts'
@@ -67,6 +68,7 @@ export const api = {
   ...inferenceEndpoints,
   ...mediaEndpoints,
   ...rerankEndpoints,
+  ...fileEndpoints,
   ...managedDeploymentEndpoints,
   ...catalogEndpoints,
   ...economicsEndpoints,

@@ -25,7 +25,8 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 export type ErrorStatus = 400 | 401 | 402 | 403 | 404 | 422 | 500
 
 /**
- * The kinds of responses. `json` and `html` come from a handler. `csv` is written line by line. `text` and `events` are streams that own their socket.
+ * The kinds of responses. `json` and `html` come from a handler. `csv` is written line by line. `file` is a download of any
+ * size. `text` and `events` are streams that own their socket.
  * `inference` and `audio` come from the gateway and have `X-Inference-Request-Id`; `inference` is JSON, or a stream of
  * `chunk` events when the body has `stream: true`.
  */
@@ -37,6 +38,7 @@ const contentTypes = {
   events: 'text/event-stream',
   inference: 'application/json',
   audio: 'audio/mpeg',
+  file: 'application/octet-stream',
 } as const
 export type AnswerKind = keyof typeof contentTypes
 
@@ -65,6 +67,8 @@ export interface Endpoint<
   readonly params?: Params
   readonly query?: Query
   readonly body?: Body
+  /** How the body is sent. Absent: as JSON. `multipart`: a form whose field `file` is streamed (server/http/multipart.ts). */
+  readonly takes?: 'multipart'
   /** A body to show and to send in tests: of inference operations, whose examples need nothing but a model. */
   readonly example?: z.input<Body>
   readonly response: Response

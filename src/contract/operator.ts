@@ -36,6 +36,7 @@ const quota = z
     keys: quotaOf('keys', 100_000),
     sshKeys: quotaOf('sshKeys', 100_000),
     webhooks: quotaOf('webhooks', 10_000),
+    fileGb: quotaOf('fileGb', 1_000_000),
     requestsPerMinute: quotaOf('requestsPerMinute', 100_000_000),
     tokensPerMinute: quotaOf('tokensPerMinute', 1_000_000_000),
     streams: quotaOf('streams', 1_000_000),

@@ -8,6 +8,7 @@ export const quotaTexts: Readonly<Record<keyof Quota, string>> = {
   keys: 'API keys',
   sshKeys: 'SSH keys',
   webhooks: 'webhooks',
+  fileGb: 'GB of files',
   requestsPerMinute: 'inference requests per minute',
   tokensPerMinute: 'inference tokens per minute',
   streams: 'concurrent inference requests',

@@ -4,6 +4,7 @@ import { reconcileAttachments } from './attachments.ts'
 import { watchBudgets } from './budgets.ts'
 import type { DeliverWebhooks } from './deliver-webhooks.ts'
 import { sweepExpired, expireStates, expireTerms } from './expire.ts'
+import { removeFiles } from './files.ts'
 import { cleanUpGateways } from './gateways.ts'
 import { watchIdle } from './idle.ts'
 import { takeInventory } from './inventory.ts'
@@ -71,6 +72,7 @@ export function allReconcilers(
     reconcileAttachments(app),
     reap(app, notices.reaped),
     cleanUpGateways(app),
+    removeFiles(app),
     checkLedger(app, notices.ledgerFindings),
     applyRetention(app, retention, notices.dropped),
     measure(app),

@@ -140,8 +140,14 @@ function appSettings({ settings, log }: Context) {
     cpuPerHour: settings.cpuPerHour,
     freeStartMinutes: settings.freeStartMinutes,
     allowPrivateAddresses: settings.allowPrivateAddresses,
+    ...bucketOf(settings),
     warn: (error: unknown, what: string) => log.warn({ err: error }, what),
   }
+}
+
+function bucketOf({ objectStore }: Settings): Pick<App, 'bucket'> {
+  const { bucket } = objectStore ?? {}
+  return objectStore === undefined || bucket === undefined ? {} : { bucket: { ...objectStore, bucket } }
 }
 
 function welcomeOptions({ settings, dataDir, clock }: Context, isAskedFor: boolean | undefined): WelcomeOptions {

@@ -127,6 +127,10 @@ const environment = z.object({
   BERTH_S3_REGION: z.string().min(1).max(100).default('us-east-1'),
   BERTH_S3_ACCESS_KEY: z.string().min(1).max(200).optional(),
   BERTH_S3_SECRET_KEY: z.string().min(1).max(200).optional(),
+  BERTH_S3_BUCKET: z
+    .string()
+    .regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be a name of a bucket')
+    .optional(),
   BERTH_MOCK_BOOT_MS: z.coerce.number().int().min(0).max(3_600_000).default(6_000),
   BERTH_MOCK_OFFERS: z.stringbool().default(false),
   BERTH_MOCK_SCALE: z.coerce.number().int().min(1).max(1_000).default(1),
@@ -210,7 +214,7 @@ export interface Settings {
   readonly modelHub: { readonly endpoint: string; readonly token: string | null } | null
   /** The folder of the built engines, for their image. undefined: beside the server. */
   readonly engineDir: string | undefined
-  /** The object store of `s3` weights. undefined: none. */
+  /** The object store of `s3` weights and, with a bucket, of files. undefined: none. */
   readonly objectStore: ObjectStore | undefined
   /** The part of the environment that engines and npm inherit. */
   readonly engineEnvironment: Readonly<Record<string, string | undefined>>
@@ -373,10 +377,11 @@ function readKubernetes(read: Environment): Settings['kubernetes'] {
 
 function readObjectStore(read: Environment): ObjectStore | undefined {
   const { BERTH_S3_URL: url, BERTH_S3_ACCESS_KEY: accessKey, BERTH_S3_SECRET_KEY: secretKey } = read
-  if (url === undefined && accessKey === undefined && secretKey === undefined) return undefined
+  const { BERTH_S3_BUCKET: bucket } = read
+  if ([url, accessKey, secretKey, bucket].every((value) => value === undefined)) return undefined
   if (url === undefined || accessKey === undefined || secretKey === undefined)
     throw new SettingsError('Invalid setting: an object store needs BERTH_S3_URL, _ACCESS_KEY and _SECRET_KEY')
-  return { url: url.replace(/\/+$/, ''), region: read.BERTH_S3_REGION, accessKey, secretKey }
+  return { url: url.replace(/\/+$/, ''), region: read.BERTH_S3_REGION, accessKey, secretKey, bucket }
 }
 
 function readStorage(read: Environment): Settings['storage'] {

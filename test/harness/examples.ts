@@ -52,6 +52,8 @@ export interface Owned {
   readonly budget: string
   readonly budgetToDelete: string
   readonly request: string
+  readonly file: string
+  readonly fileToDelete: string
   readonly model: string
   readonly modelToDelete: string
   readonly deployment: string
@@ -190,6 +192,11 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listSecrets: none,
   setSecret: () => ({ params: { name: 'HF_TOKEN' }, body: exampleBodies.setSecret }),
   deleteSecret: (its) => owned({ name: its.secretToDelete }),
+  uploadFile: () => ({ body: formOf(exampleBodies.uploadFile) }),
+  listFiles: () => ({ query: { limit: '10', order: 'asc', purpose: 'batch' } }),
+  getFile: (its) => owned({ id: its.file }),
+  downloadFile: (its) => owned({ id: its.file }),
+  deleteFile: (its) => owned({ id: its.fileToDelete }),
   listManagedDeployments: none,
   listCatalog: none,
   getManagedDeployment: (its) => owned({ id: its.managedDeployment }),
@@ -301,6 +308,14 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   explainPlacement: withBody(exampleBodies.explainPlacement),
 }
 
+/** A form whose field `file` has a name and some content. */
+export function formOf({ file, ...fields }: { readonly file: string } & Readonly<Record<string, unknown>>): FormData {
+  const form = new FormData()
+  form.set('file', new Blob(['{}\n']), file)
+  for (const [name, value] of Object.entries(fields)) form.set(name, String(value))
+  return form
+}
+
 function joinOf(token: string, name: string) {
   return { ...exampleBodies.joinHost, token, name, publicKey: HOST_KEY }
 }
@@ -337,6 +352,8 @@ export const absent: Owned = {
   budget: 'bud_0000000000000000000000',
   budgetToDelete: 'bud_0000000000000000000000',
   request: 'req_00000000000000000000000000000000',
+  file: 'file_00000000000000000000',
+  fileToDelete: 'file_00000000000000000000',
   model: 'absent/model',
   modelToDelete: 'absent/model',
   deployment: 'dep_0000000000000000000000',
@@ -371,6 +388,7 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
   const webhook = async (): Promise<string> => (await make('/v2/webhooks', { url: HOOK_URL })).id
   const member = async (email: string): Promise<string> => (await make('/v2/members', { email, role: 'member' })).id
 
+  const file = async (): Promise<string> => (await make('/v1/files', formOf(exampleBodies.uploadFile))).id
   const budget = async (name: string): Promise<string> =>
     (await make('/v2/budgets', { name, scope: 'label', scopeValue: name, monthlyUsd: '1000' })).id
 
@@ -437,6 +455,8 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     budget: await budget('kept'),
     budgetToDelete: await budget('to delete'),
     request: await logRequest(journey, owner.id),
+    file: await file(),
+    fileToDelete: await file(),
     model: served,
     modelToDelete: await model('owner/to-delete'),
     deployment: await deployment(),

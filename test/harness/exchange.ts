@@ -12,18 +12,21 @@ export interface Reply {
 export interface Asked {
   readonly method: string
   readonly headers: Readonly<Record<string, string>>
-  /** Sent as it is if it is text; as JSON otherwise. */
+  /** Sent as it is if it is text or a form; as JSON otherwise. */
   readonly body: unknown
 }
 
 const agent = new Agent()
 
 export async function exchange(url: string, { method, headers, body }: Asked): Promise<Reply> {
+  const form = body instanceof FormData ? new Response(body) : undefined
+  const contentType = form?.headers.get('content-type') ?? 'application/json'
+  const bytes = form === undefined ? undefined : Buffer.from(await form.arrayBuffer())
   const response = await request(url, {
     dispatcher: agent,
     method,
-    headers: { ...(body === undefined ? {} : { 'Content-Type': 'application/json' }), ...headers },
-    body: body === undefined ? null : typeof body === 'string' ? body : JSON.stringify(body),
+    headers: { ...(body === undefined ? {} : { 'Content-Type': contentType }), ...headers },
+    body: bytes ?? (body === undefined ? null : typeof body === 'string' ? body : JSON.stringify(body)),
   })
   const type = String(response.headers['content-type'] ?? '')
   const text = type.includes('event-stream') ? leave(response.body) : await response.body.text()

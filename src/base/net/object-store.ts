@@ -1,6 +1,7 @@
 /**
- * Links to objects in an S3-compatible store: signature version 4 in the query, so that a host can download one object
- * for a while without knowing the key. Paths name the bucket, which every such store supports.
+ * Objects in an S3-compatible store. Links have signature version 4 in the query, so that a host can download one object
+ * for a while without knowing the key; our own calls use such links too. Paths name the bucket, which every such store
+ * supports.
  */
 import { createHash, createHmac } from 'node:crypto'
 import { formatInstant, type Instant } from '../instant.ts'
@@ -11,14 +12,50 @@ export interface ObjectStore {
   readonly region: string
   readonly accessKey: string
   readonly secretKey: string
+  /** The bucket for objects of the server itself. undefined: it has none. */
+  readonly bucket?: string | undefined
 }
 
 export function objectUrl(store: ObjectStore, bucket: string, key: string): URL {
   return new URL(`${store.url}/${encode(bucket)}/${key.split('/').map(encode).join('/')}`)
 }
 
-/** A link for GET that is valid for `seconds`. */
-export function presign(store: Omit<ObjectStore, 'url'>, url: URL, now: Instant, seconds: number): string {
+/** A store with a place for the server's own objects. */
+export interface Bucket extends ObjectStore {
+  readonly bucket: string
+}
+
+type Method = 'GET' | 'PUT' | 'DELETE'
+
+const CALL_MS = 60_000
+
+/** Writes, reads or deletes one object. Throws unless the store did it; deleting an object that is not there is done. */
+export async function callBucket(
+  bucket: Bucket,
+  method: Method,
+  key: string,
+  { now, body }: { readonly now: Instant; readonly body?: Uint8Array<ArrayBuffer> },
+): Promise<Buffer> {
+  const url = presign(bucket, objectUrl(bucket, bucket.bucket, key), now, CALL_MS / 1_000, method)
+  const answer = await fetch(url, {
+    method,
+    signal: AbortSignal.timeout(CALL_MS),
+    redirect: 'error',
+    ...(body === undefined ? {} : { body }),
+  })
+  const bytes = Buffer.from(await answer.arrayBuffer())
+  if (answer.ok || (method === 'DELETE' && answer.status === 404)) return bytes
+  throw new Error(`the object store answered ${method} with status ${answer.status}`)
+}
+
+/** A link that is valid for `seconds`. */
+export function presign(
+  store: Omit<ObjectStore, 'url'>,
+  url: URL,
+  now: Instant,
+  seconds: number,
+  method: Method = 'GET',
+): string {
   const time = formatInstant(now)
     .replaceAll(/[-:]|\.\d+/g, '')
     .slice(0, 16)
@@ -32,7 +69,7 @@ export function presign(store: Omit<ObjectStore, 'url'>, url: URL, now: Instant,
   ]
     .map(([name = '', value = '']) => `${encode(name)}=${encode(value)}`)
     .join('&')
-  const request = ['GET', url.pathname, query, `host:${url.host}`, '', 'host', 'UNSIGNED-PAYLOAD'].join('\n')
+  const request = [method, url.pathname, query, `host:${url.host}`, '', 'host', 'UNSIGNED-PAYLOAD'].join('\n')
   const text = ['AWS4-HMAC-SHA256', time, scope, createHash('sha256').update(request).digest('hex')].join('\n')
   const key = [time.slice(0, 8), store.region, 's3', 'aws4_request'].reduce<Buffer | string>(
     (secret, part) => hmac(secret, part),

@@ -112,7 +112,7 @@ function describeOperation(
       : {
           requestBody: {
             required: true,
-            content: { 'application/json': { schema: schemas.write(endpoint.body, 'input') } },
+            content: { [bodyTypeOf(endpoint)]: { schema: schemas.write(endpoint.body, 'input') } },
           },
         }),
     responses: {
@@ -126,6 +126,10 @@ function describeOperation(
       ),
     },
   }
+}
+
+function bodyTypeOf({ takes }: Endpoint): string {
+  return takes === 'multipart' ? 'multipart/form-data' : 'application/json'
 }
 
 /** Example requests from the reference, example responses from the schemas. */

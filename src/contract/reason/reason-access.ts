@@ -79,6 +79,11 @@ export const accessReasons = {
     ...invalid('The body is not JSON.', 'Send JSON with the header "Content-Type: application/json".'),
     status: 415,
   },
+  not_multipart: {
+    ...invalid('The body is not a form.', 'Send it as multipart/form-data, with the file in the field "file".'),
+    status: 415,
+  },
+  bad_multipart: invalid('The form could not be read.', 'Send one file, in the field "file", and at most 20 fields.'),
   body_too_large: {
     ...invalid(({ maxBytes }: { readonly maxBytes?: number }) =>
       maxBytes === undefined ? 'The body is too large.' : `The body is longer than ${maxBytes} bytes.`,

@@ -69,6 +69,12 @@ export const accountReasons = {
       `Quota reached: ${quota}${used === undefined ? '' : ` (${used} in use)`}.`,
     'Delete something you no longer need, or ask the operator for a higher quota.',
   ),
+  stored_file_not_found: notFound('There is no such file in this account.'),
+  file_missing: invalid('The form has no file.', 'Send the file with its name in the field "file".'),
+  too_many_uploads: rateLimited(
+    ({ max }: { readonly max: number }) => `The account is uploading ${max} files already.`,
+    'Wait for one of them to end.',
+  ),
   webhook_not_found: notFound('There is no such webhook in this account.'),
   delivery_not_found: notFound('There is no such delivery in this account.'),
   url_refused: invalid(asGiven),

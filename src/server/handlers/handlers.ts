@@ -15,6 +15,7 @@ import { costHandlers } from './cost.ts'
 import { economicsHandlers } from './economics.ts'
 import { driverAuditHandlers } from './driver-audit.ts'
 import { eventHandlers } from './event.ts'
+import { fileHandlers } from './file.ts'
 import { hostHandlers } from './host.ts'
 import { invoiceHandlers } from './invoice.ts'
 import { joinTokenHandlers } from './join-token.ts'
@@ -102,6 +103,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog' | 'whenKnown'>): H
     ...modelHandlers,
     ...operatorSummaryHandlers,
     ...trafficHandlers,
+    ...fileHandlers,
     ...hostHandlers,
     ...placementReportHandlers,
     ...baseImageHandlers,

@@ -2,22 +2,26 @@
  * One function for each kind of answer that the contract declares (`answers` of an operation). A kind without a function
  * does not compile, nor does an operation without an entry in its kind's table.
  */
+import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../../app/app.ts'
-import { ok, type Failure, type Result } from '../../contract/result.ts'
+import { failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import type { Api, OperationId, OperationsAnswering } from '../../contract/api.ts'
 import type { AnswerKind, Endpoint, ParamsOf, QueryOf } from '../../contract/endpoint.ts'
 import { countRefusal, inferenceCaller, mayStillCall, type AccessOptions, type Admitted } from './access.ts'
 import { answerInference } from '../inference/answer-inference.ts'
 import { credentialsOf } from './credentials.ts'
 import { writerOf } from '../../contract/wire.ts'
-import type { ErrorPage } from '../../contract/error-form.ts'
+import { errorFormOf, type ErrorPage, type InputIssue } from '../../contract/error-form.ts'
 import { failurePage } from './error-page.ts'
 import { resumeAfter, type EventStreamOptions, type EventStreams } from '../events/event-stream.ts'
-import type { HandlerRequest, Handlers } from './handler.ts'
+import type { Download, FormRequest, Handlers } from './handler.ts'
 import { isCompressible, sendJson, WrittenJson } from './json-answer.ts'
+import { openDownload } from '../handlers/file.ts'
 import type { LogStreams } from '../handlers/rental-logs.ts'
 import { exportUse } from '../handlers/rental-use.ts'
+import { readForm } from './multipart.ts'
+import { validate } from './validation.ts'
 
 export interface AnswerOptions extends AccessOptions {
   readonly handlers: Handlers
@@ -43,7 +47,8 @@ type Answer = (options: AnswerOptions, call: Call) => Promise<unknown>
 export const answers: { readonly [Kind in AnswerKind]: Answer } = {
   json: async (options, call) => {
     const { operation, endpoint, request, reply } = call
-    const result = await runHandler(options, call)
+    const result = await runHandler(options, call).catch(rejectedForm)
+    if (result instanceof RejectedForm) return send(reply, errorFormOf(endpoint).writeInvalid('body', result.issues))
     if (!result.ok) return sendFailure(options, call, result)
     const { value } = result
     const mayCompress = isCompressible(operation, endpoint)
@@ -87,6 +92,17 @@ export const answers: { readonly [Kind in AnswerKind]: Answer } = {
     return hijack(options, call, await textStreams[call.operation as keyof typeof textStreams](options, call))
   },
 
+  file: async (options, call) => {
+    const opened = await downloads[call.operation as keyof typeof downloads](options.app, call)
+    if (!opened.ok) return sendFailure(options, call, opened)
+    const { name, bytes, content } = opened.value
+    return call.reply
+      .header('Content-Disposition', `attachment; filename*=UTF-8''${encodeURIComponent(name)}`)
+      .header('Content-Length', bytes)
+      .type('application/octet-stream')
+      .send(Readable.from(content, { objectMode: false }))
+  },
+
   inference: runModel,
   audio: runModel,
 }
@@ -111,6 +127,13 @@ const textStreams: { readonly [Op in OperationsAnswering<'text'>]: OpenTextStrea
   },
 }
 
+const downloads: {
+  readonly [Op in OperationsAnswering<'file'>]: (app: App, call: Call) => Promise<Result<Download>>
+} = {
+  downloadFile: (app, { caller, input }) =>
+    openDownload(app, caller.accountId, (input.params as ParamsOf<Api['downloadFile']>).id),
+}
+
 async function runModel(options: AnswerOptions, call: Call): Promise<unknown> {
   const { operation, endpoint, caller, input, request, reply } = call
   const result = await answerInference(options.gateway, {
@@ -131,7 +154,7 @@ async function runHandler(options: AnswerOptions, call: Call): Promise<Result<un
   const { operation, endpoint, caller, request } = call
   const handler = options.handlers[operation as keyof Handlers] as (
     app: App,
-    request: HandlerRequest<OperationId>,
+    request: FormRequest<OperationId>,
   ) => Promise<Result<unknown>>
   const result = await handler(options.app, {
     ...call.input,
@@ -141,7 +164,8 @@ async function runHandler(options: AnswerOptions, call: Call): Promise<Result<un
     requestId: request.id,
     baseUrl: baseUrlOf(request),
     idempotencyKey: call.idempotencyKey,
-  } as HandlerRequest<OperationId>)
+    readUpload: uploadReader(call),
+  } as FormRequest<OperationId>)
   if (result.ok && options.checkResponses) {
     const { value } = result
     endpoint.response.parse(
@@ -149,6 +173,34 @@ async function runHandler(options: AnswerOptions, call: Call): Promise<Result<un
     )
   }
   return result
+}
+
+/** The schema has rejected the fields of a form. */
+class RejectedForm extends Error {
+  readonly issues: readonly InputIssue[]
+
+  constructor(issues: readonly InputIssue[]) {
+    super('a form was rejected')
+    this.issues = issues
+  }
+}
+
+function rejectedForm(error: unknown): RejectedForm {
+  if (error instanceof RejectedForm) return error
+  throw error
+}
+
+function uploadReader({ endpoint, request }: Call): FormRequest<OperationId>['readUpload'] {
+  return async (options, { take, drop }) => {
+    const form = await readForm(request.raw, options, take)
+    if (!form.ok) return form
+    const { fields, file } = form.value
+    const body = validate(endpoint.body, fields)
+    if (body.ok && file !== undefined) return ok({ body: body.value as never, file })
+    if (file !== undefined) await drop(file)
+    if (!body.ok) throw new RejectedForm(body.issues)
+    return failField([options.fileField], 'file_missing')
+  }
 }
 
 function stillValid(options: AnswerOptions, { endpoint, request }: Call): () => Promise<boolean> {

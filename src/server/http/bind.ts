@@ -29,7 +29,7 @@ export function bind(server: FastifyInstance, binding: Binding): void {
       url: routeOf(endpoint),
       config: { operation, endpoint },
       // A stream without its body would have no end.
-      exposeHeadRoute: endpoint.answers !== 'events' && endpoint.answers !== 'text',
+      exposeHeadRoute: !['events', 'text', 'file'].includes(endpoint.answers),
       bodyLimit: isInference(endpoint) ? limits.inferenceBodyBytes : limits.bodyBytes,
       onRequest: async (request, reply) => {
         const caller = await admitHead(options, endpoint, request, reply)
@@ -72,6 +72,8 @@ function readInput(
   if (!params.ok) return { ok: false, page: errorFormOf(endpoint).writeInvalid('path', params.issues) }
   const query = validate(endpoint.query, request.query)
   if (!query.ok) return { ok: false, page: errorFormOf(endpoint).writeInvalid('query', query.issues) }
+  if (endpoint.takes === 'multipart')
+    return { ok: true, input: { params: params.value, query: query.value, body: undefined } }
   const body = validate(endpoint.body, request.body)
   if (!body.ok) return { ok: false, page: errorFormOf(endpoint).writeInvalid('body', body.issues) }
   return { ok: true, input: { params: params.value, query: query.value, body: body.value } }

@@ -3,6 +3,7 @@ import type { Actor, App } from '../../app/app.ts'
 import type { Result } from '../../contract/result.ts'
 import type { Api, OperationId, OperationsAnswering } from '../../contract/api.ts'
 import type { BodyOf, ParamsOf, QueryOf, ResponseOf } from '../../contract/endpoint.ts'
+import type { FormFile, FormOptions } from './multipart.ts'
 
 export interface HandlerRequest<Op extends OperationId> {
   readonly operation: Op
@@ -19,9 +20,27 @@ export interface HandlerRequest<Op extends OperationId> {
   readonly idempotencyKey: string | undefined
 }
 
+/** Operations that take a form. */
+type FormId = 'uploadFile'
+
+export interface FormRequest<Op extends OperationId> extends HandlerRequest<Op> {
+  /** Reads the form to its end. Fields that the schema rejects are answered as such. */
+  readonly readUpload: <T>(
+    options: FormOptions,
+    file: { readonly take: (file: FormFile) => Promise<Result<T>>; readonly drop: (taken: T) => Promise<void> },
+  ) => Promise<Result<{ readonly body: BodyOf<Api[Op]>; readonly file: T }>>
+}
+
+/** A file that is sent as it is read. */
+export interface Download {
+  readonly name: string
+  readonly bytes: number
+  readonly content: AsyncIterable<Buffer>
+}
+
 export type Handler<Op extends OperationId> = (
   app: App,
-  request: HandlerRequest<Op>,
+  request: Op extends FormId ? FormRequest<Op> : HandlerRequest<Op>,
 ) => Promise<Result<ResponseOf<Api[Op]>>>
 
 /** A missing handler does not compile. Operations with other kinds of answers have their tables in answer.ts. */

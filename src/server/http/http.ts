@@ -50,7 +50,8 @@ export function makeHttpServer(options: HttpOptions): HttpServer {
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: limits.bodyBytes,
     trustProxy: settings.trustedProxy ?? false,
-    requestTimeout: limits.requestTimeoutMs,
+    // For uploads. Other bodies have a limit of their own (request-body.ts).
+    requestTimeout: limits.uploadMs,
     genReqId: () => randomId('req'),
     routerOptions: { maxParamLength: 200 },
     // Inputs and answers are checked by the contract; Fastify need not load its own compilers of schemas.
@@ -66,6 +67,7 @@ export function makeHttpServer(options: HttpOptions): HttpServer {
       void (reply as unknown as FastifyReply).code(page.status).send(JSON.stringify(page.body))
     },
   }) as unknown as FastifyInstance
+  routes.server.headersTimeout = limits.requestTimeoutMs
   readJsonBodies(routes)
   addHeaders(routes, options)
   // A client that fails in a loop must not fill the log.

@@ -7,6 +7,8 @@ import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { BodyBuffer, FREE_BODY_BYTES, type BodyBudget, type BodyRoom } from '../../domain/body-budget.ts'
 import { decodeUtf8 } from '../../base/json.ts'
+import { limits } from '../../base/limits.ts'
+import type { Endpoint } from '../../contract/endpoint.ts'
 import type { Failure } from '../../contract/result.ts'
 
 /** A client that keeps sending after its answer is read for this long, so that it can read the answer. */
@@ -77,6 +79,12 @@ export function readJsonBodies(server: FastifyInstance): void {
       void parse(request, text, (error, value) => (error === null ? resolve(value) : reject(error)))
     })
   })
+  // The handler reads it, piece by piece.
+  server.addContentTypeParser('multipart/form-data', async (request: FastifyRequest) => {
+    const { endpoint } = request.routeOptions.config as { endpoint?: Endpoint }
+    if (request.is404 || endpoint?.takes === 'multipart') return undefined
+    throw Object.assign(new Error('a form was sent in place of JSON'), { code: 'FST_ERR_CTP_INVALID_MEDIA_TYPE' })
+  })
   // Fastify would close the connection at once, and the client would see a reset instead of its answer.
   server.addHook('onSend', async (request, reply) => {
     if (!request.raw.complete) reply.removeHeader('connection')
@@ -102,7 +110,12 @@ function readBody(request: FastifyRequest, payload: IncomingMessage): Promise<Bu
   if (announced !== undefined && announced > limit) return Promise.reject(new BodyTooLarge())
   const buffer = new BodyBuffer(announced)
   return new Promise((resolve, reject) => {
-    const stop = (): void => void payload.off('data', add).off('end', end).off('error', broken).off('close', broken)
+    // Uploads may take longer, so the server's own limit does not serve here.
+    const slow = setTimeout(() => broken(), limits.requestTimeoutMs).unref()
+    const stop = (): void => {
+      clearTimeout(slow)
+      payload.off('data', add).off('end', end).off('error', broken).off('close', broken)
+    }
     const refuse = (error: Error): void => {
       stop()
       // Read and drop the rest.

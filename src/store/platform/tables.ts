@@ -9,6 +9,7 @@ import type { NanoUsd } from '../../base/money.ts'
 import type { HostFault, HostMetrics, HostOffer, Workload } from '../../contract/agent.ts'
 import type { Scope } from '../../contract/endpoint.ts'
 import type { EventType } from '../../contract/event-type.ts'
+import type { FilePurpose } from '../../contract/file-purpose.ts'
 import type { DeploymentSettings, DeploymentSpec } from '../../contract/managed-deployment.ts'
 import type { ModelFile } from '../../contract/model.ts'
 import type { NotificationKind } from '../../contract/notification-kind.ts'
@@ -172,6 +173,25 @@ export interface Tables {
     subject_id: string
     subject_kind: string
     type: EventType
+  }
+  file: {
+    account_id: string
+    created_at: At
+    expires_at: At
+    id: string
+    is_stored: boolean
+    key_sealed: string
+    name: string
+    pieces: Optional<number>
+    purpose: FilePurpose
+    size_bytes: Optional<bigint>
+    state: Optional<'writing' | 'ready' | 'deleted'>
+    written_at: At
+  }
+  file_piece: {
+    file_id: string
+    number: number
+    sealed: Buffer
   }
   gateway: {
     id: string
