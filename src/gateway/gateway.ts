@@ -155,14 +155,15 @@ export class Gateway {
   /** For a request that the schema has accepted and whose key was counted. */
   async chat(
     caller: Caller,
-    { dialect, body, bodyBytes }: ClientRequest,
+    { dialect, body, bodyBytes, nameIgnored }: ClientRequest,
     headers: CallHeaders,
     reply: Reply,
   ): Promise<Failure | undefined> {
     await this.whenKnown(body['model'] as string, caller)
     await this.whenStarted(body['model'] as string, 'chat')
-    const read = dialect.read(body)
+    const read = await dialect.read(body, caller)
     if (!read.ok) return read
+    if (read.value.ignored !== undefined && read.value.ignored.length > 0) nameIgnored(read.value.ignored)
     const request = { ...read.value, operation: dialect.operation, bodyBytes, bodyText: () => JSON.stringify(body) }
     const built = buildChatCall(this.#catalog, caller, request, headers)
     if ('kind' in built) return built
@@ -182,6 +183,8 @@ export interface ClientRequest {
   /** The client's own text, without the schema's defaults: an engine has its own. */
   readonly body: JsonObject
   readonly bodyBytes: number
+  /** Tells the client which of its parameters have no effect here. */
+  readonly nameIgnored: (names: readonly string[]) => void
 }
 
 export interface RateHead {

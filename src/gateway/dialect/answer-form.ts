@@ -6,8 +6,13 @@ export interface AnswerForm {
   /** Sent from time to time while the model starts: proxies close a connection that stays silent. */
   readonly waiting: string
   /** The body of a plain answer. It throws if the engine's answer cannot be expressed. */
-  readonly write: (call: AnsweredCall, answer: EngineAnswer) => string
+  readonly write: (call: AnsweredCall, answer: EngineAnswer, now: Instant) => string
   readonly openStream: (call: AnsweredCall, now: Instant) => AnswerStream
+  /**
+   * Runs between the record of a complete answer and its end, which the client gets only afterwards: the last events of a
+   * stream, or the plain answer. Gives the text to send. Absent: it is sent at once.
+   */
+  readonly beforeEnd?: (last: string) => Promise<string>
 }
 
 export interface AnsweredCall {

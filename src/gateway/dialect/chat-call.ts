@@ -87,7 +87,7 @@ export function buildChatCall(
     }),
     prefixes: prefixes.hashes,
     prefixTokens: prefixes.tokens,
-    session: headers.session,
+    session: headers.session ?? request.session,
   }
   return { call, upstream, bounds }
 }

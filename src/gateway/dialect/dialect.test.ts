@@ -4,10 +4,11 @@
  */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { playExchange } from '../../../test/harness/chat-exchange.ts'
-import { chat, chatAnswer } from './chat.ts'
-import { asLatin1 } from './chat-stream.ts'
+import type { Caller } from '../call.ts'
+import { chat } from './chat.ts'
 import { completion } from './completion.ts'
-import type { AnswerForm, AnswerStream } from './answer-form.ts'
+import type { AnswerForm } from './answer-form.ts'
+import { translateAnswers } from './translated-answer.ts'
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }))
 afterEach(() => void vi.useRealTimers())
@@ -15,56 +16,34 @@ afterEach(() => void vi.useRealTimers())
 const ping = 'event: ping\ndata: {}\n\n'
 
 function event(type: string, more: object = {}): string {
-  return asLatin1(`event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`)
+  return `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`
 }
 
-interface Choice {
-  readonly delta?: { readonly content?: string }
-  readonly message?: { readonly content?: string }
-}
-
-const named: AnswerForm = {
+const named: AnswerForm = translateAnswers({
   waiting: ping,
-  write: ({ requestId, model }, { text, usage }) => {
-    const value = JSON.parse(Buffer.from(text, 'latin1').toString()) as { choices: Choice[] }
-    const content = value.choices[0]?.message?.content
-    if (content === undefined) throw new Error('a choice without content')
-    return asLatin1(
-      JSON.stringify({ id: `msg_${requestId.slice(4)}`, model: model.name, content, tokens: usage.outputTokens }),
-    )
+  openWriter: ({ requestId, model }) => {
+    let content = ''
+    return {
+      open: () => event('begin'),
+      add: (delta) => {
+        if (delta.kind !== 'text') throw new Error('only text can be told')
+        content += delta.text
+        return event('delta', { delta: delta.text })
+      },
+      end: ({ usage }) => event('end', { content, outputTokens: usage.outputTokens }),
+      fail: ({ code }) => event('failed', { content, code }),
+      write: ({ usage }) => {
+        if (content === '') throw new Error('an answer without content')
+        return JSON.stringify({
+          id: `msg_${requestId.slice(4)}`,
+          model: model.name,
+          content,
+          tokens: usage.outputTokens,
+        })
+      },
+    }
   },
-  openStream: (call, now) => openNamed(chatAnswer.openStream(call, now)),
-}
-
-/** Reads the engine's events through the stream of a chat, which keeps count of them. */
-function openNamed(chatStream: AnswerStream): AnswerStream {
-  let content = ''
-  let hasBegun = false
-  const begin = (): string => {
-    const first = hasBegun ? '' : event('begin')
-    hasBegun = true
-    return first
-  }
-  return {
-    progress: chatStream.progress,
-    push: (bytes) => {
-      const text = chatStream.push(bytes)
-      if (text === undefined) return undefined
-      let events = ''
-      for (const [, json = ''] of Buffer.from(text, 'latin1')
-        .toString()
-        .matchAll(/^data: (\{.*)$/gm)) {
-        const delta = (JSON.parse(json) as { choices: Choice[] }).choices[0]?.delta?.content ?? ''
-        if (delta === '') continue
-        content += delta
-        events += begin() + event('delta', { delta })
-      }
-      return events
-    },
-    end: ({ outputTokens }) => begin() + event('end', { content, outputTokens }),
-    fail: ({ code }) => begin() + event('failed', { content, code }),
-  }
-}
+})
 
 function chunk(content: string, finish: string | null = null): Buffer {
   const choices = [{ index: 0, delta: { content }, finish_reason: finish }]
@@ -103,6 +82,22 @@ test('a failure has the form of the stream, before its first event and after it'
   expect([...early.ended, ...late.ended]).toMatchObject([{ outcome: 'failed' }, { outcome: 'broken' }])
 })
 
+test.each([true, false])('the end of an answer waits for what the form does before it (stream: %s)', async (stream) => {
+  let store: (text: string) => void = () => {}
+  const stored = new Promise<string>((resolve) => (store = resolve))
+  const { sent, ended, sink, serve } = playExchange({ ...named, beforeEnd: () => stored }, { stream })
+  serve()
+  if (stream) sink.data(Buffer.concat([chunk('one'), chunk('', 'stop'), Buffer.from('data: [DONE]\n\n')]))
+  else {
+    sink.data(Buffer.from(JSON.stringify({ choices: [{ message: { content: 'one' } }] })))
+    sink.end()
+  }
+  expect(ended).toHaveLength(1)
+  expect(sent.filter((text) => /^(end|send)/.test(text))).toEqual([])
+  store('stored')
+  await vi.waitFor(() => expect(sent.at(-1)).toMatch(/^(end|send 200) stored$/))
+})
+
 test('a plain answer is assembled from the answer of the engine', () => {
   const { sent, ended, sink, serve } = playExchange(named, { stream: false })
   serve()
@@ -129,11 +124,11 @@ test('an answer that the form cannot express is a failure of the engine, and fre
 
 test('chats and completions go to engines in their own form', () => {
   const sampling = { model: 'm', max_tokens: 3 }
-  expect(chat.read({ ...sampling, messages: [] })).toMatchObject({
+  expect(chat.read({ ...sampling, messages: [] }, {} as Caller)).toMatchObject({
     ok: true,
     value: { form: { path: '/v1/chat/completions' }, messages: { bytes: Buffer.from('[]') } },
   })
-  expect(completion.read({ ...sampling, prompt: 'x' })).toMatchObject({
+  expect(completion.read({ ...sampling, prompt: 'x' }, {} as Caller)).toMatchObject({
     ok: true,
     value: { form: { path: '/v1/completions' }, messages: undefined },
   })

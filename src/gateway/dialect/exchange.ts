@@ -212,10 +212,10 @@ export class ChatExchange implements UpstreamSink {
     if (stream === undefined) return
     const usage = this.#usage()
     this.#finish('answered', 200, null, usage, () => {
-      const last = stream.end(usage)
-      if (this.#isOpen) return this.#reply.endStream(last)
-      this.#reply.startStream('')
-      this.#reply.endStream(last)
+      this.#deliver(stream.end(usage), (last) => {
+        if (!this.#isOpen) this.#reply.startStream('')
+        this.#reply.endStream(last)
+      })
     })
   }
 
@@ -226,9 +226,21 @@ export class ChatExchange implements UpstreamSink {
       return this.#breakOff('the engine sent no valid chat answer')
     }
     const usage = findUsage(text, 0)?.usage ?? this.#counted(Math.ceil(textBytes(value['choices']) / BYTES_PER_TOKEN))
-    const body = this.#call.answer.write(this.#call, { text, value, usage })
+    const body = this.#call.answer.write(this.#call, { text, value, usage }, this.#ports.clock.now())
     this.#kept = body
-    this.#finish('answered', 200, null, usage, () => this.#reply.send(200, 'application/json; charset=utf-8', body))
+    this.#finish('answered', 200, null, usage, () => {
+      this.#deliver(body, (last) => this.#reply.send(200, 'application/json; charset=utf-8', last))
+    })
+  }
+
+  /** Sends the end of a complete answer, after the form has done with it what it must. */
+  #deliver(last: string, send: (last: string) => void): void {
+    const { beforeEnd } = this.#call.answer
+    if (beforeEnd === undefined) return send(last)
+    beforeEnd(last).then(send, (error: unknown) => {
+      this.#warn(`the end of the answer could not be sent: ${String(error)}`)
+      this.#reply.abort()
+    })
   }
 
   /** The engine violated the protocol. */

@@ -4,6 +4,9 @@ import { unbuffered } from '../../base/net/sse.ts'
 import type { Failure } from '../../contract/result.ts'
 import type { Reply } from '../../gateway/call.ts'
 
+/** In one header, of which clients read at most some kilobytes. */
+const MAX_IGNORED_NAMES = 50
+
 export class NodeReply implements Reply {
   readonly #response: ServerResponse
   readonly #page: (failure: Failure) => { status: number; body: string }
@@ -16,6 +19,12 @@ export class NodeReply implements Reply {
 
   get hasBegun(): boolean {
     return this.#response.headersSent
+  }
+
+  /** Before anything is sent. Names that no header may have, or too many, are left out. */
+  nameIgnored(names: readonly string[]): void {
+    const safe = [...new Set(names)].filter((name) => /^[\w.[\]-]{1,100}$/.test(name))
+    this.#response.setHeader('X-Berth-Ignored', safe.slice(0, MAX_IGNORED_NAMES).join(', '))
   }
 
   send(status: number, contentType: string, body: string): void {

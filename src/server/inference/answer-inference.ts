@@ -77,7 +77,9 @@ async function answerChat(
   const { bodyBytes } = request
   const body = request.body as Record<string, unknown>
   await answered(answer, request, async () => {
-    const refused = await gateway.chat(caller, { dialect, body, bodyBytes }, headersOf(request, requestId), answer)
+    const nameIgnored = (names: readonly string[]): void => answer.nameIgnored(names)
+    const client = { dialect, body, bodyBytes, nameIgnored }
+    const refused = await gateway.chat(caller, client, headersOf(request, requestId), answer)
     if (refused !== undefined) answer.refuse(refused)
   })
 }
