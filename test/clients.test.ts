@@ -1,5 +1,6 @@
 /** Unmodified third-party clients over real HTTP. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { anthropicSuite } from './clients/anthropic.ts'
 import { aiSdkSuite } from './clients/ai-sdk.ts'
 import { seenOnFastPath, startBerth, type Berth } from './clients/berth.ts'
 import { huggingFaceSuite } from './clients/hugging-face.ts'
@@ -17,6 +18,7 @@ beforeAll(async () => {
 afterAll(() => berth.close())
 
 openaiSuite(() => berth)
+anthropicSuite(() => berth)
 openaiConventionSuite(() => berth)
 aiSdkSuite(() => berth)
 hyperbolicSuite(() => berth)

@@ -17,6 +17,7 @@ import { managedDeploymentEndpoints } from './managed-deployment.ts'
 import { marketplaceEndpoints } from './marketplace.ts'
 import { marketplaceSearchEndpoints } from './marketplace-search.ts'
 import { mediaEndpoints } from './media.ts'
+import { messageEndpoints } from './message.ts'
 import { rerankEndpoints } from './rerank.ts'
 import { modelEndpoints } from './model.ts'
 import { portEndpoints } from './port.ts'
@@ -66,6 +67,7 @@ export const api = {
   ...marketplaceEndpoints,
   ...marketplaceSearchEndpoints,
   ...inferenceEndpoints,
+  ...messageEndpoints,
   ...mediaEndpoints,
   ...rerankEndpoints,
   ...fileEndpoints,

@@ -8,6 +8,8 @@ export type Family = 'v1' | 'v2'
 
 export interface ErrorForm {
   readonly name: string
+  /** Clients of its protocol look for the request id in this header too. */
+  readonly requestIdHeader?: string
   readonly schemaOf: (status: number) => z.ZodObject
   /** Its body has the reason as `reason`, in every form. */
   readonly write: (fault: Fault) => ErrorPage
@@ -25,6 +27,7 @@ export interface Fault {
 
 export interface ErrorPage {
   readonly status: number
+  /** A form with `request_id` in its body leaves it null: whoever sends the page knows it. */
   readonly body: Record<string, unknown>
 }
 

@@ -5,16 +5,24 @@
  */
 import type { Clock } from '../base/instant.ts'
 import { nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
-import type { Failure } from '../contract/result.ts'
+import { ok, type Failure, type Result } from '../contract/result.ts'
 import { makeAdmission, type Admission, type Admitted, type Rates } from './money/admission.ts'
 import type { Caller, Reply } from './call.ts'
 import { isVisible, type Catalog, type ServedModel } from './catalog.ts'
 import { chatAnswer } from './dialect/chat.ts'
 import { readChatBody, type JsonObject } from './dialect/chat-body.ts'
-import { buildChatCall, defaultModel, type BuiltChat, type ChatRequest } from './dialect/chat-call.ts'
-import type { Dialect } from './dialect/dialect.ts'
+import {
+  buildChatCall,
+  defaultModel,
+  refuseModel,
+  refuseParameters,
+  type BuiltChat,
+  type ChatRequest,
+} from './dialect/chat-call.ts'
+import type { Dialect, EngineBody } from './dialect/dialect.ts'
 import { chatForm } from './dialect/engine-request.ts'
 import { ChatExchange, type ExchangePorts } from './dialect/exchange.ts'
+import { countTokens, type TokenCount } from './dialect/token-count.ts'
 import { MediaGateway } from './media/media.ts'
 import type { Meter } from './money/meter.ts'
 import type { Places } from './dispatch/places.ts'
@@ -171,6 +179,21 @@ export class Gateway {
     if (!admitted.ok) return admitted
     this.#start(built, reply, admitted.value)
     return undefined
+  }
+
+  /** Counts the prompt that a dialect has read. */
+  async countTokens(
+    caller: Pick<Caller, 'accountId' | 'allowedModels'>,
+    request: EngineBody,
+  ): Promise<Result<TokenCount>> {
+    const name = request.body['model'] as string
+    await this.whenKnown(name, caller)
+    const model = this.#catalog.get(name)
+    const refused = refuseModel(model, name, caller) ?? refuseParameters(model, request.body)
+    if (refused !== undefined) return refused
+    if (model === undefined) throw new Error('refuseModel refuses an unknown model')
+    const { dispatcher } = this.#ports
+    return ok(await countTokens({ dispatcher, model, accountId: caller.accountId, request }))
   }
 
   #start({ call, upstream }: BuiltChat, reply: Reply, admitted: Admitted): void {

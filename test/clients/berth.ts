@@ -22,6 +22,8 @@ export interface Berth {
   readonly painter: TestModel
   readonly diffuser: TestModel
   readonly voice: TestModel
+  /** Takes images, and counts tokens. */
+  readonly vision: TestModel
   readonly tools: Readonly<Record<ToolShape, { readonly name: string; readonly upstream: ToolServer }>>
   close(): Promise<void>
 }
@@ -79,7 +81,7 @@ export async function startBerth(): Promise<Berth> {
   const customer = await server.account({ usd: '10' })
   const said = { words: words.length, wordOf: (n: number) => words[n] ?? '' }
   const image = { kind: 'image', pixelStepUsdPerMillion: '0.001' }
-  const [chat, writer, slow, fragile, broken, embedding, painter, diffuser, voice] = await Promise.all([
+  const [chat, writer, slow, fragile, broken, embedding, painter, diffuser, voice, vision] = await Promise.all([
     serveModel(server, { name: 'test/chat', behaviour: said }),
     serveModel(server, { name: 'test/writer', behaviour: said }),
     serveModel(server, { name: 'test/slow', behaviour: { words: 4_000, intervalMs: 5 } }),
@@ -89,9 +91,14 @@ export async function startBerth(): Promise<Berth> {
     serveModel(server, { name: 'test/painter', model: image, deployment: { protocol: 'images' } }),
     serveModel(server, { name: 'test/diffuser', model: image, deployment: { protocol: 'txt2img' } }),
     serveModel(server, { name: 'test/voice', model: { kind: 'speech' } }),
+    serveModel(server, {
+      name: 'test/vision',
+      model: { supportsImageInput: true },
+      behaviour: { tokenizer: 'vllm' },
+    }),
   ])
   const tools = { vllm: await serveTools(server, 'vllm'), llama: await serveTools(server, 'llama') }
-  const models = [chat, writer, slow, fragile, broken, embedding, painter, diffuser, voice]
+  const models = [chat, writer, slow, fragile, broken, embedding, painter, diffuser, voice, vision]
   await waitFor('all models are served', async () => {
     const listed = await customer.call('GET', '/v1/models')
     return listed.body.data.length === models.length + Object.keys(tools).length
@@ -111,6 +118,7 @@ export async function startBerth(): Promise<Berth> {
     painter,
     diffuser,
     voice,
+    vision,
     tools,
     close: async () => {
       await server.close()

@@ -21,6 +21,7 @@ export interface ToolChat {
   readonly model: string
   readonly messages: ReadonlyArray<Readonly<Record<string, unknown>>>
   readonly stream?: boolean
+  readonly max_tokens?: number
   readonly tools?: readonly unknown[]
   readonly tool_choice?: unknown
   readonly response_format?: { readonly type: string; readonly json_schema?: { readonly schema: unknown } }
@@ -77,6 +78,13 @@ function embeddingsOf(): string {
   return JSON.stringify({ object: 'list', data: [{ object: 'embedding', index: 0, embedding }], model: 'any' })
 }
 
+/** It thinks before it answers if a user says so. */
+export const thought = 'Two places, two calls.'
+
+function isThinking({ messages }: ToolChat): boolean {
+  return messages.some(({ role, content }) => role === 'user' && String(content).includes('Think'))
+}
+
 /** The tool results as text, or undefined while there are none. */
 function textOf(chat: ToolChat): string | undefined {
   if (chat.response_format?.type === 'json_schema') return JSON.stringify(schemaAnswer)
@@ -91,14 +99,17 @@ function answerOf(chat: ToolChat, shape: ToolShape): string {
     const call = { type: 'function', function: { name, arguments: pieces.join('') } }
     return shape === 'vllm' ? { id, ...call } : { ...call, id }
   })
-  const message = { role: 'assistant', content: text ?? null, ...(text === undefined ? { tool_calls: called } : {}) }
+  const reasoning = isThinking(chat) ? { reasoning_content: thought } : {}
+  const calls = text === undefined ? { tool_calls: called } : {}
+  const message = { role: 'assistant', content: text ?? null, ...reasoning, ...calls }
   const choice = { index: 0, message, finish_reason: text === undefined ? 'tool_calls' : 'stop' }
   return write(chat, shape, 'chat.completion', [choice], { usage: toolUsage })
 }
 
 function eventsOf(chat: ToolChat, shape: ToolShape): string[] {
   const text = textOf(chat)
-  const deltas: object[] = text === undefined ? callDeltas() : text.split(/(?<= )/).map((content) => ({ content }))
+  const parts: object[] = text === undefined ? callDeltas() : text.split(/(?<= )/).map((content) => ({ content }))
+  const deltas = isThinking(chat) ? [{ reasoning_content: thought }, ...parts] : parts
   const opening = { role: 'assistant', content: text === undefined ? null : '' }
   const opened = shape === 'vllm' ? [opening, ...deltas] : [{ ...opening, ...deltas[0] }, ...deltas.slice(1)]
   const event = (choices: readonly unknown[], more: object = {}): string =>

@@ -177,6 +177,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   createCheapestInstance: withBody({ gpuModel: 'a100', gpuCount: 1 }),
   listModels: none,
   getModel: (its) => ({ params: { id: its.model } }),
+  countMessageTokens: withBody(exampleBodies.countMessageTokens),
   getMe: none,
   changeAccountSettings: withBody(exampleBodies.changeAccountSettings),
   listMembers: none,

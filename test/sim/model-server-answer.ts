@@ -18,6 +18,29 @@ export function countTokens(text: string): number {
   return Math.ceil(text.length / CHARS_PER_TOKEN)
 }
 
+/** An invalid body counts as empty: a simulated server does not validate. */
+export function parseBody(body: Buffer): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(body.toString())
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+  } catch {
+    return {}
+  }
+}
+
+/** vLLM counts a chat; llama.cpp writes its prompt, and counts texts. A letter of that prompt is a token. */
+export function tokenizeAnswer(
+  tokenizer: 'vllm' | 'llama' | 'none',
+  operation: 'tokenize' | 'apply-template',
+  { messages, content }: Readonly<Record<string, unknown>>,
+): string {
+  if (tokenizer === 'none') return '{"object":"unknown"}'
+  const count = [messages ?? []].flat().reduce((sum: number, one) => sum + countTokens(JSON.stringify(one)), 0)
+  if (operation === 'apply-template') return JSON.stringify({ prompt: '.'.repeat(count) })
+  if (tokenizer === 'vllm') return JSON.stringify({ count, max_model_len: 8_192, tokens: [] })
+  return JSON.stringify({ tokens: Array.from(typeof content === 'string' ? content : '', () => 1) })
+}
+
 function usageOf(shape: ChatShape, completionTokens: number): Record<string, unknown> {
   return {
     prompt_tokens: shape.promptTokens,

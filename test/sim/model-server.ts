@@ -16,9 +16,11 @@ import {
   imagesAnswer,
   imageAnswer,
   imageEvents,
+  parseBody,
   rerankAnswer,
   rerankTokens,
   silentMp3,
+  tokenizeAnswer,
   txt2imgAnswer,
   type ChatShape,
 } from './model-server-answer.ts'
@@ -59,6 +61,8 @@ export interface Behaviour {
   metrics: string | undefined
   /** Pages such as /props, as engines have them. Others are answered with 404. */
   pages: Readonly<Record<string, unknown>>
+  /** The form in which it counts the tokens of a chat. */
+  tokenizer: 'vllm' | 'llama' | 'none'
 }
 
 export interface ModelServer {
@@ -101,7 +105,7 @@ const MAX_KEPT_REQUESTS = 10_000
 const MAX_CACHED_PROMPTS = 100_000
 
 const operations =
-  /\/(chat\/completions|completions|embeddings|rerank|images\/generations|txt2img|image\/generation|audio\/speech)$/
+  /\/(chat\/completions|completions|embeddings|rerank|images\/generations|txt2img|image\/generation|audio\/speech|tokenize|apply-template)$/
 
 const usual: Behaviour = {
   words: 5,
@@ -115,6 +119,7 @@ const usual: Behaviour = {
   health: 200,
   metrics: undefined,
   pages: {},
+  tokenizer: 'none',
 }
 
 export async function startModelServer(options: ModelServerOptions = {}): Promise<ModelServer> {
@@ -340,6 +345,9 @@ class SimulatedServer implements ModelServer {
       }
       case 'audio/speech':
         return { type: 'audio/mpeg', body: silentMp3(textOf(body['input'])) }
+      case 'tokenize':
+      case 'apply-template':
+        return json(tokenizeAnswer(this.behaviour.tokenizer, operation, body))
       case undefined:
       default:
         return json('{"object":"unknown"}')
@@ -378,16 +386,6 @@ class SimulatedServer implements ModelServer {
 
 function json(text: string): Answer {
   return { type: 'application/json', body: Buffer.from(text) }
-}
-
-/** An invalid body counts as empty: a simulated server does not validate. */
-function parseBody(body: Buffer): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(body.toString())
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
-  } catch {
-    return {}
-  }
 }
 
 function textOf(value: unknown): string {

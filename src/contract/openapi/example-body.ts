@@ -15,6 +15,7 @@ export const inferenceExamples = Object.fromEntries(
 export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } = {
   ...inferenceExamples,
   uploadFile: { file: 'questions.jsonl', purpose: 'batch' },
+  countMessageTokens: { model: 'tinyllama-1.1b-chat', messages: [{ role: 'user', content: 'What is a berth?' }] },
   createBareMetalRental: { networkType: 'infiniband', gpuCount: 8, gpuType: 'h100', label: 'training' },
   terminateBareMetalRental: { rentalId: 17 },
   createVirtualMachineRental: { gpuCount: 1, gpuType: 'h100', region: 'us-central-1', label: 'notebook' },

@@ -40,6 +40,14 @@ export async function complete(
   }
 }
 
+/** Counts the prompt of a chat, in the form that vLLM has for it. Nothing is generated. */
+export async function countTokens(engine: ChatEngine, body: unknown): Promise<Result<{ readonly count: number }>> {
+  const request = engine.readRequest('chat', body)
+  if (!request.ok) return request
+  const job = await engine.prepare(request.value)
+  return job.ok ? ok({ count: job.value.prompts[0]?.length ?? 0 }) : job
+}
+
 interface Work {
   readonly engine: ChatEngine
   readonly response: EngineCall['response']

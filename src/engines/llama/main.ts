@@ -7,7 +7,7 @@ import path from 'node:path'
 import { z } from 'zod'
 import { systemClock } from '../../base/instant.ts'
 import { engineStart, failEngine, runEngine } from '../engine-http.ts'
-import { complete } from './completion.ts'
+import { complete, countTokens } from './completion.ts'
 import { ChatEngine } from './engine.ts'
 import { loadModel } from './loaded-model.ts'
 
@@ -36,6 +36,7 @@ await runEngine(llamaStart, async (start, onProgress) => {
     maxBodyBytes: MAX_BODY_BYTES,
     routes: {
       'POST /v1/chat/completions': (call) => complete(engine, 'chat', call, systemClock),
+      'POST /tokenize': (call) => countTokens(engine, call.body),
       'POST /v1/completions': (call) => complete(engine, 'completion', call, systemClock),
     },
   }

@@ -17,7 +17,7 @@ export interface AnswerForm {
 
 export interface AnsweredCall {
   readonly requestId: string
-  readonly model: { readonly name: string }
+  readonly model: { readonly name: string; readonly contextTokens?: number | null }
   /** The client asked for usage at the end of a stream. */
   readonly includeUsage: boolean
 }

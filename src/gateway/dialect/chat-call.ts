@@ -56,7 +56,7 @@ export function buildChatCall(
   if (model === undefined) throw new Error('refuseModel refuses an unknown model')
   const unfit = refuseParameters(model, body)
   if (unfit !== undefined) return unfit
-  const parameters = readParameters(body)
+  const parameters = readParameters(body, roomIn(model, request.promptTokens))
   const promptBytes = promptBytesOf(body, request.bodyBytes)
   const bounds = boundsOf(model, promptBytes, parameters)
   const call: ChatCall = {
@@ -84,6 +84,7 @@ export function buildChatCall(
       stream: parameters.stream,
       maxOutputTokens: outputLimit(model, parameters),
       extraHeaders: tracingOf(call),
+      hints: request.hints,
     }),
     prefixes: prefixes.hashes,
     prefixTokens: prefixes.tokens,
@@ -102,7 +103,16 @@ interface Parameters {
   readonly maxTokens: number | null
 }
 
-function readParameters(body: JsonObject): Parameters {
+/** Left for an answer, however long the prompt seems: the engine knows better whether it fits. */
+const MIN_ROOM_TOKENS = 256
+
+/** The tokens that the context leaves for an answer. undefined: the client has to know. */
+function roomIn({ contextTokens }: ServedModel, promptTokens: number | undefined): number | undefined {
+  if (contextTokens === null || promptTokens === undefined) return undefined
+  return Math.max(MIN_ROOM_TOKENS, contextTokens - promptTokens - TEMPLATE_TOKENS)
+}
+
+function readParameters(body: JsonObject, room: number | undefined): Parameters {
   const options = body['stream_options'] as { include_usage?: boolean } | null | undefined
   const { prompt } = body
   return {
@@ -111,8 +121,12 @@ function readParameters(body: JsonObject): Parameters {
     stream: body['stream'] === true,
     includeUsage: options?.include_usage === true,
     n: countOf(body['n']) ?? 1,
-    maxTokens: countOf(body['max_completion_tokens']) ?? countOf(body['max_tokens']),
+    maxTokens: lowest(countOf(body['max_completion_tokens']) ?? countOf(body['max_tokens']), room),
   }
+}
+
+function lowest(limit: number | null, room: number | undefined): number | null {
+  return limit === null || room === undefined ? limit : Math.min(limit, room)
 }
 
 /** Costs depend on these: an invalid count is none. */
@@ -124,7 +138,7 @@ function countOf(value: unknown): number | null {
 export function refuseModel(
   model: ServedModel | undefined,
   name: string,
-  caller: Caller,
+  caller: Pick<Caller, 'accountId' | 'allowedModels'>,
   param = 'model',
 ): Failure | undefined {
   if (caller.allowedModels !== null && !caller.allowedModels.includes(name)) {
@@ -164,7 +178,8 @@ export function isReady({ notReady, deployments }: ServedModel): boolean {
   return notReady === undefined && deployments.some(({ drained, weight }) => !drained && weight > 0)
 }
 
-function refuseParameters(model: ServedModel, body: JsonObject): Failure | undefined {
+export function refuseParameters(model: ServedModel | undefined, body: JsonObject): Failure | undefined {
+  if (model === undefined) return undefined
   if (model.kind !== 'chat') {
     return failField(['model'], 'wrong_model_kind', { model: model.name, kind: model.kind })
   }

@@ -31,4 +31,8 @@ export interface EngineBody {
   readonly session?: string | undefined
   /** Parameters that only another vendor's service could honor. The client gets their names in `X-Berth-Ignored`. */
   readonly ignored?: readonly string[]
+  /** Members for engines that are known to take them, such as variables of the chat template. */
+  readonly hints?: JsonObject
+  /** Estimated high. Given: the output limit is lowered to what the context leaves. */
+  readonly promptTokens?: number
 }

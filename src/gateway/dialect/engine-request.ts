@@ -27,6 +27,7 @@ export interface EngineRequestOptions {
   /** null: the context is the limit. */
   readonly maxOutputTokens: number | null
   readonly extraHeaders: string
+  readonly hints?: JsonObject | undefined
 }
 
 export function makeEngineRequest(options: EngineRequestOptions): (deployment: Deployment) => UpstreamRequest {
@@ -40,6 +41,7 @@ export function makeEngineRequest(options: EngineRequestOptions): (deployment: D
     }
     if (form.hasLogprobsFlag) setLogprobs(sent, body)
     setLimit(sent, deployment, usesNewName, options.maxOutputTokens)
+    if (isKnownEngine(deployment)) Object.assign(sent, options.hints)
     Object.assign(sent, deployment.members)
     sent['model'] = deployment.upstreamModel
     if (options.stream) sent['stream_options'] = streamOptionsFor(deployment)
@@ -54,8 +56,11 @@ export function makeEngineRequest(options: EngineRequestOptions): (deployment: D
 
 /** Only engines known to support it are asked for usage in every event: elsewhere an unknown option may be an error. */
 function streamOptionsFor(deployment: Deployment): JsonObject {
-  const isKnown = deployment.protocol === 'embedded' || deployment.readsMetrics
-  return isKnown ? USAGE_IN_EVERY_EVENT : USAGE_AT_THE_END
+  return isKnownEngine(deployment) ? USAGE_IN_EVERY_EVENT : USAGE_AT_THE_END
+}
+
+function isKnownEngine({ protocol, readsMetrics }: Deployment): boolean {
+  return protocol === 'embedded' || readsMetrics
 }
 
 /** Some hosted models know only the newer name; their clients use it. */

@@ -131,9 +131,9 @@ class TranslatedStream implements AnswerStream, EngineProgress {
     const wasFinished = this.#reader.finishReason !== undefined
     for (const delta of this.#reader.read(event)) text += this.#writer.add(delta)
     if (!wasFinished && this.#reader.finishReason !== undefined) this.#events -= 1
-    const found = data.includes('"usage"') ? findUsage(data, 0) : undefined
-    if (found === undefined) return text
-    this.#usage = found.usage
+    const report = data.includes('"usage"') ? findUsage(data, 0) : undefined
+    if (report === undefined) return text
+    this.#usage = report.usage
     if (Array.isArray(choices) && choices.length === 0) this.#events -= 1
     return text
   }

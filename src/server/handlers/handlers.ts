@@ -46,6 +46,7 @@ import { rentalHandlers } from './rental.ts'
 import { requestLogHandlers } from './request-log.ts'
 import { resealHandlers } from './reseal.ts'
 import { secretHandlers } from './secret.ts'
+import { messageHandlers } from './message.ts'
 import { servedModelHandlers } from './served-model.ts'
 import { sshKeyHandlers } from './ssh-key.ts'
 import { statementHandlers } from './statement.ts'
@@ -58,7 +59,7 @@ import { webhookHandlers } from './webhook.ts'
 
 let v2: Record<string, unknown> | undefined
 
-export function makeHandlers(gateway: Pick<Gateway, 'catalog' | 'whenKnown'>): Handlers {
+export function makeHandlers(gateway: Pick<Gateway, 'catalog' | 'whenKnown' | 'countTokens'>): Handlers {
   return {
     getOpenApi: async () => ok((v2 ??= describeApi('v2'))),
     ...rentalHandlers,
@@ -113,5 +114,6 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog' | 'whenKnown'>): H
     ...marginHandlers,
     ...providerBillHandlers,
     ...servedModelHandlers(gateway),
+    ...messageHandlers(gateway),
   }
 }

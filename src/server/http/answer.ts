@@ -13,7 +13,7 @@ import { answerInference } from '../inference/answer-inference.ts'
 import { credentialsOf } from './credentials.ts'
 import { writerOf } from '../../contract/wire.ts'
 import { errorFormOf, type ErrorPage, type InputIssue } from '../../contract/error-form.ts'
-import { failurePage } from './error-page.ts'
+import { failurePage, requestIdOf, writePage } from './error-page.ts'
 import { resumeAfter, type EventStreamOptions, type EventStreams } from '../events/event-stream.ts'
 import type { Download, FormRequest, Handlers } from './handler.ts'
 import { isCompressible, sendJson, WrittenJson } from './json-answer.ts'
@@ -165,6 +165,7 @@ async function runHandler(options: AnswerOptions, call: Call): Promise<Result<un
     baseUrl: baseUrlOf(request),
     idempotencyKey: call.idempotencyKey,
     readUpload: uploadReader(call),
+    setHeader: (name: string, value: string) => void call.reply.header(name, value),
   } as FormRequest<OperationId>)
   if (result.ok && options.checkResponses) {
     const { value } = result
@@ -232,5 +233,8 @@ function sendFailure(options: AnswerOptions, { endpoint, request, reply }: Call,
 
 export function send(reply: FastifyReply, page: ErrorPage, failure?: Failure): FastifyReply {
   if (failure?.retryAfterMs !== undefined) reply.header('Retry-After', Math.ceil(failure.retryAfterMs / 1_000))
-  return reply.code(page.status).type('application/json; charset=utf-8').send(JSON.stringify(page.body))
+  return reply
+    .code(page.status)
+    .type('application/json; charset=utf-8')
+    .send(writePage(page, requestIdOf(reply)))
 }

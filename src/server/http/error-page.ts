@@ -1,4 +1,5 @@
 /** Failures as HTTP. One exhaustive switch maps kinds to statuses; the form of the operation writes the body. */
+import type { FastifyReply } from 'fastify'
 import { assertNever } from '../../base/assert-never.ts'
 import type { Failure } from '../../contract/result.ts'
 import type { FailureKind } from '../../contract/reason/reason-entry.ts'
@@ -11,6 +12,16 @@ import type { Endpoint } from '../../contract/endpoint.ts'
 export function failurePage(endpoint: Endpoint, failure: Failure): ErrorPage {
   const byKind = endpoint.family === 'v1' ? v1Status(failure.kind) : v2Status(failure.kind, endpoint)
   return errorFormOf(endpoint).write({ ...failure, status: fixedStatus(failure) ?? byKind })
+}
+
+/** The text to send. */
+export function writePage({ body }: ErrorPage, requestId: string): string {
+  return JSON.stringify('request_id' in body ? { ...body, request_id: requestId } : body)
+}
+
+/** The id that a cost belongs to, where there is one. */
+export function requestIdOf(reply: FastifyReply): string {
+  return String(reply.getHeader('X-Inference-Request-Id') ?? reply.request.id)
 }
 
 /** For a failure before any operation is known. */

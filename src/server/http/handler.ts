@@ -18,6 +18,8 @@ export interface HandlerRequest<Op extends OperationId> {
   /** The address that the client used: `https://berth.example.com`. undefined: unknown. */
   readonly baseUrl?: string | undefined
   readonly idempotencyKey: string | undefined
+  /** For an answer with a fact in a header. Absent: the handler is not called over HTTP. */
+  readonly setHeader?: (name: string, value: string) => void
 }
 
 /** Operations that take a form. */

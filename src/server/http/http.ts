@@ -17,7 +17,8 @@ import type { ErrorPage } from '../../contract/error-form.ts'
 import { newRequestId } from '../../gateway/call.ts'
 import { DatabaseSilent } from '../../store/platform/silence-watch.ts'
 import { makeConsolePages } from '../console/console-pages.ts'
-import { failurePage, requestFailurePage } from './error-page.ts'
+import { send } from './answer.ts'
+import { failurePage, requestFailurePage, requestIdOf, writePage } from './error-page.ts'
 import { fail, type Failure } from '../../contract/result.ts'
 import type { Settings } from '../settings.ts'
 import { BodyTooLarge, NoRoomForBody, readJsonBodies } from './request-body.ts'
@@ -64,7 +65,7 @@ export function makeHttpServer(options: HttpOptions): HttpServer {
     frameworkErrors: (error, request, reply) => {
       const page = pageOf(request, failureOf(error))
       reply.header('X-Request-Id', request.id).type('application/json; charset=utf-8')
-      void (reply as unknown as FastifyReply).code(page.status).send(JSON.stringify(page.body))
+      void (reply as unknown as FastifyReply).code(page.status).send(writePage(page, request.id))
     },
   }) as unknown as FastifyInstance
   routes.server.headersTimeout = limits.requestTimeoutMs
@@ -89,6 +90,8 @@ function addHeaders(routes: FastifyInstance, { clock }: HttpOptions): void {
     const { endpoint } = request.routeOptions.config as { endpoint?: Endpoint }
     if (endpoint !== undefined && isInference(endpoint))
       reply.header('X-Inference-Request-Id', newRequestId(clock.now()))
+    const { requestIdHeader } = endpoint?.errorForm ?? {}
+    if (requestIdHeader !== undefined) reply.header(requestIdHeader, requestIdOf(reply))
     reply.header('X-Content-Type-Options', 'nosniff')
     reply.header('Cache-Control', 'no-store')
   })
@@ -126,7 +129,7 @@ function answerFailures(routes: FastifyInstance, lines: LineLimit): void {
       if (line !== undefined) request.log.error({ err: error, ...line }, 'request failed')
     }
     if (page.status === 503) reply.header('Retry-After', '1')
-    return reply.code(page.status).type('application/json; charset=utf-8').send(JSON.stringify(page.body))
+    return send(reply, page)
   })
 }
 
@@ -137,7 +140,7 @@ function answerUnknownPaths(routes: FastifyInstance, { consoleDir }: HttpOptions
     if (await pages.answer(request, reply)) return reply
     const route = `${request.method} ${request.url.split('?')[0]}`
     const page = pageOf(request, fail('unknown_path', { route }))
-    return reply.code(404).type('application/json; charset=utf-8').send(JSON.stringify(page.body))
+    return send(reply, page)
   })
 }
 

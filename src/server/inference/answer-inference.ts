@@ -10,6 +10,7 @@ import { imageSide } from '../../contract/media.ts'
 import type { Caller } from '../../gateway/call.ts'
 import { chat } from '../../gateway/dialect/chat.ts'
 import { completion } from '../../gateway/dialect/completion.ts'
+import { message } from '../../gateway/dialect/message.ts'
 import type { Dialect } from '../../gateway/dialect/dialect.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { bareAudio, embeddingWork, imageWork, speechWork } from '../../gateway/media/media-work.ts'
@@ -17,17 +18,20 @@ import { rerankWork } from '../../gateway/media/rerank.ts'
 import { streamMedia } from '../../gateway/media/media-stream.ts'
 import type { MediaClient, MediaWork } from '../../gateway/media/media.ts'
 import type { CallHeaders } from '../../gateway/upstream/trace.ts'
-import { failurePage } from '../http/error-page.ts'
+import { failurePage, requestIdOf, writePage } from '../http/error-page.ts'
 import { NodeReply } from '../http/node-reply.ts'
 import { endUnread } from '../http/unread-answer.ts'
 
 type InferenceOperation = OperationsAnswering<'inference' | 'audio'>
 
 /** Writes failures in the form of the operation. */
-export function inferencePages(operation: InferenceOperation): (failure: Failure) => { status: number; body: string } {
+export function inferencePages(
+  operation: InferenceOperation,
+  requestId = '',
+): (failure: Failure) => { status: number; body: string } {
   return (failure) => {
-    const { status, body } = failurePage(api[operation], failure)
-    return { status, body: JSON.stringify(body) }
+    const page = failurePage(api[operation], failure)
+    return { status: page.status, body: writePage(page, requestId) }
   }
 }
 
@@ -112,16 +116,12 @@ async function runMedia(
   return answer
 }
 
-function requestIdOf(reply: FastifyReply): string {
-  return String(reply.getHeader('X-Inference-Request-Id'))
-}
-
 function takeOver(operation: InferenceOperation, reply: FastifyReply): NodeReply {
   for (const [name, value] of Object.entries(reply.getHeaders())) {
     if (value !== undefined) reply.raw.setHeader(name, value)
   }
   reply.hijack()
-  return new NodeReply(reply.raw, inferencePages(operation))
+  return new NodeReply(reply.raw, inferencePages(operation, requestIdOf(reply)))
 }
 
 async function answered(answer: NodeReply, request: FastifyRequest, work: () => Promise<void>): Promise<void> {
@@ -141,6 +141,7 @@ type WorkOf<Body> = (body: Body, named: ReadonlySet<string>) => Result<MediaWork
 const works: { readonly [Op in InferenceOperation]: Dialect | WorkOf<BodyOf<Api[Op]>> } = {
   createChatCompletion: chat,
   createCompletion: completion,
+  createMessage: message,
   createEmbedding: (body) => ok(embeddingWork(body)),
   rerank: (body) => ok(rerankWork(body)),
   rerankBySecondPath: (body) => ok(rerankWork(body)),

@@ -1,0 +1,50 @@
+/** P67: the programs in docs/clients.md run against a server, with the packages that they name. */
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, readFile, symlink, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { serveModel, type TestModel } from './harness/inference.ts'
+import { removeFolder } from './harness/leftover.ts'
+import { testServer, type TestServer } from './harness/server.ts'
+
+const run = promisify(execFile)
+let folder: string
+let server: TestServer
+let model: TestModel
+
+/** Packages that are installed here under another name. */
+const packages = { '@anthropic-ai/sdk': 'anthropic-sdk-1' }
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(os.tmpdir(), 'berth-clients-'))
+  server = await testServer({ runLoops: false })
+  model = await serveModel(server, { name: 'tinyllama-1.1b-chat', behaviour: { tokenizer: 'vllm' } })
+  await mkdir(path.join(folder, 'node_modules', '@anthropic-ai'), { recursive: true })
+  for (const [name, installed] of Object.entries(packages)) {
+    await symlink(path.resolve('node_modules', installed), path.join(folder, 'node_modules', name))
+  }
+})
+afterAll(async () => {
+  await server.close()
+  await model.upstream.close()
+  await removeFolder(folder)
+})
+
+const outputs: Readonly<Record<string, RegExp>> = {
+  Anthropic: /^\d+ tokens in, 5 out, end_turn$/,
+}
+
+test.each(Object.entries(outputs))('P67: the program for %s', async (section, output) => {
+  const text = await readFile('docs/clients.md', 'utf8')
+  const [, after = ''] = text.split(`\n## ${section}\n`)
+  const [, code = ''] = /^```js\n(.*?)^```$/ms.exec(after) ?? []
+  expect(code).not.toBe('')
+  const program = path.join(folder, 'program.mjs')
+  await writeFile(program, code)
+  const { key } = await server.account({ usd: '1' })
+  const env = { ...process.env, BERTH_URL: server.url, BERTH_KEY: key }
+  const { stdout } = await run(process.execPath, [program], { env, cwd: folder })
+  expect(stdout.trim()).toMatch(output)
+})
