@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
+import { openaiForm } from './error-form.ts'
 import { filePurposes } from './file-purpose.ts'
 import { textIdParams } from './shared.ts'
 
@@ -29,7 +30,7 @@ const fileRecord = z
   })
   .meta({ id: 'File' })
 
-const files = { family: 'v1', tag: 'Inference', access: ['inference'] } as const
+const files = { family: 'v1', tag: 'Inference', access: ['inference'], errorForm: openaiForm } as const
 
 /** The parameters of a list in OpenAI's form. */
 const pageAfter = {

@@ -1,7 +1,7 @@
 /** Reranking (v1): documents sorted by how well they answer a query. Three paths, because clients have three. */
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
-import { inference, modelName } from './inference.ts'
+import { modelName, openaiInference } from './inference.ts'
 
 const MAX_DOCUMENTS = 1_000
 const MAX_QUERY_CHARS = 100_000
@@ -49,7 +49,7 @@ const example: z.input<typeof rerankBody> = {
 }
 
 const rerank = {
-  ...inference,
+  ...openaiInference,
   method: 'POST',
   summary: 'Sort documents by relevance to a query',
   description:
