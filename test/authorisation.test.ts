@@ -187,6 +187,7 @@ describe('accepts a key that has only the required scope', () => {
       // then finds no model; a simulated machine has no logs; a test server sends no e-mail and has no clusters or
       // provider accounts.
       const lacks = [
+        'model_not_found',
         'simulated_machine',
         'mail_not_configured',
         'cluster_not_found',

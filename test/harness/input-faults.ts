@@ -95,12 +95,19 @@ function textFaults(form: Schema, sample: string): Fault[] {
     // Text in place of a number that may be written as a string is a type error.
     ...(pattern === undefined
       ? []
-      : [fault(`not of the form ${pattern}`, 'é of another form', pattern.startsWith('^[1-9]'))]),
+      : [fault(`not of the form ${pattern}`, textUnlike(pattern), pattern.startsWith('^[1-9]'))]),
     ...(minLength === 0 ? [] : [fault('one character too short', 'a'.repeat(minLength - 1))]),
     ...(maxLength === undefined ? [] : [fault('one character too long', stretch(form, sample, maxLength + 1))]),
     fault('holds U+0000', `${sample}\0`),
     fault('holds half a character', `${sample}\ud800`),
   ]
+}
+
+function textUnlike(pattern: string): string {
+  const form = new RegExp(pattern, 'u')
+  const text = ['é of another form', ' '].find((candidate) => !form.test(candidate))
+  if (text === undefined) throw new Error(`no text is known that is not of the form ${pattern}`)
+  return text
 }
 
 function stretch({ format }: Schema, sample: string, length: number): string {

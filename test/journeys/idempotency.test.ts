@@ -3,7 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { DAY_MS, MINUTE_MS } from '../../src/base/instant.ts'
 import { api, type OperationId } from '../../src/contract/api.ts'
 import type { Endpoint } from '../../src/contract/endpoint.ts'
-import { examples, makeOwned, type Example, type Owned } from '../harness/examples.ts'
+import { exampleBodies } from '../../src/contract/openapi/example-body.ts'
+import { examples, formOf, makeOwned, type Example, type Owned } from '../harness/examples.ts'
 import { fingerprint } from '../harness/fingerprint.ts'
 import { checkLedgerAndEngines, startJourney, succeed, type Journey } from '../harness/journey.ts'
 import { send } from '../harness/send.ts'
@@ -17,7 +18,15 @@ let ada: { id: string; key: string; call: Call }
 let its: Owned
 beforeAll(async () => {
   journey = await startJourney()
-  const scopes = ['compute:read', 'compute:write', 'billing:read', 'billing:write', 'keys', 'supply'] as const
+  const scopes = [
+    'inference',
+    'compute:read',
+    'compute:write',
+    'billing:read',
+    'billing:write',
+    'keys',
+    'supply',
+  ] as const
   ada = await journey.account({ usd: '5000', scopes: [...scopes], platformFeePercentage: 10 })
   its = await makeOwned(journey, ada)
 })
@@ -101,15 +110,23 @@ test.each(creates)('%s: sent twice with one key, it happens once', async (operat
   // Payments report that they were already made; everything else is identical, including secrets shown only once.
   expect(second.body).toEqual('replayed' in first.body ? { ...first.body, replayed: true } : first.body)
   const other = otherRequest(operation, example)
-  expect(other, `otherBody needs a change for ${operation}`).not.toEqual(example)
+  expect(comparable(other), `otherBody needs a change for ${operation}`).not.toEqual(comparable(example))
   const reused = await send(journey.url, endpoint, other, headers)
   expect([reused.status, reused.body.reason]).toEqual([400, 'idempotency_key_reused'])
   expect(await fingerprint(journey.app)).toEqual(before)
 })
 
+/** Two forms are equal to `toEqual`, whatever they contain. */
+function comparable({ body, ...example }: Example): unknown {
+  if (!(body instanceof FormData)) return { ...example, body }
+  return { ...example, body: [...body].map(([name, value]) => [name, typeof value === 'string' ? value : value.name]) }
+}
+
 function otherRequest(operation: OperationId, example: Example): Example {
   // It has no body: what differs is the machine.
   if (operation === 'rebootRental') return { ...example, params: { id: its.instance } }
+  // A form is no plain object.
+  if (operation === 'uploadFile') return { body: formOf({ ...exampleBodies.uploadFile, file: 'other.jsonl' }) }
   return { ...example, body: { ...(example.body as object), ...otherBody[operation] } }
 }
 

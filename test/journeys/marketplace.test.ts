@@ -293,6 +293,7 @@ test('an instance shows its host, cost and events, by name and by number', async
     cpuOnly: false,
     // Two CPUs at $0.02, and the disk.
     cpuOnlyCostPerHourUsd: '0.046849315',
+    exitCode: null,
     createdAt: orderedAt,
     startedAt,
     terminatedAt: null,

@@ -73,4 +73,5 @@ export const listsOfStore = [
   'base_image.arch',
   'provider_account.driver',
   'provider_account.health',
+  'file.state',
 ]

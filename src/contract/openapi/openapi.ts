@@ -140,7 +140,7 @@ function addExamples(
 ): void {
   for (const [operationId, endpoint] of entries) {
     const operation = paths[endpoint.path]?.[endpoint.method.toLowerCase()] as DescribedOperation | undefined
-    const request = operation?.requestBody?.content['application/json']
+    const request = operation?.requestBody?.content[bodyTypeOf(endpoint)]
     if (request !== undefined) request.example = (exampleBodies as Readonly<Record<string, unknown>>)[operationId]
     const answer = operation?.responses['200'].content['application/json']
     if (answer !== undefined) answer.example = exampleOf(answer.schema, components)
