@@ -38,6 +38,7 @@ export type IdPrefix =
   | 'rep'
   | 'file'
   | 'batch'
+  | 'grp'
 
 /** 120 random bits after a prefix for the kind: `acc_4Yt…`. */
 export function randomId(prefix: IdPrefix): string {

@@ -96,6 +96,10 @@ export const limits = {
   /** Managed deployments of one account. */
   managedDeployments: 100,
   replicasPerDeployment: 100,
+  groupNodesMin: 2,
+  /** Each pair of nodes is connected and measured. */
+  groupNodes: 16,
+  groupRows: 100,
   /** Other accounts that may use a private model. */
   sharedAccounts: 100,
   deploymentsPerModel: 100,

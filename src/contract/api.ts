@@ -9,6 +9,7 @@ import { costEndpoints } from './cost.ts'
 import { endpoint, type AnswerKind } from './endpoint.ts'
 import { eventEndpoints } from './event.ts'
 import { fileEndpoints } from './file.ts'
+import { groupEndpoints } from './group.ts'
 import { hostEndpoints } from './host.ts'
 import { inferenceEndpoints } from './inference.ts'
 import { economicsEndpoints } from './economics.ts'
@@ -56,6 +57,7 @@ export const api = {
   ...rentalOptionEndpoints,
   ...rentalPowerEndpoints,
   ...rentalSessionEndpoints,
+  ...groupEndpoints,
   ...portEndpoints,
   ...rentalMetricsEndpoints,
   ...volumeEndpoints,

@@ -30,6 +30,7 @@ export const rentalOutcomes = {
     next: 'Raise the budget, or wait for the next month.',
   },
   idle: { sentence: 'It was not used for as long as its idle rule allows.' },
+  group_ended: { sentence: 'Its group ended or started again.' },
   replica_ended: { sentence: 'Its deployment ended it.' },
   start_timed_out: { sentence: 'It did not start in time.', next: rentElsewhere },
   machine_lost: { sentence: 'Its engine lost the machine.', next: rentAgain },

@@ -116,6 +116,10 @@ const summaryFields = {
     .nullable()
     .describe('null: login by SSH is not possible, or not yet'),
   portMappings: detailFields.portMappings,
+  group: z
+    .object({ id: z.string(), name: z.string(), rank: z.int() })
+    .nullable()
+    .describe('The group that it is a node of; null: none'),
   simulated: detailFields.simulated,
   createdAt: timestamp,
   startedAt: timestamp.nullable(),

@@ -1,7 +1,16 @@
 /** An event before it is written. */
 import type { EventType } from '../contract/event-type.ts'
 
-export type EventSubject = 'rental' | 'volume' | 'balance' | 'key' | 'webhook' | 'account' | 'budget' | 'deployment'
+export type EventSubject =
+  | 'rental'
+  | 'volume'
+  | 'balance'
+  | 'key'
+  | 'webhook'
+  | 'account'
+  | 'budget'
+  | 'deployment'
+  | 'group'
 
 export interface NewEvent {
   readonly accountId: string

@@ -123,6 +123,18 @@ export interface RentalSpec {
   readonly maxCostUsdPerGpuHour?: string
   /** The operator's account at another cloud that the order must go to. Absent: any place. */
   readonly providerAccount?: string
+  /** Absent: it is no node of a group. */
+  readonly group?: GroupPlace
+}
+
+/** The place of a rental in its group. */
+export interface GroupPlace {
+  readonly id: string
+  readonly name: string
+  /** Decides the addresses of the private network. */
+  readonly number: number
+  readonly rank: number
+  readonly nodes: number
 }
 
 /** The part of its host that a machine has. */

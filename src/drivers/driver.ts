@@ -183,6 +183,8 @@ export interface DriverTraits {
   }
   /** Its machines get weights and the image of our engines from the server: all of them, or those of some clusters. */
   readonly downloads?: true | { readonly clusters: readonly string[] }
+  /** Its machines of one cluster can be the nodes of a group, with a private network. */
+  readonly groups?: true
 }
 
 export function hasDownloads(driver: Pick<Driver, 'traits'> | undefined, clusterName: string): boolean {

@@ -6,6 +6,7 @@ import type { DeliverWebhooks } from './deliver-webhooks.ts'
 import { sweepExpired, expireStates, expireTerms } from './expire.ts'
 import { removeFiles } from './files.ts'
 import { cleanUpGateways } from './gateways.ts'
+import { advanceGroups } from './groups.ts'
 import { watchIdle } from './idle.ts'
 import { takeInventory } from './inventory.ts'
 import { checkLedger } from './ledger-check.ts'
@@ -55,6 +56,7 @@ export function allReconcilers(
     observeVolumes(app),
     terminate(app),
     power(app),
+    advanceGroups(app),
     serveDeployments(app),
     countServingUsage(app),
     meter(app),

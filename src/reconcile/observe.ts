@@ -8,6 +8,7 @@
 import { addMs, formatInstant, later, MINUTE_MS, type Instant } from '../base/instant.ts'
 import { zeroUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
+import { startGroup } from '../app/group/group.ts'
 import { placeElsewhere } from '../app/order/place.ts'
 import { failRental, releaseRental, rentalTag, terminateRental } from '../app/rental/rental.ts'
 import { recordRentalEvent, segmentMemo } from '../app/rental/rental-event.ts'
@@ -92,7 +93,8 @@ async function observeDriver(
     const rows = await listUnreleased(db, driver.id)
     const listed = await driver.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs))
     const byTag = groupByTag(listed)
-    const steps = rows.flatMap((row) => stepFor(driver, row, byTag.get(rentalTag(app, row)) ?? [], startedAt) ?? [])
+    const all = rows.flatMap((row) => stepFor(driver, row, byTag.get(rentalTag(app, row)) ?? [], startedAt) ?? [])
+    const { steps, groups } = groupSteps(rows, all)
     const vanished = steps.filter(({ kind }) => kind === 'lost' || kind === 'missing' || kind === 'unseen').length
     const expected = rows.filter(({ status }) => isLiving(status)).length
     const isSuspect = vanished >= MASS_COUNT && vanished > expected * MASS_SHARE
@@ -106,6 +108,13 @@ async function observeDriver(
       if (tag !== undefined) await driver.discard?.(tag, callSignal(signal, driver.callTimeoutMs))
       await transact(app.database, (tx) => takeStep(app, tx, driver, step, startedAt, lastGood))
     }).catch((error: unknown) => ({ error }))
+    if (!isRejected)
+      for (const [id, machines] of groups)
+        await transact(app.database, (tx) =>
+          startGroup(tx, id, new Set(machines.keys()), startedAt, (rental) =>
+            becomeRunning(tx, rental, machines.get(rental.id) as DriverMachine, startedAt),
+          ),
+        )
     // A row that cannot be written does not make the list wrong.
     good = !isRejected
     if (taken !== undefined) throw taken.error
@@ -134,6 +143,24 @@ type Step =
   | { readonly kind: 'lost'; readonly id: number; readonly seenAt?: Instant; readonly reason?: string | undefined }
   | UnshownStep
   | { readonly kind: 'missing' | 'never_came' | 'gone'; readonly id: number }
+
+/**
+ * The nodes of a group that run, by group and rental: they start together, once all of them run. Each is in the database
+ * with its machine before.
+ */
+function groupSteps(rows: readonly LiveRow[], all: readonly Step[]) {
+  const waiting = new Map(rows.flatMap((row) => (row.waits_for_group === null ? [] : [[row.id, row]])))
+  const groups = new Map<string, Map<number, DriverMachine>>()
+  const steps = all.flatMap((step): Step[] => {
+    const row = waiting.get(step.id)
+    if (row === undefined || step.kind !== 'running') return [step]
+    if (row.external_id === null) return [{ ...step, kind: 'adopt' }]
+    const group = row.waits_for_group ?? ''
+    groups.set(group, (groups.get(group) ?? new Map()).set(step.id, step.machine))
+    return []
+  })
+  return { steps, groups }
+}
 
 /** The step that a row and its machine at the provider call for. undefined: none. */
 function stepFor(driver: Driver, row: LiveRow, machines: readonly DriverMachine[], now: Instant): Step | undefined {

@@ -34,6 +34,8 @@ export interface Owned {
   readonly instance: string
   readonly instanceToEnd: string
   readonly rentalToEnd: string
+  readonly group: string
+  readonly groupToEnd: string
   readonly machine: string
   readonly member: string
   readonly memberToRemove: string
@@ -68,6 +70,11 @@ export interface Owned {
 /** The date of the examples: a journey's clock starts in January 2026. */
 const MONTH = '2026-01'
 const NODE = { cluster_name: 'mock-sin', node_name: 'mock-sin-a100-01' }
+/** Each kind has two or three machines. */
+const [groupKept, groupEnded] = [
+  { gpusPerNode: 4, gpuModel: 'a6000' },
+  { gpusPerNode: 2, gpuModel: '3090' },
+]
 const LISTED_MACHINE = 'mock-iad-h100-01'
 const MODEL_FILE = { source: 'file:/models/small.gguf', file: 'small.gguf', bytes: 7, sha256: '0a'.repeat(32) }
 const HTTP_PORT = 8_888
@@ -111,6 +118,10 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listRentals: () => ({ query: { q: 'a', kind: 'container', ended: 'include', limit: '10' } }),
   changeRental: (its) => owned({ id: its.virtualMachine }, exampleBodies.changeRental),
   terminateRental: (its) => ({ ...owned({ id: its.rentalToEnd }), query: { reason: 'done' } }),
+  listGroups: () => ({ query: { ended: 'include', limit: '10' } }),
+  getGroup: (its) => owned({ id: its.group }),
+  createGroup: withBody({ ...exampleBodies.createGroup, gpuModel: undefined }),
+  terminateGroup: (its) => owned({ id: its.groupToEnd }),
   listRentalOptions: none,
   listReserveOptions: none,
   quoteRental: () => ({
@@ -335,6 +346,8 @@ export const absent: Owned = {
   instance: 'absent-absent-absent',
   instanceToEnd: 'absent-absent-absent',
   rentalToEnd: 'absent-absent-absent',
+  group: 'grp_00000000000000000000',
+  groupToEnd: 'grp_00000000000000000000',
   machine: 'absent-01',
   member: 'usr_0000000000000000000000',
   memberToRemove: 'usr_0000000000000000000000',
@@ -434,6 +447,8 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     instance: (await make('/v1/marketplace/instances/create', { ...NODE, gpu_count: 1 })).instance_id,
     instanceToEnd: (await make('/v1/marketplace/instances/create', { ...NODE, gpu_count: 1 })).instance_id,
     rentalToEnd: (await make('/v2/rentals', { ...exampleBodies.createRental, gpuModel: '4090' })).name,
+    group: (await make('/v2/groups', { nodes: 2, ...groupKept })).id,
+    groupToEnd: (await make('/v2/groups', { nodes: 2, ...groupEnded })).id,
     machine,
     member: await member('kept@example.test'),
     memberToRemove: await member('removed@example.test'),

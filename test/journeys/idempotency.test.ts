@@ -135,6 +135,7 @@ const otherBody: { readonly [Op in OperationId]?: object } = {
   createBareMetalRental: { label: 'other' },
   createVirtualMachineRental: { label: 'other' },
   createRental: { label: 'other' },
+  createGroup: { label: 'other' },
   createVolume: { label: 'other' },
   cloneVolume: { label: 'other' },
   createPortToken: { name: 'other' },

@@ -1,4 +1,5 @@
 /** Lists in the code that correspond to value lists of the schema (`check (status in (…))`). */
+import { groupState, onNodeLoss } from '../../src/contract/group.ts'
 import { memberRecord } from '../../src/contract/account.ts'
 import { desired, fromAgent } from '../../src/contract/agent.ts'
 import { statementLine } from '../../src/contract/billing.ts'
@@ -40,6 +41,8 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'rental.kind': [[...rentalType.options, 'container'], listedRental.shape.kind.options],
   'rental.gpu_type': [gpuType.options],
   'rental.network_type': [networkType.options],
+  'rental_group.on_node_loss': [onNodeLoss.options],
+  'rental_group.state': [groupState.options],
   'replica.state': [replicaState.options],
   'rental.status': [rentalState.options],
   'term.term_type': [term.options.map((option) => option.shape.termType.value)],

@@ -2,7 +2,7 @@
  * Places an order, in one transaction, as the last of three steps: checks its account, holds the money, claims the GPUs and
  * writes a Pending rental.
  */
-import { formatUsd, nanoUsdOf, type NanoUsd } from '../../base/money.ts'
+import { formatUsd, nanoUsdOf, sumUsd, type NanoUsd } from '../../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import type { Commitment } from '../../domain/commitment.ts'
 import { holdOf, type Order, type OrderSummary } from '../../domain/order.ts'
@@ -10,6 +10,8 @@ import { quotaOf } from '../../domain/quota.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { CAPACITY_WAKE } from '../../store/machine/machine.ts'
 import {
+  lockOrderFacts,
+  placeAll,
   placeAlone,
   placeTogether,
   type BatchedOrder,
@@ -65,6 +67,48 @@ export async function placeOrders(
     recordOrder(tx, payer, answer.rental, order)
     return ok(answer.rental)
   })
+}
+
+/** Which of several orders could not be placed. null: they are too many for the account together. */
+export interface PlaceFailure {
+  readonly failure: Failure
+  readonly index: number | null
+}
+
+/**
+ * Places all orders of a group or fails, in which case the caller undoes what was written. They name one machine each, in
+ * the order of ids. `names`: of their rentals.
+ */
+export async function placeEveryOrder(
+  app: App,
+  tx: Tx,
+  payer: Payer,
+  orders: readonly Order[],
+  names: readonly string[],
+): Promise<{ readonly rentals: Rental[] } | PlaceFailure> {
+  const facts = await lockOrderFacts(tx, payer.accountId, payer.keyId)
+  const hold = sumUsd(orders.map(({ term }) => holdOf(term)))
+  const gpus = orders.reduce((sum, { spec }) => sum + spec.gpuCount, 0)
+  const refused = overGpuQuota(facts, gpus) ?? overKeyBudget(facts, hold)
+  if (refused !== undefined) return { failure: refused, index: null }
+  const answers = await placeAll(
+    tx,
+    orders.map((order, n) => ({ payer, order, needsSshKey: needsSshKey(app, order), name: names[n] ?? '' })),
+  )
+  const rentals: Rental[] = []
+  const tooLittle = fail('insufficient_balance', { amount: hold, purpose: 'first_hour' as const })
+  for (const [index, order] of orders.entries()) {
+    const answer = answers[index]
+    // Quota and key are checked for all: what is left is the balance.
+    if (answer === undefined || answer.outcome === 'insufficient_balance') return { failure: tooLittle, index: null }
+    if (answer.outcome !== 'placed') return { failure: failureOf(order, answer), index }
+    rentals.push(answer.rental)
+  }
+  for (const [index, rental] of rentals.entries()) {
+    const order = orders[index]
+    if (order !== undefined) recordOrder(tx, payer, rental, order)
+  }
+  return { rentals }
 }
 
 /** Records the event of a placed order, and wakes who works on it next. */

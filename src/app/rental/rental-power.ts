@@ -44,7 +44,8 @@ export function powersOf(app: App, rental: Pick<Rental, 'driver' | 'kind' | 'spe
   const [node, ...others] = rental.spec.nodes
   const isOneMachine = node !== undefined && others.length === 0 && offerOfUnit(node.machineId) === undefined
   return {
-    stop: canStop(driver, rental.kind) && isOneMachine && term.reservation === null,
+    // The others of a group would wait for it, at full price.
+    stop: canStop(driver, rental.kind) && isOneMachine && term.reservation === null && rental.spec.group === undefined,
     reboot: driver?.power !== undefined && driver.traits.power.reboot.includes(rental.kind),
   }
 }

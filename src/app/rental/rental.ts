@@ -9,6 +9,7 @@ import type { Tx } from '../../store/platform/database.ts'
 import { recordEvent } from '../../store/notice/event.ts'
 import { countFaulty } from '../../store/machine/gpu-fault.ts'
 import { releaseGpus } from '../../store/machine/machine.ts'
+import { GROUPS_WAKE } from '../../store/rental/group.ts'
 import { recordOutcome } from '../../store/machine/offer-outcome.ts'
 import { moveRental, updateRental, type Rental } from '../../store/rental/rental.ts'
 import { deleteAttachments, detach } from '../../store/volume/volume.ts'
@@ -32,6 +33,7 @@ export async function terminateRental(
   // A term that ends at the same instant is not converted.
   const forced = await passTermEnd(tx, rental, addMs(billedUntil(rental, end), -1))
   const ended = forced ?? { reason, at: end }
+  wakeGroup(tx, rental)
   const moved = await moveRental(tx, rental.id, 'Terminating', {
     status_reason: ended.reason,
     terminate_requested_at: ended.at,
@@ -69,6 +71,7 @@ export async function failRental(
   const forced = await passTermEnd(tx, rental, addMs(until, -1))
   const moved = await moveRental(tx, rental.id, 'Failed', { status_reason: reason })
   if (moved === undefined) return undefined
+  wakeGroup(tx, rental)
   await closeRentalMeter(tx, rental, forced?.at ?? until, true)
   if (rental.status === 'Pending' && reason !== 'no_capacity') await recordOutcome(tx, rental, { kind: 'failed' })
   await detach(tx, { rentalId: rental.id })
@@ -81,6 +84,7 @@ export async function failRental(
 /** The provider no longer has it: releases the GPUs, and a Terminating rental becomes Terminated. */
 export async function releaseRental(tx: Tx, rental: Rental): Promise<Rental> {
   await releaseGpus(tx, rental.id)
+  wakeGroup(tx, rental)
   for (const volumeId of await deleteAttachments(tx, { rentalId: rental.id })) {
     recordEvent(tx, {
       accountId: rental.account_id,
@@ -100,6 +104,11 @@ export async function releaseRental(tx: Tx, rental: Rental): Promise<Rental> {
     return ended
   }
   return updateRental(tx, rental.id, { released_at: now })
+}
+
+/** The end of one node decides about the others. */
+function wakeGroup(tx: Tx, { spec }: Rental): void {
+  if (spec.group !== undefined) tx.wake.add(GROUPS_WAKE)
 }
 
 /** The provider was not called, and no reconciler is about to call it. */

@@ -49,6 +49,7 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   addMember: { email: 'ada@example.com', name: 'Ada', role: 'member' },
   changeMember: { role: 'viewer' },
   createApiKey: { name: 'notebook', scopes: ['inference', 'compute:read'], monthlyLimitUsd: '50.00' },
+  createGroup: { nodes: 2, gpusPerNode: 8, gpuModel: 'h100', args: ['torchrun', 'train.py'] },
   createTemplate: {
     name: 'Notebook',
     image: { name: 'jupyter/minimal-notebook' },

@@ -147,6 +147,7 @@ export const rentalReasons = {
     'Terminate the rentals first.',
   ),
   rental_not_found: notFound('Rental not found.'),
+  group_not_found: notFound('Group not found.'),
   already_terminated: conflict(({ rentalId, status }: RentalState) => `Rental ${rentalId} is already ${status}.`),
   not_running: conflict(({ rentalId, status }: RentalState) => `Rental ${rentalId} is ${status}, not Running.`),
   not_stopped: conflict(

@@ -16,6 +16,7 @@ import { economicsHandlers } from './economics.ts'
 import { driverAuditHandlers } from './driver-audit.ts'
 import { eventHandlers } from './event.ts'
 import { fileHandlers } from './file.ts'
+import { groupHandlers } from './group.ts'
 import { hostHandlers } from './host.ts'
 import { invoiceHandlers } from './invoice.ts'
 import { joinTokenHandlers } from './join-token.ts'
@@ -68,6 +69,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog' | 'whenKnown' | 'c
     ...portHandlers,
     ...rentalMetricsHandlers,
     ...rentalPowerHandlers,
+    ...groupHandlers,
     ...volumeHandlers,
     ...storageOptionHandlers,
     ...rentalVolumeHandlers,

@@ -171,6 +171,7 @@ function placeFields(rental: Rental, machine: Machine | undefined) {
     networkType: rental.network_type,
     resources: wholeOf(shareOf(rental)),
     image: spec.image,
+    group: groupOf(spec),
     ssh: sshOf(rental),
     simulated: machine?.simulation ?? null,
     createdAt: rental.created_at,
@@ -178,6 +179,10 @@ function placeFields(rental: Rental, machine: Machine | undefined) {
     terminateRequestedAt: rental.terminate_requested_at,
     terminatedAt: rental.terminated_at,
   }
+}
+
+function groupOf({ group }: Rental['spec']) {
+  return group === undefined ? null : { id: group.id, name: group.name, rank: group.rank }
 }
 
 interface Cost {

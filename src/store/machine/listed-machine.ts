@@ -107,8 +107,8 @@ function prepareShape(conditions: Conditions): RawBuilder<unknown> {
   return prepareAs(name)
 }
 
-/** A part of the model's name, whatever separates its words. */
-function isLike(gpu: string): RawBuilder<boolean> {
+/** Whether the GPU of a machine has this part in its name, whatever separates its words. */
+export function isLike(gpu: string): RawBuilder<boolean> {
   const letters = gpu.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
   return sql<boolean>`position(${letters} in regexp_replace(lower(gpu_model), '[^a-z0-9]', '', 'g')) > 0`
 }

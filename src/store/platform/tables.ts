@@ -16,6 +16,7 @@ import type { NotificationKind } from '../../contract/notification-kind.ts'
 import type { ProviderData, ProviderId } from '../../contract/provider-data.ts'
 import type { TemplateBody } from '../../contract/template.ts'
 import type { IdleRule } from '../../contract/workload.ts'
+import type { GroupSpec } from '../../domain/group.ts'
 import type { HostAddress } from '../../domain/host.ts'
 import type { MachineHardware } from '../../domain/machine.ts'
 import type { RentalSpec } from '../../domain/rental.ts'
@@ -224,6 +225,12 @@ export interface Tables {
     provider_account_id: OrNull<string>
     region: string
     updated_at: At
+  }
+  group_node: {
+    attempt: number
+    group_id: string
+    rank: number
+    rental_id: number
   }
   hold: {
     account_id: string
@@ -694,6 +701,29 @@ export interface Tables {
     termination_note: OrNull<string>
     updated_at: AtOrNull
     user_metadata: JsonOptional<Readonly<Record<string, unknown>>>
+  }
+  rental_group: {
+    account_id: string
+    api_key_id: string
+    created_at: At
+    ended_at: AtOrNull
+    failed_rank: OrNull<number>
+    gpus_per_node: number
+    id: string
+    label: OrNull<string>
+    max_nano_per_hour: NanoOrNull
+    name: string
+    nodes: number
+    number: GeneratedAlways<number>
+    on_node_loss: 'end' | 'restart'
+    person_id: string
+    restarts: Optional<number>
+    retry_at: AtOrNull
+    spec: Json<GroupSpec>
+    started_at: AtOrNull
+    state: Optional<'starting' | 'running' | 'restarting' | 'ending' | 'ended'>
+    state_reason: OrNull<string>
+    state_since: At
   }
   rental_idle: {
     idle_since: AtOrNull

@@ -92,6 +92,27 @@ export async function placeAlone(tx: Tx, order: NewOrder): Promise<OrderAnswer<R
 }
 
 /**
+ * Orders of one account for a machine each, in the order of their machines' ids: waits for the account and the machines.
+ * If any is refused, the caller must undo the others. undefined: it fits only without those before it.
+ */
+export async function placeAll(
+  tx: Tx,
+  orders: ReadonlyArray<NewOrder & { readonly name: string }>,
+): Promise<Array<OrderAnswer<Rental> | undefined>> {
+  const batch = JSON.stringify(orders.map((order, n) => ({ ...rowOf(order), n, names: [order.name] })))
+  const { rows } = await sql<OrderRow & Rental & { n: number }>`
+    select o.n, o.outcome, o.detail, (o.rental).*
+    from place_orders(${batch}::jsonb, ${toDate(tx.clock.now())}, true) o`.execute(tx.db)
+  const answers = new Map(rows.map((row) => [row.n, row]))
+  return orders.map((_, n) => {
+    const answer = answers.get(n)
+    if (answer === undefined || answer.outcome === 'again') return undefined
+    const { outcome, detail, n: __, ...rental } = answer
+    return outcome === 'placed' ? { outcome, rental } : ({ outcome, detail } as OrderRefusal)
+  })
+}
+
+/**
  * Places orders for different machines together, and waits for nobody. undefined: an order has to be placed alone, since
  * another transaction has its account or machine, its machine has changed, or it depends on other orders of its account.
  */

@@ -22,6 +22,8 @@ export interface LiveRow {
   readonly incarnation: string | null
   readonly lease_until: Instant | null
   readonly stuck_at: Instant | null
+  /** The group of a Pending rental. null: it runs already, or is no node of one. */
+  readonly waits_for_group: string | null
 }
 
 /** Returns those of `drivers` that have rentals which are not released yet. */
@@ -42,14 +44,16 @@ const RENTALS_PER_TEXT = 1_000
 export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRow[]> {
   const { rows } = await sql<{ part: LiveTuple[] }>`${prepareAs('unreleased_rentals')}
     select json_agg(json_build_array(id, nonce, status, external_id, incarnation, ${asMs('create_asked_at')},
-      ${asMs('destroy_asked_at')}, ${asMs('missing_since')}, ${asMs('lease_until')}, ${asMs('stuck_at')}) order by id) as part
+      ${asMs('destroy_asked_at')}, ${asMs('missing_since')}, ${asMs('lease_until')}, ${asMs('stuck_at')},
+      case when status = 'Pending' then (select n.group_id from group_node n where n.rental_id = rental.id) end) order by id)
+      as part
     from rental where driver = ${driver} and released_at is null
     group by id / ${sql.lit(RENTALS_PER_TEXT)} order by id / ${sql.lit(RENTALS_PER_TEXT)}`.execute(db)
   return rows.flatMap(({ part }) => part.map(liveRowOf))
 }
 
 function liveRowOf(tuple: LiveTuple): LiveRow {
-  const [id, nonce, status, external_id, incarnation, created, destroyed, missing, leased, stuck] = tuple
+  const [id, nonce, status, external_id, incarnation, created, destroyed, missing, leased, stuck, group] = tuple
   return {
     id,
     nonce,
@@ -61,6 +65,7 @@ function liveRowOf(tuple: LiveTuple): LiveRow {
     missing_since: missing,
     lease_until: leased,
     stuck_at: stuck,
+    waits_for_group: group,
   }
 }
 
@@ -75,6 +80,7 @@ type LiveTuple = readonly [
   missingSince: Instant | null,
   leaseUntil: Instant | null,
   stuckAt: Instant | null,
+  waitsForGroup: string | null,
 ]
 
 /** Leases pending rentals without a driver's id. Those of drivers that this server lacks are left to other servers. */
