@@ -1,4 +1,4 @@
-/** The accounts at one vendor as they are in the database, each opened once per version. */
+/** Opens the accounts at one vendor that the database lists, each once per version. */
 import type { Dispatcher } from 'undici'
 import type { Clock, Instant } from '../../base/instant.ts'
 import { outboundAgent } from '../../base/net/outbound.ts'
@@ -12,19 +12,19 @@ export interface CloudDriverOptions {
   readonly world: CloudWorld
   readonly clock: Clock
   readonly warn: (error: unknown, what: string) => void
-  /** Tests and private installations: addresses that are not public. */
+  /** Allows addresses that are not public, for tests and private installations. */
   readonly allowPrivate: boolean
-  /** The timeout of one request, from when it is sent. */
+  /** The timeout of one request, counted from when it is sent. */
   readonly requestTimeoutMs?: number
 }
 
 const REQUEST_TIMEOUT_MS = 20_000
 
-export interface Opened {
+export interface OpenedAccount {
   readonly account: CloudAccount
   readonly cloud: Cloud
   readonly breaker: Breaker
-  /** Those that are being placed now. */
+  /** The number of orders that are being placed now. */
   orders: number
   listedAt?: Instant
 }
@@ -38,7 +38,7 @@ export class Accounts {
   readonly #vendor: CloudVendor
   readonly #options: CloudDriverOptions
   readonly #agent: Dispatcher
-  readonly #opened = new Map<string, Opened>()
+  readonly #opened = new Map<string, OpenedAccount>()
 
   constructor(vendor: CloudVendor, options: CloudDriverOptions) {
     this.#vendor = vendor
@@ -51,7 +51,7 @@ export class Accounts {
     await this.#agent.destroy()
   }
 
-  async find(name: string): Promise<Opened | undefined> {
+  async find(name: string): Promise<OpenedAccount | undefined> {
     return (await this.all()).find(({ account }) => account.name === name)
   }
 
@@ -70,8 +70,8 @@ export class Accounts {
     return this.#opened.get(name)?.breaker.openUntil
   }
 
-  /** The answers of the accounts that give one. Throws if none does. */
-  async ask<T>(question: (opened: Opened) => Promise<T>): Promise<Array<Answer<T>>> {
+  /** Returns the answers of the accounts that answer. Throws if none does. */
+  async ask<T>(question: (opened: OpenedAccount) => Promise<T>): Promise<Array<Answer<T>>> {
     const all = await this.all()
     const results = await Promise.allSettled(
       all.map(async (opened) => ({ account: opened.account, value: await question(opened) })),
@@ -88,7 +88,7 @@ export class Accounts {
     return answers
   }
 
-  async all(): Promise<Opened[]> {
+  async all(): Promise<OpenedAccount[]> {
     const accounts = await this.#options.world.accounts()
     const opened = accounts.map((account) => this.#open(account))
     const names = new Set(accounts.map(({ name }) => name))
@@ -96,10 +96,10 @@ export class Accounts {
     return opened
   }
 
-  #open(account: CloudAccount): Opened {
-    const known = this.#opened.get(account.name)
-    if (known?.account.version === account.version) {
-      const current = Object.assign(known, { account })
+  #open(account: CloudAccount): OpenedAccount {
+    const previous = this.#opened.get(account.name)
+    if (previous?.account.version === account.version) {
+      const current = Object.assign(previous, { account })
       return current
     }
     const { clock, world, requestTimeoutMs: timeoutMs = REQUEST_TIMEOUT_MS } = this.#options
@@ -119,8 +119,14 @@ export class Accounts {
       clock,
       http: ({ authorize }) => new CloudHttp({ ...shared, authorize }),
     })
-    const listedAt = known?.listedAt
-    const opened: Opened = { account, cloud, breaker, orders: 0, ...(listedAt === undefined ? {} : { listedAt }) }
+    const listedAt = previous?.listedAt
+    const opened: OpenedAccount = {
+      account,
+      cloud,
+      breaker,
+      orders: 0,
+      ...(listedAt === undefined ? {} : { listedAt }),
+    }
     this.#opened.set(account.name, opened)
     return opened
   }

@@ -1,7 +1,6 @@
 /**
- * The circuit breaker of one account. A vendor that fails again and again is left alone for a while, so that its
- * time-outs do not hold up the loops; then one request tries it again. Only failures of the vendor count: refusals are
- * answers.
+ * The circuit breaker of one account. A vendor that fails repeatedly gets no requests for a while, so that its timeouts
+ * do not hold up the loops; then one request tries it again. Only failures of the vendor count: a refusal is an answer.
  */
 import { addMs, earlier, type Clock, type Instant } from '../../base/instant.ts'
 
@@ -20,15 +19,15 @@ export class Breaker {
     this.#clock = clock
   }
 
-  /** Throws while the vendor is left alone. */
+  /** Throws while the circuit is open. */
   check(): void {
     if (this.openUntil !== undefined)
       throw new CircuitOpen('The cloud failed repeatedly and is left alone for a while.')
   }
 
   /**
-   * Called just before a request is sent, whose outcome must be reported. After a pause one request tries the vendor, and
-   * the others wait for its outcome. What that request needs first, such as a token, is a request of its own before it.
+   * Called just before a request is sent; the caller must report the outcome. After a pause one request tries the
+   * vendor, and the others wait for its outcome. A token that this request needs is a request of its own before it.
    */
   enter(): void {
     this.check()
@@ -48,7 +47,7 @@ export class Breaker {
     this.#openUntil = earlier(addMs(now, pauseMs), addMs(now, MAX_PAUSE_MS))
   }
 
-  /** When the vendor is tried again. undefined: it is not left alone. */
+  /** Returns when the vendor is tried again. undefined: the circuit is closed. */
   get openUntil(): Instant | undefined {
     return this.#openUntil !== undefined && this.#clock.now() < this.#openUntil ? this.#openUntil : undefined
   }

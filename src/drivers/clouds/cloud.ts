@@ -1,8 +1,8 @@
 /**
- * The port to a cloud: what one vendor's API can do with one account of ours. `driver.ts` makes a driver of it that
- * serves all accounts, so a vendor's folder has only its names, calls and states (clouds/README.md).
+ * The port to a cloud: what one vendor's API can do with one account of ours. `driver.ts` builds one driver on it for
+ * all accounts, so a vendor's folder has only its names, calls and states (clouds/README.md).
  *
- * The rules of the driver port hold here too: an error of `create` or `destroy` means that the outcome is unknown, an
+ * The rules of the driver port apply here too: an error of `create` or `destroy` means that the outcome is unknown, an
  * error of a list is never an empty list, and everything carries the tag of its order.
  */
 import type { Clock } from '../../base/instant.ts'
@@ -17,54 +17,54 @@ import type { Pace } from './pacer.ts'
 /** One vendor. Its name is ours (`ProviderId`). */
 export interface CloudVendor {
   readonly id: ProviderId
-  /** People read it. */
+  /** The name for people. */
   readonly title: string
   readonly baseUrl: string
-  /** The fields of its credentials, all of them texts. */
+  /** The fields of its credentials. All of them are texts. */
   readonly credentials: readonly CredentialField[]
   /**
-   * Its regions by ours. An account can map others, or these otherwise. A region without one is not sold. `*`: all
-   * others, for a vendor whose regions are ids without a place.
+   * Maps the vendor's regions to ours. An account can add regions or map them differently. An offer in an unmapped
+   * region is not sold. `*` stands for all others, for a vendor whose regions are ids without a place.
    */
   readonly regions: Readonly<Record<string, string>>
-  /** Its rate limits: the shortest time between two requests, also by route. */
+  /** The rate limits: the shortest time between two requests, in general and by route. */
   readonly pace: Pace
   /** The list of machines and volumes may lag this long. */
   readonly billing: BillingTerms
-  readonly listLagMs: number
-  /** Long enough to wait for its rate limits. */
+  /** The list of machines and volumes may lag this long. */ readonly listLagMs: number
+  /** This is long enough to wait for the rate limits. */
   readonly callTimeoutMs: number
-  /** How long a machine may take until it runs, where that is longer than usual, as for bare metal. */
+  /** How long a machine may take to start, where that is longer than usual, as for bare metal. */
   readonly startLimitMs?: number
-  /** User for SSH. */
+  /** The SSH user. */
   readonly loginUser: string
-  /** User for SSH on bare metal, where it is another one. */
+  /** The SSH user on bare metal, if it differs. */
   readonly metalLoginUser?: string
   readonly power?: DriverTraits['power']
-  /** Absent: it has no volumes. Its clouds have `volumes` then. */
+  /** Absent: the vendor has no volumes. Otherwise each of its clouds has `volumes`. */
   readonly volumes?: CloudVolumeTraits
-  /** `authorize`: adds its headers to each request. */
+  /** Opens one account. */
   open(account: OpenAccount): Cloud
-  /** The meaning of an error of `create`. undefined: the outcome is unknown. */
+  /** Tells what an error of `create` means. undefined: the outcome is unknown. */
   refusalOf(error: unknown): CloudRefusal | undefined
 }
 
 export interface CredentialField {
   readonly name: string
   readonly help: string
-  /** It can be left out. */
+  /** The field can be left out. */
   readonly optional?: true
 }
 
-/** Volumes that are attached over a network, in the regions of its machines. */
+/** Volumes that are attached over a network, in the regions of the vendor's machines. */
 export interface CloudVolumeTraits extends Pick<VolumeDriver, 'serves' | 'attaches'> {
-  /** Its clouds have `volumes.grow`. */
+  /** Volumes can grow, so its clouds have `volumes.grow`. */
   readonly grows: boolean
 }
 
 export type Credentials = Readonly<Record<string, string>>
 
-/** A vendor needs this to talk to its API in the name of one account. */
+/** A vendor needs this to call its API on behalf of one account. */
 export interface OpenAccount {
   readonly credentials: Credentials
   readonly clock: Clock
@@ -74,25 +74,28 @@ export interface OpenAccount {
 
 /** One account of a vendor. */
 export interface Cloud {
-  /** A read-only call, then rights, then limits. The first that fails ends it. */
+  /** Makes a read-only call, then checks rights, then limits. Stops at the first failure. */
   check(signal: AbortSignal): Promise<ProviderCheck[]>
-  /** Everything it offers, also what cannot be sold here (`offer.ts` decides). The driver merges those of one place. */
+  /**
+   * Lists all offers, including those that cannot be sold here (`offer.ts` decides). The driver merges the offers of
+   * one place.
+   */
   offers(signal: AbortSignal): Promise<CloudOffer[]>
   /**
-   * Makes what the machine needs under the tag, finds again what an earlier attempt made, and creates the machine. The
-   * driver has found the offer and its price before, and removes companions after a refusal.
+   * Creates what the machine needs under the tag, or reuses what an earlier attempt created, and creates the machine.
+   * The driver has checked the offer and its price before, and removes companions after a refusal.
    */
   create(order: CloudOrder, signal: AbortSignal): Promise<CloudOutcome>
   /** Starts the teardown. Succeeds for a machine that is already gone. Throws if the vendor refuses. */
   destroy(id: string, signal: AbortSignal): Promise<void>
-  /** All machines whose tag starts with the prefix, also those that still cost money after their end. */
+  /** Lists all machines whose tag starts with the prefix, including ended ones that still cost money. */
   list(tagPrefix: string, signal: AbortSignal): Promise<CloudMachine[]>
-  /** Everything that it made beside machines for orders with such tags: keys, scripts, addresses, disks. */
+  /** Lists everything else that was created for orders with such tags: keys, scripts, addresses, disks. */
   companions(tagPrefix: string, signal: AbortSignal): Promise<CloudCompanion[]>
   /** Idempotent. */
   removeCompanion(companion: CloudCompanion, signal: AbortSignal): Promise<void>
   readonly power?: PowerDriver
-  /** Its ids are the vendor's. */
+  /** The ids are the vendor's. */
   readonly volumes?: CloudVolumes
 }
 
@@ -102,7 +105,7 @@ export interface CloudVolumes extends Pick<VolumeDriver, 'create' | 'grow' | 'de
 }
 
 export interface CloudVolume extends Omit<DriverVolume, 'cost'> {
-  /** The price now. */
+  /** The current price. */
   readonly costPerHour: NanoUsd
 }
 
@@ -117,11 +120,11 @@ export interface CloudOffer {
   readonly gpu: string
   readonly gpus: number
   readonly networkType: 'infiniband' | 'ethernet'
-  /** null: the vendor gives no number. */
+  /** null: the vendor reports no number. */
   readonly available: number | null
-  /** The price of the whole machine with all that it needs, such as an address or a boot disk. */
+  /** The price of the whole machine and everything it needs, such as an address or a boot disk. */
   readonly costPerHour: NanoUsd
-  /** It is also sold as a cluster of several machines in one order. */
+  /** The vendor also sells several machines as one cluster. */
   readonly isClustered?: true
   readonly cpuModel?: string
   readonly cpus: number
@@ -134,18 +137,21 @@ export interface CloudOrder<Offer extends CloudOffer = CloudOffer> {
   readonly offer: Offer
   readonly units: number
   readonly spec: RentalSpec
-  /** A file for cloud-init with all SSH keys and the options of the order. It contains secrets. */
+  /** A cloud-init file with all SSH keys and the options of the order. It contains secrets. */
   readonly userData: string
-  /** The same for clouds that run a shell script instead. undefined: the customer's user data needs cloud-init. */
+  /**
+   * The same as a shell script, for clouds that have no cloud-init. undefined: the customer's user data needs
+   * cloud-init.
+   */
   readonly startupScript: string | undefined
 }
 
 export interface CloudRefusal {
   readonly kind: 'refused'
   readonly reason: 'no_capacity' | 'rejected_by_provider'
-  /** Customers see it: a sentence of ours. */
+  /** Customers see this sentence, so it never quotes the vendor. */
   readonly message: string
-  /** The vendor's own words, for the operator. Of an error, the driver adds them. */
+  /** The vendor's own words, for the operator. The driver adds those of an error. */
   readonly detail?: string
 }
 
@@ -158,13 +164,15 @@ export function refused(reason: CloudRefusal['reason'], message: string, detail?
 export interface CloudMachine extends Pick<DriverMachine, 'tag' | 'state' | 'failure' | 'message' | 'incarnation'> {
   /** The vendor's id. */
   readonly id: string
-  /** The price now, with all that belongs to it. Zero while it is not billed. Absent: not known. */
+  /**
+   * The current price of the machine and everything that belongs to it. Zero while it is not billed. Absent: unknown.
+   */
   readonly costPerHour?: NanoUsd
-  /** Once it runs: its variant, without `externalId`. */
+  /** The vendor's variant, once the machine runs, without `externalId`. */
   readonly data?: ProviderData
 }
 
-/** A machine of which only the id and the tag can be read: it exists, and nothing else is known. */
+/** Shows a machine whose answer cannot be read except for its id and tag: it exists, and nothing else is known. */
 export function unreadable(title: string, { id, tag }: { readonly id: string; readonly tag: string }): CloudMachine {
   return { id, tag, state: 'unreachable', message: `The answer of ${title} about the machine cannot be read.` }
 }

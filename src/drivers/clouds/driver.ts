@@ -1,14 +1,14 @@
 /**
- * The driver of a cloud, made of the vendor's port (cloud.ts). It serves all accounts at that vendor, which come and go
- * while the server runs. An account that does not answer takes only its own offers off sale, and its rentals are listed as
- * unreachable, from the database: never as gone. Only when no account answers is the list an error.
+ * The driver of a cloud, built on the vendor's port (cloud.ts). It serves all accounts at that vendor, which are added
+ * and removed while the server runs. When an account does not answer, only its own offers are withdrawn, and its
+ * rentals are listed from the database as unreachable, never as gone. The list is an error only if no account answers.
  *
  * Ids name the account: a machine is `<account>/<the vendor's id>`, an offer `<driver>:<account>:<region>:<type>`.
  */
 import { usd } from '../../base/money.ts'
 import type { RentalSpec } from '../../domain/rental.ts'
 import type { CreateOutcome, Driver, DriverMachine, InventoryOffer } from '../driver.ts'
-import { Accounts, textOf, type CloudDriverOptions, type Opened } from './accounts.ts'
+import { Accounts, textOf, type CloudDriverOptions, type OpenedAccount } from './accounts.ts'
 import {
   noPower,
   refused,
@@ -25,7 +25,7 @@ import { startupScriptOf, userDataOf } from './user-data.ts'
 import { cloudVolumes } from './volumes.ts'
 import type { CloudAccount, CloudWorld, KnownOrder } from './world.ts'
 
-/** Usually an offer, a key, a script, and the machine, each looked up before. */
+/** Usually an offer, a key, a script and the machine, and one look-up. */
 const REQUESTS_PER_ORDER = 5
 
 export type CloudDriver = Driver &
@@ -79,7 +79,7 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
     create: (tag, spec, signal) => createMachine(vendor, accounts, world, { tag, spec }, signal),
     async destroy(externalId, signal) {
       signal.throwIfAborted()
-      // An id that was never ours stands for nothing.
+      // An id without an account was never ours, so there is nothing to destroy.
       if (!externalId.includes('/')) return
       const { cloud, id } = await accounts.ownerOf(externalId)
       await cloud.destroy(id, signal)
@@ -162,19 +162,19 @@ async function listMachines(
 }
 
 /**
- * How many orders of an account are placed at once: all of them must get their turns within the time of a call, even if
- * another server places as many. The others are postponed.
+ * Returns how many orders of an account are placed at once. All of them must get their turns within the time of a call,
+ * even if another server places as many. The others are postponed.
  */
 function maxOrders({ callTimeoutMs, pace }: CloudVendor): number {
   const orderMs = Math.max(REQUESTS_PER_ORDER * pace.everyMs, ...Object.values(pace.routes ?? {}))
   return orderMs === 0 ? Infinity : Math.max(1, Math.floor(callTimeoutMs / 2 / orderMs))
 }
 
-/** Looks for the offer again: it may be sold out, or cost more by now. */
+/** Looks the offer up again: it may be sold out or cost more by now. */
 async function prepareOrder(
   vendor: CloudVendor,
   world: CloudWorld,
-  { cloud }: Opened,
+  { cloud }: OpenedAccount,
   { type, region }: OfferPlace,
   { tag, spec }: { readonly tag: string; readonly spec: RentalSpec },
   signal: AbortSignal,
@@ -195,7 +195,10 @@ async function prepareOrder(
   return { kind: 'order', order: { tag, offer, units, spec, userData, startupScript } }
 }
 
-/** The remains of a refused order are removed later, as are the companions of ended ones. */
+/**
+ * Creates the machine, and after a refusal removes what was created for it. What cannot be removed now is removed
+ * later, with the companions of ended orders.
+ */
 async function create(
   vendor: CloudVendor,
   cloud: Cloud,
@@ -208,8 +211,8 @@ async function create(
     return { ...refusal, detail: textOf(error) }
   })
   if (outcome.kind === 'refused') {
-    const left = await cloud.companions(order.tag, signal).catch(() => [])
-    const ours = left.filter(({ tag }) => tag === order.tag)
+    const companions = await cloud.companions(order.tag, signal).catch(() => [])
+    const ours = companions.filter(({ tag }) => tag === order.tag)
     await Promise.allSettled(ours.map((one) => cloud.removeCompanion(one, signal)))
   }
   return outcome
@@ -217,7 +220,7 @@ async function create(
 
 async function offersOf(
   vendor: CloudVendor,
-  { account, cloud }: Opened,
+  { account, cloud }: OpenedAccount,
   world: CloudWorld,
   signal: AbortSignal,
 ): Promise<InventoryOffer[]> {
@@ -248,18 +251,18 @@ function show(vendor: CloudVendor, account: CloudAccount, machine: CloudMachine)
 }
 
 /**
- * An order at an account that does not answer. Of an order whose create may still be on its way nothing is said, unless it
- * alone was asked for: then its outcome is unknown.
+ * Shows an order at an account that does not answer. An order whose create may still be in flight is not listed; if the
+ * caller asked for that order alone, this throws, since its outcome is unknown.
  */
 function unreachable(
   vendor: CloudVendor,
   accounts: Accounts,
   { tag, machineId, externalId, isEnding }: KnownOrder,
-  answered: ReadonlySet<string>,
+  answeredAccounts: ReadonlySet<string>,
   tagPrefix: string,
 ): DriverMachine | undefined {
   const name = externalId?.split('/')[0] ?? placeOfMachine(vendor.id, machineId)?.account ?? ''
-  if (answered.has(name)) return undefined
+  if (answeredAccounts.has(name)) return undefined
   if (externalId === null && !isEnding) {
     if (tagPrefix === tag) throw new Error(`The account ${name} does not answer.`)
     return undefined

@@ -1,11 +1,11 @@
 /**
  * The HTTP client of a cloud account: pacing, circuit breaker, timeouts, limits, and JSON that is checked by a schema.
  *
- * Only reads are repeated. A write that got no answer may have been done, so it is reported as it is and `list` tells. A
- * write that was answered with 401 was not done: it is sent again once, with a new token.
+ * Only reads are repeated. A write without an answer may have taken effect, so the error is passed on and `list` shows
+ * the truth. A write that was answered with 401 had no effect: it is sent once more with a new token.
  *
- * Connections go only to public addresses unless the server allows others, and redirects are not followed (base/net/outbound.ts).
- * Credentials and the bodies of requests never appear in errors.
+ * Connections go only to public addresses unless the server allows others, and redirects are not followed
+ * (base/net/outbound.ts). Credentials and the bodies of requests never appear in errors.
  */
 import { request, type Dispatcher } from 'undici'
 import type { z } from 'zod'
@@ -19,11 +19,11 @@ const MAX_ANSWER_BYTES = 16 * 1024 * 1024
 const MAX_TEXT_CHARS = 300
 const MAX_READ_TRIES = 3
 const RETRY_MS = 300
-/** A vendor that asks for a longer pause is asked again in a later pass. */
+/** After a request for a longer pause, a later pass asks again. */
 const MAX_RETRY_AFTER_MS = 10 * SECOND_MS
 const MIN_SECRET_CHARS = 6
 const MAX_WARNINGS = 100
-/** A list that goes on is an error: a list cut short would make machines look gone. */
+/** A longer list is an error: a truncated one would make machines look gone. */
 const MAX_PAGES = 200
 
 export interface HttpOptions {
@@ -32,42 +32,42 @@ export interface HttpOptions {
   readonly clock: Clock
   readonly pacer: Pacer
   readonly breaker: Breaker
-  /** It counts from when a request is sent. A request may wait for its turn as long as its caller does. */
+  /** Counted from when a request is sent. A request may wait for its turn as long as its caller does. */
   readonly timeoutMs: number
-  /** Never shown in an error. */
+  /** Replaced by `***` in every error. */
   readonly secrets: readonly string[]
-  /** The operator reads it. */
+  /** Tells the operator. */
   readonly warn: (error: unknown, what: string) => void
-  /** The headers that identify us. `renew`: the last ones were rejected. */
-  readonly authorize: (sent: Sent, renew: boolean, signal: AbortSignal) => Promise<Record<string, string>>
+  /** Returns the headers that authenticate us. `renew`: the previous ones were rejected. */
+  readonly authorize: (sent: OutgoingRequest, renew: boolean, signal: AbortSignal) => Promise<Record<string, string>>
 }
 
-export interface Sent {
+export interface OutgoingRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** The path with its query, as it is sent. */
   readonly path: string
   readonly body: string
 }
 
-export interface Ask {
-  readonly method?: Sent['method']
+export interface CloudCall {
+  readonly method?: OutgoingRequest['method']
   readonly path: string
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>
   readonly body?: unknown
-  /** The name of a rate limit of its own (`CloudVendor.pace.routes`). */
+  /** The name of a separate rate limit (`CloudVendor.pace.routes`). */
   readonly route?: string
-  /** A status of 500 or more with which the vendor refuses this request. It does not count as a failure of the vendor. */
+  /** A status of 500 or more by which the vendor refuses this call. It does not count as a failure of the vendor. */
   readonly refusesWith?: number
   readonly signal: AbortSignal
 }
 
 /**
- * The vendor answered with an error, or not at all (`status` undefined: what a write was for may have been done). The
- * message is safe to log.
+ * The vendor answered with an error, or not at all (`status` undefined: a write may have taken effect). The message is
+ * safe to log.
  */
 export class CloudError extends Error {
   readonly status: number | undefined
-  /** The body of the answer, for the vendor's own code to find its error code in. */
+  /** The body of the answer, in which the vendor's own code finds its error code. */
   readonly answer: unknown
 
   constructor(message: string, status: number | undefined, answer: unknown, cause?: unknown) {
@@ -82,7 +82,7 @@ export class CloudError extends Error {
   }
 }
 
-/** The vendor did nothing, and will not do it later either: 429 only asks to wait. */
+/** Tells whether the vendor did nothing and never will. After a 429 a later attempt may succeed. */
 export function isRefused(error: unknown): error is CloudError {
   return error instanceof CloudError && error.isRefusal && error.status !== 429
 }
@@ -101,37 +101,37 @@ export class CloudHttp {
     this.#options = options
   }
 
-  /** Repeats what fails in passing. */
-  async read<S extends z.ZodType>(schema: S, ask: Ask): Promise<z.output<S>> {
+  /** Repeats the call after a transient failure. */
+  async read<S extends z.ZodType>(schema: S, call: CloudCall): Promise<z.output<S>> {
     for (let tries = 1; ; tries += 1) {
       try {
-        return await this.#send(schema, { method: 'GET', ...ask })
+        return await this.#send(schema, { method: 'GET', ...call })
       } catch (error) {
         const pauseMs = pauseAfter(error)
-        if (pauseMs === undefined || tries >= MAX_READ_TRIES || ask.signal.aborted) throw error
-        await waitOn(this.#options.clock, pauseMs * tries, ask.signal)
+        if (pauseMs === undefined || tries >= MAX_READ_TRIES || call.signal.aborted) throw error
+        await waitOn(this.#options.clock, pauseMs * tries, call.signal)
       }
     }
   }
 
   /**
-   * All pages of a list. `next` has the query of the following page (offset, page number, cursor or token), and undefined
-   * after the last one.
+   * Reads all pages of a list. `next` returns the query of the following page (offset, page number, cursor or token),
+   * and undefined after the last one.
    */
   async readPages<S extends z.ZodType>(
     schema: S,
-    ask: Ask,
-    next: (page: z.output<S>, pages: ReadonlyArray<z.output<S>>) => Ask['query'],
+    call: CloudCall,
+    next: (page: z.output<S>, pages: ReadonlyArray<z.output<S>>) => CloudCall['query'],
   ): Promise<Array<z.output<S>>> {
     const pages: Array<z.output<S>> = []
     const cursors = new Set<string>()
-    let query: Ask['query'] = ask.query ?? {}
+    let query: CloudCall['query'] = call.query ?? {}
     while (query !== undefined) {
       const key = queryOf(query)
       if (cursors.has(key) || pages.length >= MAX_PAGES)
-        throw new Error(`GET ${ask.path} returned a list without an end.`)
+        throw new Error(`GET ${call.path} returned a list without an end.`)
       cursors.add(key)
-      const page: z.output<S> = await this.read(schema, { ...ask, query })
+      const page: z.output<S> = await this.read(schema, { ...call, query })
       pages.push(page)
       query = next(page, pages)
     }
@@ -139,8 +139,8 @@ export class CloudHttp {
   }
 
   /**
-   * The entries of a list that have the right shape. One that has not is reported once, and does not cost all others: use
-   * it for offers, and for machines only with a schema that takes every machine of ours.
+   * Returns the entries of a list that match the schema. Each kind of mismatch is reported once, and the other entries
+   * stay usable. Use it for offers; for machines only with a schema that accepts every machine of ours.
    */
   readable<S extends z.ZodType>(item: S, entries: readonly unknown[], where: string): Array<z.output<S>> {
     return entries.flatMap((entry) => {
@@ -155,17 +155,20 @@ export class CloudHttp {
     })
   }
 
-  /** Sent once. An error that is not a refusal means that the outcome is unknown. */
-  async write<S extends z.ZodType>(schema: S, ask: Ask & { readonly method: Sent['method'] }): Promise<z.output<S>> {
-    return this.#send(schema, ask)
+  /** Sends the call once. An error that is not a refusal means that the outcome is unknown. */
+  async write<S extends z.ZodType>(
+    schema: S,
+    call: CloudCall & { readonly method: OutgoingRequest['method'] },
+  ): Promise<z.output<S>> {
+    return this.#send(schema, call)
   }
 
-  async #send<S extends z.ZodType>(schema: S, ask: Ask): Promise<z.output<S>> {
-    const { method = 'GET' } = ask
-    const path = `${ask.path}${queryOf(ask.query)}`
-    const sent: Sent = { method, path, body: ask.body === undefined ? '' : JSON.stringify(ask.body) }
-    const answer = await this.#exchange(sent, ask)
-    const where = `${method} ${ask.path}`
+  async #send<S extends z.ZodType>(schema: S, call: CloudCall): Promise<z.output<S>> {
+    const { method = 'GET' } = call
+    const path = `${call.path}${queryOf(call.query)}`
+    const outgoing: OutgoingRequest = { method, path, body: call.body === undefined ? '' : JSON.stringify(call.body) }
+    const answer = await this.#exchange(outgoing, call)
+    const where = `${method} ${call.path}`
     if (answer.status >= 400) throw this.#refusal(answer, where)
     const parsed = schema.safeParse(answer.body)
     if (parsed.success) return parsed.data
@@ -173,57 +176,59 @@ export class CloudHttp {
     throw new CloudError(this.#safe(text), undefined, answer.body)
   }
 
-  async #exchange(sent: Sent, ask: Ask): Promise<Answer> {
+  async #exchange(outgoing: OutgoingRequest, call: CloudCall): Promise<Answer> {
     const { authorize } = this.#options
-    const headers = await authorize(sent, false, ask.signal)
-    const answer = await this.#try(sent, headers, ask)
-    const renewed = answer.status === 401 ? await authorize(sent, true, ask.signal) : headers
-    return JSON.stringify(renewed) === JSON.stringify(headers) ? answer : this.#try(sent, renewed, ask)
+    const headers = await authorize(outgoing, false, call.signal)
+    const answer = await this.#try(outgoing, headers, call)
+    const renewedHeaders = answer.status === 401 ? await authorize(outgoing, true, call.signal) : headers
+    return JSON.stringify(renewedHeaders) === JSON.stringify(headers)
+      ? answer
+      : this.#try(outgoing, renewedHeaders, call)
   }
 
-  /** One request, with a turn, an outcome for the breaker and a timeout of its own. */
-  async #try(sent: Sent, headers: Record<string, string>, ask: Ask): Promise<Answer> {
+  /** Sends one request, which waits for its turn, reports its outcome to the breaker and has its own timeout. */
+  async #try(outgoing: OutgoingRequest, headers: Record<string, string>, call: CloudCall): Promise<Answer> {
     const { pacer, breaker, clock, timeoutMs } = this.#options
     breaker.check()
-    await pacer.turn(ask.route, ask.signal)
+    await pacer.turn(call.route, call.signal)
     breaker.enter()
-    const answer = await this.#once(sent, headers, signalWithin(ask.signal, timeoutMs)).catch((error: unknown) => {
-      ask.signal.throwIfAborted()
+    const answer = await this.#once(outgoing, headers, signalWithin(call.signal, timeoutMs)).catch((error: unknown) => {
+      call.signal.throwIfAborted()
       breaker.failed()
       const text = error instanceof Error ? error.message : String(error)
-      const message = `${sent.method} ${ask.path} was not answered: ${text}`
+      const message = `${outgoing.method} ${call.path} was not answered: ${text}`
       throw new CloudError(this.#safe(message), undefined, undefined, new Error(this.#safe(text)))
     })
-    if (answer.status >= 500 && answer.status !== ask.refusesWith) breaker.failed()
+    if (answer.status >= 500 && answer.status !== call.refusesWith) breaker.failed()
     else breaker.succeeded()
     if (answer.status === 429)
       await pacer.pause(addMs(clock.now(), Math.min(answer.retryAfterMs ?? SECOND_MS, MAX_RETRY_AFTER_MS)))
     return answer
   }
 
-  async #once(sent: Sent, headers: Record<string, string>, signal: AbortSignal): Promise<Answer> {
+  async #once(outgoing: OutgoingRequest, headers: Record<string, string>, signal: AbortSignal): Promise<Answer> {
     const { baseUrl, agent, clock } = this.#options
-    const answer = await request(`${baseUrl.replace(/\/+$/, '')}${sent.path}`, {
+    const response = await request(`${baseUrl.replace(/\/+$/, '')}${outgoing.path}`, {
       dispatcher: agent,
-      method: sent.method,
+      method: outgoing.method,
       headers: {
         accept: 'application/json',
         'user-agent': 'berth',
-        ...(sent.body === '' ? {} : { 'content-type': 'application/json' }),
+        ...(outgoing.body === '' ? {} : { 'content-type': 'application/json' }),
         ...headers,
       },
-      ...(sent.body === '' ? {} : { body: sent.body }),
+      ...(outgoing.body === '' ? {} : { body: outgoing.body }),
       signal,
     })
     const chunks: Buffer[] = []
     let bytes = 0
-    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+    for await (const chunk of response.body as AsyncIterable<Buffer>) {
       bytes += chunk.length
       if (bytes > MAX_ANSWER_BYTES) throw new Error('the answer is too large')
       chunks.push(chunk)
     }
     const body = parseBody(Buffer.concat(chunks).toString('utf8'))
-    return { status: answer.statusCode, body, retryAfterMs: readRetryAfter(answer.headers['retry-after'], clock) }
+    return { status: response.statusCode, body, retryAfterMs: readRetryAfter(response.headers['retry-after'], clock) }
   }
 
   #refusal({ status, body, retryAfterMs }: Answer, where: string): CloudError {
@@ -233,13 +238,13 @@ export class CloudHttp {
 
   #safe(text: string): string {
     const secrets = this.#options.secrets.filter((secret) => secret.length >= MIN_SECRET_CHARS)
-    return secrets.reduce((rest, secret) => rest.replaceAll(secret, '***'), text)
+    return secrets.reduce((masked, secret) => masked.replaceAll(secret, '***'), text)
   }
 }
 
 /**
- * The vendor's own sentence: `message`, `detail` or `title`, at the top or in `error` or the first of `errors`. A body
- * without one is shown as it is.
+ * Finds the vendor's own sentence: `message`, `detail` or `title`, at the top or in `error` or the first of `errors`. A
+ * body without one is shown as it is.
  */
 export function vendorText(body: unknown): string {
   if (typeof body !== 'object' || body === null) return typeof body === 'string' && body !== '' ? body : 'no reason'
@@ -254,18 +259,18 @@ export function vendorText(body: unknown): string {
   return JSON.stringify(body)
 }
 
-/** The first field that is wrong, and how. */
+/** Describes the first invalid field. */
 function issueOf({ issues: [issue] }: z.ZodError): string {
   return issue === undefined ? '' : `${issue.path.join('.')}: ${issue.message}`
 }
 
-/** How long to wait before a read is repeated. undefined: it is not. */
+/** Returns how long to wait before a read is repeated. undefined: do not repeat it. */
 function pauseAfter(error: unknown): number | undefined {
   if (!(error instanceof CloudError) || error.isRefusal) {
     const vendorDelayMs = error instanceof CloudError && error.status === 429 ? retryAfterOf(error) : undefined
     return vendorDelayMs !== undefined && vendorDelayMs <= MAX_RETRY_AFTER_MS ? vendorDelayMs : undefined
   }
-  // An answer that has another shape will not have the right one next time.
+  // An answer with an unexpected shape would have it again.
   return error.status === undefined && error.answer !== undefined ? undefined : RETRY_MS
 }
 
@@ -273,7 +278,7 @@ function retryAfterOf(error: CloudError): number {
   return 'retryAfterMs' in error && typeof error.retryAfterMs === 'number' ? error.retryAfterMs : SECOND_MS
 }
 
-/** Seconds, or a date. */
+/** Accepts seconds or a date. */
 function readRetryAfter(header: string | string[] | undefined, clock: Clock): number | undefined {
   const text = Array.isArray(header) ? header[0] : header
   if (text === undefined) return undefined
@@ -282,7 +287,7 @@ function readRetryAfter(header: string | string[] | undefined, clock: Clock): nu
   return Number.isNaN(at) ? undefined : Math.max(0, at - clock.now())
 }
 
-function queryOf(query: Ask['query']): string {
+function queryOf(query: CloudCall['query']): string {
   const search = new URLSearchParams()
   for (const [name, value] of Object.entries(query ?? {})) if (value !== undefined) search.set(name, String(value))
   return search.size === 0 ? '' : `?${search.toString()}`

@@ -20,12 +20,12 @@ export type Sellable =
   | { readonly kind: 'sold'; readonly item: InventoryOffer }
   | { readonly kind: 'unsold'; readonly reason: UnsoldReason }
 
-/** The account and the vendor's names are in the id, so that an order needs no look-up. */
+/** The id contains the account and the vendor's names, so that an order needs no look-up. */
 export function offerIdOf(driver: string, { account, region, type }: OfferPlace): string {
   return [driver, account, region, type].join(':')
 }
 
-/** undefined: not one of ours. */
+/** undefined: the machine is not ours. */
 export function placeOfMachine(driver: string, machineId: string): OfferPlace | undefined {
   const [name, account, region, ...type] = (offerOfUnit(machineId) ?? machineId).split(':')
   if (name !== driver || account === undefined || region === undefined || type.length === 0) return undefined
@@ -33,23 +33,23 @@ export function placeOfMachine(driver: string, machineId: string): OfferPlace | 
 }
 
 /**
- * Offers of the same type in the same place become one, since an order cannot tell them apart. It has the larger number,
- * and the higher price, so that nothing is sold below its cost.
+ * Merges offers of the same type in the same place, since an order cannot tell them apart. The result has the larger
+ * number and the higher price, so that nothing is sold below its cost.
  */
 export function mergeOffers<Offer extends CloudOffer>(offers: readonly Offer[]): Offer[] {
   const merged = new Map<string, Offer>()
   for (const offer of offers) {
     const key = JSON.stringify([offer.region, offer.type])
-    const known = merged.get(key)
-    merged.set(key, known === undefined ? offer : mergeTwo(known, offer))
+    const previous = merged.get(key)
+    merged.set(key, previous === undefined ? offer : mergeTwo(previous, offer))
   }
   return [...merged.values()]
 }
 
 function mergeTwo<Offer extends CloudOffer>(one: Offer, other: Offer): Offer {
-  const [cheap, dear] = one.costPerHour <= other.costPerHour ? [one, other] : [other, one]
-  const isCounted = cheap.available !== null && dear.available !== null
-  return { ...dear, available: isCounted ? Math.max(cheap.available, dear.available) : null }
+  const [cheap, expensive] = one.costPerHour <= other.costPerHour ? [one, other] : [other, one]
+  const isCounted = cheap.available !== null && expensive.available !== null
+  return { ...expensive, available: isCounted ? Math.max(cheap.available, expensive.available) : null }
 }
 
 export function sellableOf(vendor: CloudVendor, account: CloudAccount, offer: CloudOffer): Sellable {
@@ -96,7 +96,7 @@ export function sellableOf(vendor: CloudVendor, account: CloudAccount, offer: Cl
   }
 }
 
-/** The offer for the operator, sold or not. */
+/** Describes an offer for the operator, sold or not. */
 export function reportOffer(vendor: CloudVendor, account: CloudAccount, offer: CloudOffer): ProviderOffer {
   const sellable = sellableOf(vendor, account, offer)
   return {
@@ -115,12 +115,12 @@ export function reportOffer(vendor: CloudVendor, account: CloudAccount, offer: C
   }
 }
 
-/** Rounded up: the cost of a GPU is never shown too low. */
+/** Rounds up: the cost of a GPU is never shown too low. */
 function costPerGpuHour(costPerHour: NanoUsd, gpus: number): NanoUsd {
   return nanoUsdOf(floorDivide(costPerHour + BigInt(gpus) - 1n, BigInt(gpus)))
 }
 
-/** Vendors write `H100 (80 GB SXM5)`, `8x H100 80GB PCIe`, `h200.sxm`: the model and the slot are what counts. */
+/** Finds the model and the slot in a vendor's text, such as `H100 (80 GB SXM5)`, `8x H100 80GB PCIe` or `h200.sxm`. */
 export function gpuOf(text: string): GpuModel | undefined {
   const words = text
     .toUpperCase()

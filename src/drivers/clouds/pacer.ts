@@ -1,8 +1,8 @@
 /**
- * Keeps the requests of one account apart, so that the vendor's rate limit is not reached. First come, first served. The
- * limits of vendors are per account, so the time of the next request is shared by all servers (`Turns`).
+ * Spaces the requests of one account so that the vendor's rate limit is not reached, in the order of their arrival.
+ * Vendors limit accounts, so all servers share the time of the next request (`Turns`).
  *
- * Only the first in a queue reserves a time: a request that is given up while it waits behind others costs nobody a turn.
+ * Only the first request in a queue reserves a time: one that is canceled while it waits behind others uses up no turn.
  */
 import { addMs, type Clock, type Instant } from '../../base/instant.ts'
 import { waitOn } from '../../base/wait.ts'
@@ -14,11 +14,14 @@ export interface Pace {
   readonly routes?: Readonly<Record<string, number>>
 }
 
-/** The requests of one account, on all servers. A route is the name of a limit; `""` is that of all requests. */
+/**
+ * The turns of one account's requests, on all servers. A route is the name of a limit; `""` is the limit of all
+ * requests.
+ */
 export interface Turns {
-  /** When the next request can be sent. The one after it can be sent `everyMs` later. */
+  /** Returns when the next request can be sent. The one after it can be sent `everyMs` later. */
   reserve(route: string, everyMs: number): Promise<Instant>
-  /** No request is sent before this. */
+  /** Lets no request through before `until`. */
   pause(route: string, until: Instant): Promise<void>
 }
 
@@ -35,7 +38,7 @@ export class Pacer {
     this.#turns = turns
   }
 
-  /** Resolves when the request may be sent. `route`: one with a limit of its own. */
+  /** Resolves when the request may be sent. `route`: the request has a limit of its own. */
   async turn(route: string | undefined, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     if (this.#waiting >= MAX_WAITING) throw new Error('Too many requests wait for the rate limit of the cloud.')
@@ -43,12 +46,13 @@ export class Pacer {
     try {
       const routeMs = route === undefined ? undefined : this.#pace.routes?.[route]
       const { everyMs } = this.#pace
-      const common = (): Promise<void> => this.#queue('', signal, () => this.#reserve('', everyMs, signal))
-      if (route === undefined || routeMs === undefined) return await common()
-      // A request that waits for its own limit does not hold up the others. Its time counts from when it is sent.
+      const takeCommonTurn = (): Promise<void> => this.#queue('', signal, () => this.#reserve('', everyMs, signal))
+      if (route === undefined || routeMs === undefined) return await takeCommonTurn()
+      // A request that waits for its own limit does not hold up the others. That limit counts from when the request is
+      // sent.
       await this.#queue(route, signal, async () => {
         await this.#reserve(route, routeMs, signal)
-        await common()
+        await takeCommonTurn()
         await this.#turns.pause(route, addMs(this.#clock.now(), routeMs))
       })
     } finally {
@@ -56,7 +60,7 @@ export class Pacer {
     }
   }
 
-  /** The vendor asked for a pause. */
+  /** Called when the vendor asks for a pause. */
   async pause(until: Instant): Promise<void> {
     await this.#turns.pause('', until)
   }

@@ -1,4 +1,7 @@
-/** User data for machines of clouds: all SSH keys of the order, though most vendors take one, and its options. */
+/**
+ * User data for cloud machines: all SSH keys of the order, since most vendors take only one, and the options of the
+ * order.
+ */
 import type { Program } from '../../contract/agent.ts'
 import type { RentalSpec } from '../../domain/rental.ts'
 import { parseSshPublicKey } from '../../domain/ssh-key.ts'
@@ -17,8 +20,8 @@ export function userDataOf(tag: string, spec: RentalSpec, program: Program | und
 }
 
 /**
- * The same as a shell script that root runs at the first boot. Some vendors run it at every boot, so it remembers that it
- * ran. undefined: the customer's user data is not a script, and without cloud-init nothing understands it.
+ * Returns the same as a shell script that root runs at the first boot. Some vendors run it at every boot, so it records
+ * that it ran. undefined: the customer's user data is not a script, and only cloud-init can process it.
  */
 export function startupScriptOf(
   tag: string,
@@ -52,7 +55,7 @@ function appendKey(key: string, home: string): string {
   return `printf '%s\\n' ${shellQuote(key)} >> ${home}/.ssh/authorized_keys`
 }
 
-/** The keys without comments, which are arbitrary text. */
+/** Removes the comments of keys, which are arbitrary text. */
 export function plainKeys(spec: Pick<RentalSpec, 'sshKeys'>): string[] {
   return spec.sshKeys.flatMap((text) => parseSshPublicKey(text)?.text.split(' ').slice(0, 2).join(' ') ?? [])
 }

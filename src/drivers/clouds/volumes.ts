@@ -1,11 +1,11 @@
 /**
- * The volumes of all accounts at one vendor. A volume belongs to one account and attaches only to machines of it, so it is
- * created where the machine is that it is for.
+ * The volumes of all accounts at one vendor. A volume belongs to one account and attaches only to machines of that
+ * account, so it is created in the account of the machine that will use it.
  *
- * Volumes of an account that does not answer are listed as the database knows them: never as gone.
+ * Volumes of an account that does not answer are listed from the database, never as gone.
  */
 import type { DriverVolume, Near, VolumeDriver, VolumeOutcome, VolumeSpec } from '../driver.ts'
-import type { Accounts, Opened } from './accounts.ts'
+import type { Accounts, OpenedAccount } from './accounts.ts'
 import type { CloudVendor, CloudVolume, CloudVolumes, CloudVolumeTraits } from './cloud.ts'
 import { sellableOf } from './offer.ts'
 import type { CloudWorld } from './world.ts'
@@ -20,7 +20,7 @@ export function cloudVolumes(
     const { cloud, id } = await accounts.ownerOf(externalId)
     return { volumes: volumesOf(vendor, cloud), id }
   }
-  /** The volume and the machine with the ids of their common account. */
+  /** Returns the volume and the id of the machine, which must belong to the same account. */
   const pairOf = async (externalId: string, machineId: string) => {
     const [account, machineAccount] = [accountOf(externalId), accountOf(machineId)]
     if (account !== machineAccount)
@@ -41,7 +41,7 @@ export function cloudVolumes(
     ...(grows ? { grow } : {}),
     async destroy(externalId, signal) {
       signal.throwIfAborted()
-      // An id that was never ours stands for nothing.
+      // An id without an account was never ours, so there is nothing to destroy.
       if (!externalId.includes('/')) return
       const { volumes, id } = await ownerOf(externalId)
       await volumes.destroy(id, signal)
@@ -80,25 +80,25 @@ async function createVolume(
   // An earlier attempt may have chosen another account, so all must answer.
   const owners = await Promise.all(
     (await accounts.all()).map(async (opened) => {
-      const known = await volumesOf(vendor, opened.cloud).list(tag, signal)
-      return known.some((volume) => volume.tag === tag) ? opened : undefined
+      const existing = await volumesOf(vendor, opened.cloud).list(tag, signal)
+      return existing.some((volume) => volume.tag === tag) ? opened : undefined
     }),
   )
-  const place = owners.find((opened) => opened !== undefined) ?? (await chooseAccount(vendor, accounts, spec, signal))
-  if (place === undefined)
+  const chosen = owners.find((opened) => opened !== undefined) ?? (await chooseAccount(vendor, accounts, spec, signal))
+  if (chosen === undefined)
     return {
       kind: 'refused',
       reason: 'no_storage_capacity',
       message: `No account at ${vendor.title} takes new volumes in ${spec.region}.`,
     }
   const { near: _, ...order } = spec
-  const outcome = await volumesOf(vendor, place.cloud).create(tag, order, signal)
+  const outcome = await volumesOf(vendor, chosen.cloud).create(tag, order, signal)
   return outcome.kind === 'refused'
     ? outcome
-    : { ...outcome, externalId: `${place.account.name}/${outcome.externalId}` }
+    : { ...outcome, externalId: `${chosen.account.name}/${outcome.externalId}` }
 }
 
-function volumesOf(vendor: CloudVendor, cloud: Opened['cloud']): CloudVolumes {
+function volumesOf(vendor: CloudVendor, cloud: OpenedAccount['cloud']): CloudVolumes {
   if (cloud.volumes === undefined) throw new Error(`${vendor.title} has no volumes.`)
   return cloud.volumes
 }
@@ -112,20 +112,23 @@ function show({ billing }: CloudVendor, account: string, { costPerHour, ...volum
   }
 }
 
-/** The account of the machine that it is for; else one that sells such machines in the region; else any. */
+/**
+ * Chooses the account of the machine or volume that the new volume must be near, else one that sells such machines in
+ * the region, else any.
+ */
 async function chooseAccount(
   vendor: CloudVendor,
   accounts: Accounts,
   { region, near }: { readonly region: string; readonly near?: Near },
   signal: AbortSignal,
-): Promise<Opened | undefined> {
-  const open = (await accounts.all()).filter(({ account }) => account.closed === null)
+): Promise<OpenedAccount | undefined> {
+  const candidates = (await accounts.all()).filter(({ account }) => account.closed === null)
   const id =
     near === undefined ? undefined : 'machine' in near ? near.machine : 'volume' in near ? near.volume : undefined
-  if (id !== undefined) return open.find(({ account }) => account.name === accountOf(id))
-  if (open.length <= 1) return open[0]
+  if (id !== undefined) return candidates.find(({ account }) => account.name === accountOf(id))
+  if (candidates.length <= 1) return candidates[0]
   const selling = await Promise.all(
-    open.map(async ({ account, cloud }) => {
+    candidates.map(async ({ account, cloud }) => {
       const offers = await cloud.offers(signal).catch(() => [])
       return offers.some((offer) => {
         const sellable = sellableOf(vendor, account, offer)
@@ -135,7 +138,7 @@ async function chooseAccount(
       })
     }),
   )
-  return open.find((_, n) => selling[n]) ?? open[0]
+  return candidates.find((_, n) => selling[n]) ?? candidates[0]
 }
 
 function accountOf(externalId: string): string {

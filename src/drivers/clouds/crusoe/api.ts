@@ -38,7 +38,7 @@ const operation = z.object({
   result: z.object({ code: z.string(), message: z.string() }).partial().nullish(),
 })
 export type Operation = z.output<typeof operation>
-/** Some answers wrap it. */
+/** Some answers wrap the operation. */
 export const started = z.union([z.object({ operation }).transform((answer) => answer.operation), operation])
 export const operations = z.object({ items: z.array(operation).nullish() })
 
@@ -68,12 +68,12 @@ export const anything = z.unknown()
 
 const failure = z.object({ code: z.string().nullish(), message: z.string().nullish(), reason: z.string().nullish() })
 
-/** The vendor's error code in an answer. */
+/** Reads the vendor's error code. */
 export function codeOf(answer: unknown): string {
   return failure.safeParse(answer).data?.code ?? ''
 }
 
-/** All that the vendor says in an answer. The code may be a mere number, with the reason in the message. */
+/** Joins the code, reason and message of an answer. The code may be a mere number, with the reason in the message. */
 export function reasonOf(answer: unknown): string {
   const { code, reason, message } = failure.safeParse(answer).data ?? {}
   return [code, reason, message].filter((text) => (text ?? '') !== '').join(' ')

@@ -1,9 +1,9 @@
 /**
- * Crusoe: virtual machines with whole GPUs. Every request is signed. Creates and deletes are operations that go on after
- * the answer and can still fail, for example for lack of stock, so `create` follows its operation for a while. A machine is
- * found again by its name, which is our tag. Its public address ends with it: the API has addresses with ids, and nothing
- * to release them by. Its InfiniBand partition (partition.ts) and a boot disk that a failed operation left behind are
- * companions.
+ * Crusoe: virtual machines with whole GPUs. Every request is signed. Creates and deletes are operations that continue
+ * after the answer and can still fail, for example for lack of stock, so `create` follows its operation for a while. A
+ * machine is recognized by its name, which is our tag. Its public address ends with it: the API shows addresses with
+ * ids but cannot release them. Its InfiniBand partition (partition.ts) and a boot disk that a failed operation left
+ * behind are companions.
  */
 import { counted } from '../../../base/counted.ts'
 import type { Clock } from '../../../base/instant.ts'
@@ -28,9 +28,9 @@ import { needsPartition, Partitions } from './partition.ts'
 import { costOf, parsePriceList } from './price-list.ts'
 import { signatureHeaders } from './signature.ts'
 
-/** The vendor documents no maximum; its examples have this. */
+/** The vendor documents no maximum; its examples use this size. */
 const PAGE_SIZE = 20
-/** At the pace of its route, this is 90 seconds. An order without stock may fail that late, and then goes to another place. */
+/** At the pace of its route, this is 90 seconds. An order without stock may fail that late; it then goes elsewhere. */
 const MAX_OPERATION_READS = 30
 /** Companions are disks unless their id says otherwise. */
 const PARTITION = 'partition/'
@@ -67,7 +67,7 @@ class CrusoeCloud implements Cloud {
   readonly #http: CloudHttp
   readonly #credentials: Credentials
   readonly #partitions: Partitions
-  /** Types of running machines are shown also when they are sold no longer. */
+  /** Keeps withdrawn types too, since running machines of such a type are still shown. */
   readonly #types = new Map<string, api.VmType>()
 
   constructor(credentials: Credentials, clock: Clock, http: Parameters<CloudVendor['open']>[0]['http']) {
@@ -111,7 +111,7 @@ class CrusoeCloud implements Cloud {
       const cost = costOf(prices, name)
       if (cost === undefined || type.num_gpu < 1) return []
       const places = items.filter((one) => one.type === name)
-      // A place can have several entries. The largest counts, as far as the quota of the project reaches.
+      // A place can have several entries. The largest counts, limited by the quota of the project.
       return [...new Set(places.map(({ location }) => location))].map((place) => {
         const rooms = places.filter(({ location }) => location === place).map(({ quantity }) => quantity)
         return offerOf(type, place, Math.min(Math.max(...rooms), quotaFor(quotas, name)), cost)
@@ -125,7 +125,7 @@ class CrusoeCloud implements Cloud {
     if (startupScript === undefined) return refused('no_capacity', 'Crusoe runs scripts, but no cloud-init.')
     if (startupScript.length > MAX_SCRIPT_CHARS) return refused('no_capacity', 'Crusoe takes no script of this size.')
     const partition = needsPartition(type)
-      ? await this.#partitions.make({ tag, type, location: region }, signal)
+      ? await this.#partitions.ensure({ tag, type, location: region }, signal)
       : undefined
     if (needsPartition(type) && partition === undefined)
       return refused('no_capacity', `Crusoe has no InfiniBand network with room for ${type} in ${region}.`)
@@ -170,7 +170,7 @@ class CrusoeCloud implements Cloud {
     return ours.map((vm) => showVm(vm, this.#types.get(vm.type), prices))
   }
 
-  /** Disks of ours without a machine, and partitions. The vendor names a boot disk after its machine. */
+  /** Lists disks of ours that have no machine, and partitions. The vendor names a boot disk after its machine. */
   async companions(tagPrefix: string, signal: AbortSignal): Promise<CloudCompanion[]> {
     const { items } = await this.#http.read(api.disks, { path: this.#path('/storage/disks'), signal })
     const disks = items.flatMap(({ id, name, attached_to: machines }) => {
@@ -195,8 +195,8 @@ class CrusoeCloud implements Cloud {
     })
   }
 
-  #path(rest: string): string {
-    return `/v1/projects/${encodeURIComponent(this.#credentials.projectId ?? '')}${rest}`
+  #path(suffix: string): string {
+    return `/v1/projects/${encodeURIComponent(this.#credentials.projectId ?? '')}${suffix}`
   }
 
   async #readTypes(signal: AbortSignal): Promise<api.VmType[]> {
@@ -209,7 +209,10 @@ class CrusoeCloud implements Cloud {
     return (await this.#http.read(api.quotas, { path: this.#path('/quotas'), signal })).quotas ?? []
   }
 
-  /** An operation of the machine goes on. The vendor shows a machine only after its creation has begun. */
+  /**
+   * Tells whether an operation of the machine is in progress. The vendor shows a machine only some time after its
+   * creation began.
+   */
   async #isBusy(id: string, signal: AbortSignal): Promise<boolean> {
     const path = this.#path('/compute/vms/instances/operations')
     const query = { resource_id: id, state: 'IN_PROGRESS' }
@@ -218,16 +221,17 @@ class CrusoeCloud implements Cloud {
   }
 
   async #vms(signal: AbortSignal): Promise<api.Vm[]> {
-    const ask = { path: this.#path('/compute/vms/instances'), query: { limit: PAGE_SIZE }, signal }
-    const pages = await this.#http.readPages(api.vms, ask, ({ next_page_token: next }) =>
+    const request = { path: this.#path('/compute/vms/instances'), query: { limit: PAGE_SIZE }, signal }
+    const pages = await this.#http.readPages(api.vms, request, ({ next_page_token: next }) =>
       (next ?? '') === '' ? undefined : { limit: PAGE_SIZE, next_token: next ?? '' },
     )
     return pages.flatMap(({ items }) => items)
   }
 
   /**
-   * Until it has ended, or long enough: a machine that fails later is seen by `list`. An operation that cannot be read is
-   * not followed, since it may well create the machine. One that failed and left a machine is not a refusal.
+   * Follows the operation until it ends or the reads run out; `list` shows a machine that fails later. An operation
+   * that cannot be read is not followed further, since it may well create the machine. A failed operation that left a
+   * machine behind is not a refusal.
    */
   async #follow(started: api.Operation, tag: string, signal: AbortSignal): Promise<CloudOutcome> {
     let operation = started
@@ -243,8 +247,8 @@ class CrusoeCloud implements Cloud {
         // Not a refusal of the order.
         throw new Error('Crusoe did not list its machines after a failed order.', { cause: error })
       })
-      const left = vms.find(({ name, state }) => name === tag && state !== GONE_STATE)
-      if (left !== undefined) return { kind: 'created', id: left.id }
+      const leftover = vms.find(({ name, state }) => name === tag && state !== GONE_STATE)
+      if (leftover !== undefined) return { kind: 'created', id: leftover.id }
       const reason = api.reasonOf(operation.result)
       return refused(
         isNoCapacity(reason) ? 'no_capacity' : 'rejected_by_provider',
@@ -273,9 +277,9 @@ function isNoCapacity(reason: string): boolean {
 /** undefined: the outcome is unknown. */
 function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
-  const isElsewhere = isNoCapacity(api.reasonOf(error.answer)) || [401, 403, 404].includes(error.status ?? 0)
+  const mayTryElsewhere = isNoCapacity(api.reasonOf(error.answer)) || [401, 403, 404].includes(error.status ?? 0)
   return refused(
-    isElsewhere ? 'no_capacity' : 'rejected_by_provider',
+    mayTryElsewhere ? 'no_capacity' : 'rejected_by_provider',
     `Crusoe refused the order: ${error.status ?? ''}.`,
   )
 }

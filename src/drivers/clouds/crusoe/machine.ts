@@ -1,4 +1,4 @@
-/** Types and virtual machines of Crusoe as offers and machines of the port. */
+/** Converts types and virtual machines of Crusoe into offers and machines of the port. */
 import { zeroUsd, type NanoUsd } from '../../../base/money.ts'
 import type { ProviderData } from '../../../contract/provider-data.ts'
 import type { CloudMachine, CloudOffer } from '../cloud.ts'
@@ -29,7 +29,7 @@ export function offerOf(type: VmType, location: string, available: number, costP
     kind: 'virtual-machine',
     gpu: gpuText(type),
     gpus: type.num_gpu,
-    // Machines that are bought one by one are alone in their InfiniBand partition.
+    // A machine that is ordered alone is alone in its InfiniBand partition.
     networkType: 'ethernet',
     available: Math.max(0, Math.floor(available)),
     costPerHour,
@@ -40,8 +40,8 @@ export function offerOf(type: VmType, location: string, available: number, costP
 }
 
 /**
- * Returns how many of a type the project may still have, as far as its quotas tell. Its unit, machines or GPUs, is not documented: there
- * can be no more machines than that in any case.
+ * Returns how many machines of a type the project may still create, as far as its quotas tell. Whether a quota counts
+ * machines or GPUs is not documented: either way there can be no more machines than that.
  */
 export function quotaFor(quotas: readonly Quota[], type: string): number {
   const { family } = sizeOf(type)
@@ -57,11 +57,11 @@ function distance(family: string, { programmatic_name: name }: Quota): number {
   return Math.abs((name ?? '').length - family.length)
 }
 
-/** `type` undefined: the vendor does not sell it any more. */
+/** `type` undefined: the vendor no longer sells it. */
 export function showVm(vm: Vm, type: VmType | undefined, prices: ReadonlyMap<string, NanoUsd>): CloudMachine {
   const { id, name } = vm
   const state = vm.state ?? 'unknown'
-  // The vendor bills running machines only, and not those that are stopped, blocked or broken.
+  // The vendor bills running machines only, not stopped, blocked or broken ones.
   const isBilled = state === RUNNING_STATE
   const base = { id, tag: name, costPerHour: isBilled ? (costOf(prices, vm.type) ?? zeroUsd) : zeroUsd }
   const hasAddress = (addressesOf(vm)?.public_ipv4?.address ?? '') !== ''
@@ -74,7 +74,7 @@ export function showVm(vm: Vm, type: VmType | undefined, prices: ReadonlyMap<str
   return { ...base, state: 'unreachable', message }
 }
 
-/** The name of the type tells the slot, which the name of the GPU may not. */
+/** Adds the name of the type, which names the slot; the name of the GPU may not. */
 function gpuText(type: VmType): string {
   return `${type.gpu_type} ${sizeOf(type.product_name).family}`
 }

@@ -1,6 +1,6 @@
 /**
- * Types with InfiniBand are created in a partition of an InfiniBand network with room for them. Each order has a partition of
- * its own under its tag, which outlives its machine: customers do not share one.
+ * Types with InfiniBand are created in a partition of an InfiniBand network that has room for them. Each order has its
+ * own partition under its tag, so that customers never share one. The partition outlives its machine.
  */
 import type { CloudHttp } from '../http.ts'
 import * as api from './api.ts'
@@ -26,10 +26,10 @@ export class Partitions {
     this.#path = path
   }
 
-  /** The id of the partition of an earlier attempt, or of a new one. undefined: no network has room. */
-  async make({ tag, type, location }: PartitionOrder, signal: AbortSignal): Promise<string | undefined> {
-    const known = (await this.list(signal)).find(({ name }) => name === tag)
-    if (known !== undefined) return known.id
+  /** Returns the id of the partition of an earlier attempt, or of a new one. undefined: no network has room. */
+  async ensure({ tag, type, location }: PartitionOrder, signal: AbortSignal): Promise<string | undefined> {
+    const existing = (await this.list(signal)).find(({ name }) => name === tag)
+    if (existing !== undefined) return existing.id
     const { items } = await this.#http.read(api.networks, { path: `${this.#path}/ib-networks`, signal })
     const network = items.find(
       (one) =>

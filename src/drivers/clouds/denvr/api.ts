@@ -48,7 +48,7 @@ export const images = listOf(z.object({ name: z.string().min(1), distribution: z
 
 const server = z.object({
   id: z.string().min(1),
-  /** The VPC in which it lives. */
+  /** The VPC of the server. */
   namespace: z.string().nullish(),
   cluster: z.string().min(1),
   /** The id or the name of a configuration. */

@@ -1,8 +1,8 @@
 /**
- * Denvr: virtual machines in clusters of Canada and the United States, from a pool that all customers share or from pools
- * of a contract. A machine is found again by its name, which is our tag and also its id. It takes any number of public SSH
- * keys and no user data, so nothing is made beside it, and orders with options go elsewhere. Tokens expire within minutes;
- * an API key does not.
+ * Denvr: virtual machines in clusters in Canada and the United States, from a pool that all customers share or from
+ * pools of a contract. A machine is recognized by its name, which is our tag and also its id. It takes any number of
+ * public SSH keys and no user data, so it has no companions, and orders with options go elsewhere. Tokens expire within
+ * minutes; an API key does not.
  */
 import { counted } from '../../../base/counted.ts'
 import { SECOND_MS } from '../../../base/instant.ts'
@@ -107,9 +107,10 @@ class DenvrCloud implements Cloud {
     const offers: CloudOffer[] = []
     for (const cluster of await this.#clusters(signal)) {
       for (const pool of this.#pools()) {
-        for (const free of await this.#availability(cluster, pool, signal)) {
-          const one = configurations.find(({ name }) => name === free.configuration)
-          if (one !== undefined && one.gpus > 0) offers.push(offerOf(one, cluster, pool, free, diskCost))
+        for (const availability of await this.#availability(cluster, pool, signal)) {
+          const configuration = configurations.find(({ name }) => name === availability.configuration)
+          if (configuration !== undefined && configuration.gpus > 0)
+            offers.push(offerOf(configuration, cluster, pool, availability, diskCost))
         }
       }
     }
@@ -147,8 +148,9 @@ class DenvrCloud implements Cloud {
   }
 
   /**
-   * A machine lives in the namespace of the VPC in which it was created, which need not be that of new machines. "Not found"
-   * in the wrong namespace would leave it running, so it counts only for a machine that the list does not show either.
+   * A machine lives in the namespace of the VPC in which it was created, which may differ from the one for new
+   * machines. "Not found" in the wrong namespace would leave it running, so that error counts only if the list does not
+   * show the machine either.
    */
   async destroy(id: string, signal: AbortSignal): Promise<void> {
     const [cluster = '', name = ''] = id.split('/')
@@ -165,22 +167,22 @@ class DenvrCloud implements Cloud {
     const ours = (await this.#servers(signal)).filter(({ id }) => id.startsWith(tagPrefix))
     const prices = await this.#prices(ours, signal)
     return ours.map((server) => {
-      const one = configurations.find(
+      const configuration = configurations.find(
         ({ id, name }) => name === server.configuration || String(id) === server.configuration,
       )
-      const compute = prices.get(`${server.cluster}/${typeOf(one?.name ?? '', server.rpool ?? '')}`)
-      return showServer(server, one, { compute, disk: this.#diskCost() })
+      const compute = prices.get(`${server.cluster}/${typeOf(configuration?.name ?? '', server.rpool ?? '')}`)
+      return showServer(server, configuration, { compute, disk: this.#diskCost() })
     })
   }
 
-  /** Everything ends with the machine. */
+  /** Nothing outlives the machine. */
   async companions(): Promise<CloudCompanion[]> {
     return []
   }
 
   async removeCompanion(): Promise<void> {}
 
-  /** Machines of a contract can have other prices than the list, by pool. */
+  /** Machines of a contract can have other prices than the list, so prices are read per pool. */
   async #prices(servers: readonly api.Server[], signal: AbortSignal): Promise<Map<string, NanoUsd>> {
     const prices = new Map<string, NanoUsd>()
     for (const place of new Set(servers.map(({ cluster, rpool }) => `${cluster}/${rpool ?? ''}`))) {
@@ -196,7 +198,7 @@ class DenvrCloud implements Cloud {
     return [...new Set(names.filter((pool) => pool !== ''))].slice(0, MAX_POOLS)
   }
 
-  /** The price of the root disk of one machine, per hour. Zero: the operator gave no price. */
+  /** Returns the hourly price of one machine's root disk. Zero: the operator entered no price. */
   #diskCost(): NanoUsd {
     const price = this.#credentials.rootDiskPrice ?? ''
     return price === '' ? zeroUsd : diskCostPerHour(fromDecimal(price))
@@ -215,7 +217,6 @@ class DenvrCloud implements Cloud {
     return this.#http.read(api.availabilities, { path: '/api/v1/servers/virtual/GetAvailability', query, signal })
   }
 
-  /** Reads the servers of all clusters. */
   async #servers(signal: AbortSignal): Promise<api.Server[]> {
     const servers: api.Server[] = []
     for (const cluster of await this.#clusters(signal)) servers.push(...(await this.#serversIn(cluster, signal)))
@@ -227,7 +228,7 @@ class DenvrCloud implements Cloud {
     return this.#http.read(api.servers, { path, query: { Cluster: cluster }, signal })
   }
 
-  /** The image of the operator's choice, or the newest Ubuntu. undefined: there is no such image. */
+  /** Returns the operator's image, or the newest Ubuntu. undefined: there is no such image. */
   async #image(signal: AbortSignal): Promise<string | undefined> {
     const images = await this.#http.read(api.images, {
       path: '/api/v1/servers/images/GetOperatingSystemImages',
@@ -243,7 +244,7 @@ class DenvrCloud implements Cloud {
   }
 }
 
-/** The vendor says that this very machine does not exist, and not for example its namespace. */
+/** Tells whether the vendor reports this very machine as missing, not for example its namespace. */
 function isMissing(error: unknown, name: string): boolean {
   if (!(error instanceof CloudError) || error.status === undefined) return false
   const message = api.messageOf(error.answer)
@@ -251,8 +252,8 @@ function isMissing(error: unknown, name: string): boolean {
 }
 
 /**
- * The vendor describes a 503 of this operation alone, for a lack of resources. It has the body of all its errors; that of a
- * gateway in front of it has not, and leaves the outcome unknown.
+ * The vendor documents a 503 only for this operation, for a lack of resources, with the body of its other errors. A 503
+ * without that body comes from a proxy in front of it, and leaves the outcome unknown.
  */
 function isOutOfResources(error: unknown): error is CloudError {
   return error instanceof CloudError && error.status === 503 && api.messageOf(error.answer) !== ''
@@ -261,11 +262,11 @@ function isOutOfResources(error: unknown): error is CloudError {
 /** undefined: the outcome is unknown. */
 function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
-  const isElsewhere =
+  const mayTryElsewhere =
     [401, 403, 404].includes(error.status ?? 0) ||
     /capacity|resource|available|quota/i.test(api.messageOf(error.answer))
   return refused(
-    isElsewhere ? 'no_capacity' : 'rejected_by_provider',
+    mayTryElsewhere ? 'no_capacity' : 'rejected_by_provider',
     `Denvr refused the order: ${String(error.status)}.`,
   )
 }

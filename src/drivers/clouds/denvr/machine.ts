@@ -1,4 +1,4 @@
-/** Configurations and servers of Denvr as offers and machines of the port. */
+/** Converts configurations and servers of Denvr into offers and machines of the port. */
 import { nanoUsdOf, zeroUsd, type NanoUsd } from '../../../base/money.ts'
 import type { ProviderData } from '../../../contract/provider-data.ts'
 import type { CloudMachine, CloudOffer } from '../cloud.ts'
@@ -6,10 +6,10 @@ import { gpuOf } from '../offer.ts'
 import type { Availability, Configuration, Server } from './api.ts'
 
 export const LOGIN_USER = 'ubuntu'
-/** The root disk, which is bought with the machine and billed apart from it. */
+/** The size of the root disk, which is bought with the machine and billed separately. */
 export const ROOT_DISK_GB = 500
 const HOURS_PER_MONTH = 730n
-/** The pool that all customers share. Others belong to a contract. */
+/** The pool that all customers share. All others belong to a contract. */
 const PUBLIC_POOL = 'on-demand'
 
 /** A type is a configuration in a pool: `H100_80GB_SXM_8x@on-demand`. */
@@ -22,30 +22,30 @@ export function partsOf(type: string): { readonly configuration: string; readonl
   return { configuration, pool: pool.join('@') }
 }
 
-/** Rounded up: the cost is never too low. */
+/** Rounds up, so that the cost is never too low. */
 export function diskCostPerHour(pricePerGbMonth: NanoUsd): NanoUsd {
   return nanoUsdOf((pricePerGbMonth * BigInt(ROOT_DISK_GB) + HOURS_PER_MONTH - 1n) / HOURS_PER_MONTH)
 }
 
 export function offerOf(
-  one: Configuration,
+  configuration: Configuration,
   cluster: string,
   pool: string,
-  free: Availability,
+  availability: Availability,
   diskCost: NanoUsd,
 ): CloudOffer {
   return {
-    type: typeOf(one.name, pool),
+    type: typeOf(configuration.name, pool),
     region: cluster,
     kind: 'virtual-machine',
-    gpu: gpuText(one),
-    gpus: one.gpus,
-    networkType: networkOf(one),
-    available: free.available === false ? 0 : (free.count ?? null),
-    costPerHour: nanoUsdOf((free.price ?? one.price) + diskCost),
-    cpus: one.vcpus,
-    ramGb: one.memory,
-    storageGb: one.storage,
+    gpu: gpuText(configuration),
+    gpus: configuration.gpus,
+    networkType: networkOf(configuration),
+    available: availability.available === false ? 0 : (availability.count ?? null),
+    costPerHour: nanoUsdOf((availability.price ?? configuration.price) + diskCost),
+    cpus: configuration.vcpus,
+    ramGb: configuration.memory,
+    storageGb: configuration.storage,
   }
 }
 
@@ -53,16 +53,20 @@ export function offerOf(
 const startingStates: readonly string[] = ['NA', 'PLANNED', 'PENDING', 'PENDING_RESOURCES', 'PENDING_READINESS']
 
 export interface ServerPrices {
-  /** Its price in its pool. undefined: that of the list. */
+  /** The price in the server's pool. undefined: the list price applies. */
   readonly compute: NanoUsd | undefined
   readonly disk: NanoUsd
 }
 
-/** `one` undefined: the configuration is sold no longer. */
-export function showServer(server: Server, one: Configuration | undefined, prices: ServerPrices): CloudMachine {
+/** `configuration` undefined: it is no longer sold. */
+export function showServer(
+  server: Server,
+  configuration: Configuration | undefined,
+  prices: ServerPrices,
+): CloudMachine {
   const status = (server.status ?? 'UNKNOWN').toUpperCase()
-  const compute = prices.compute ?? one?.price ?? zeroUsd
-  // A machine that was stopped through the API or the console keeps its disk alone.
+  const compute = prices.compute ?? configuration?.price ?? zeroUsd
+  // A machine that was stopped through the API or the console keeps only its disk.
   const costs: Readonly<Record<string, NanoUsd>> = {
     ONLINE: nanoUsdOf(compute + prices.disk),
     OFFLINE: prices.disk,
@@ -71,37 +75,37 @@ export function showServer(server: Server, one: Configuration | undefined, price
   const message = `Denvr reports the state ${status}.`
   if (startingStates.includes(status) || (status === 'ONLINE' && (server.ip ?? '') === ''))
     return { ...base, state: 'starting', message: status }
-  if (status === 'ONLINE') return { ...base, state: 'running', data: dataOf(server, one) }
+  if (status === 'ONLINE') return { ...base, state: 'running', data: dataOf(server, configuration) }
   if (/^(?:DESTROY|DELET|TERMINAT)/.test(status)) return { ...base, state: 'stopping' }
   if (/^(?:FAILED|ERROR)/.test(status) && (server.ip ?? '') === '')
     return { ...base, state: 'failed', failure: 'boot_failed', message }
   return { ...base, state: 'unreachable', message }
 }
 
-function gpuText(one: Configuration | undefined): string {
-  return one?.text_name ?? one?.gpu_name ?? one?.name ?? ''
+function gpuText(configuration: Configuration | undefined): string {
+  return configuration?.text_name ?? configuration?.gpu_name ?? configuration?.name ?? ''
 }
 
-function networkOf(one: Configuration | undefined): 'infiniband' | 'ethernet' {
-  return /infiniband/i.test(one?.compute_network ?? '') ? 'infiniband' : 'ethernet'
+function networkOf(configuration: Configuration | undefined): 'infiniband' | 'ethernet' {
+  return /infiniband/i.test(configuration?.compute_network ?? '') ? 'infiniband' : 'ethernet'
 }
 
-function dataOf(server: Server, one: Configuration | undefined): ProviderData {
-  const formFactor = gpuOf(gpuText(one))?.formFactor ?? undefined
+function dataOf(server: Server, configuration: Configuration | undefined): ProviderData {
+  const formFactor = gpuOf(gpuText(configuration))?.formFactor ?? undefined
   const host = server.ip ?? ''
   return {
     providerId: 'denvr',
     resources: {
       cpuModel: 'x86-64',
-      vcpuCount: server.vcpus ?? one?.vcpus ?? 0,
-      gpuCount: server.gpus ?? one?.gpus ?? 0,
-      ramGb: server.memory ?? one?.memory ?? 0,
-      storageGb: server.storage ?? one?.storage ?? 0,
+      vcpuCount: server.vcpus ?? configuration?.vcpus ?? 0,
+      gpuCount: server.gpus ?? configuration?.gpus ?? 0,
+      ramGb: server.memory ?? configuration?.memory ?? 0,
+      storageGb: server.storage ?? configuration?.storage ?? 0,
     },
     poolType: (server.rpool ?? PUBLIC_POOL) === PUBLIC_POOL ? 'public' : 'contracted',
     sshNetworking: [{ host, port: 22, user: LOGIN_USER }],
     nodeNetworking: [{ publicIp: host, privateIp: server.privateIp ?? '' }],
-    networkType: networkOf(one),
+    networkType: networkOf(configuration),
     ...(formFactor === undefined ? {} : { gpuFormFactor: formFactor }),
   }
 }

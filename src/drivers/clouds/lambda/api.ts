@@ -49,7 +49,7 @@ export const anything = z.unknown()
 
 const failure = z.object({ error: z.object({ code: z.string() }) })
 
-/** The vendor's error code in an answer. undefined: it has none. */
+/** Reads the vendor's error code. undefined: the answer has none. */
 export function codeOf(answer: unknown): string | undefined {
   const parsed = failure.safeParse(answer)
   return parsed.success ? parsed.data.error.code : undefined

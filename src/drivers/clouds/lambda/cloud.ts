@@ -1,8 +1,8 @@
 /**
- * Lambda: virtual machines with whole GPUs, sold by the minute. One machine per launch, found again by its name, which is
- * our tag. A launch takes exactly one SSH key, by name, so each order registers one under its tag; the other keys of the
- * customer come with the user data. A registered key can go once the machine runs. An order with ports has a firewall
- * ruleset too (firewall.ts).
+ * Lambda: virtual machines with whole GPUs, sold by the minute. Each launch creates one machine, recognized by its
+ * name, which is our tag. A launch takes exactly one SSH key, by name, so each order registers one under its tag; the
+ * other keys of the customer are in the user data. A registered key can be removed once the machine runs. An order with
+ * ports also has a firewall ruleset (firewall.ts).
  */
 import type { z } from 'zod'
 import { counted } from '../../../base/counted.ts'
@@ -43,9 +43,9 @@ import {
 import { FirewallRulesets, RULESET } from './firewall.ts'
 
 const NOT_FOUND = 'global/object-does-not-exist'
-/** Rulesets have no effect there: ports are open or closed as the region has them. */
+/** Rulesets have no effect in these regions. */
 const regionsWithoutFirewall = ['us-south-1']
-/** Answers to a launch for which another place may do. */
+/** Errors of a launch after which another place may succeed. */
 const noCapacityCodes = ['instance-operations/launch/insufficient-capacity', 'global/quota-exceeded', NOT_FOUND]
 
 export const lambda: CloudVendor = {
@@ -145,7 +145,7 @@ class LambdaCloud implements Cloud {
       })
     } catch (error) {
       if (!(error instanceof CloudError) || error.status === undefined) throw error
-      // Another error is the answer for an instance that is being terminated already.
+      // An instance that is already being terminated gives another error.
       if (codeOf(error.answer) !== NOT_FOUND && !(await this.#isEnding(id, signal))) throw error
     }
   }
@@ -195,7 +195,7 @@ class LambdaCloud implements Cloud {
     return ours.map(({ id, name }) => ({ id, tag: name, what: 'ssh-key' }))
   }
 
-  /** Fields of the launch, or why there is none, as in regions without a firewall. */
+  /** Returns the launch field for the ports, or a refusal, as in regions without a firewall. */
   async #openPorts({ tag, offer: { region }, spec }: CloudOrder, signal: AbortSignal) {
     if (spec.ports.length === 0) return {}
     const message = `Lambda does not open ports in ${region}.`
@@ -208,7 +208,7 @@ class LambdaCloud implements Cloud {
     }
   }
 
-  /** Finds the key of an earlier attempt. */
+  /** Registers the order's key unless an earlier attempt did. */
   async #registerKey(tag: string, publicKey: string, signal: AbortSignal): Promise<void> {
     if ((await this.#keys(tag, signal)).some((key) => key.tag === tag)) return
     const body = { name: tag, public_key: publicKey }
@@ -237,7 +237,7 @@ const freeStates: readonly string[] = ['booting', 'terminating', 'terminated', '
 
 function showInstance(instance: Instance): CloudMachine {
   const { id, name, status, instance_type: type } = instance
-  // Billed from active until the termination is asked for, and in states that are not known.
+  // An instance is billed from `active` until its termination is requested. Unknown states count as billed.
   const isBilled = !freeStates.includes(status)
   const base = { id, tag: name ?? '', costPerHour: isBilled ? fromCents(type.price_cents_per_hour) : zeroUsd }
   const hasAddress = instance.ip !== undefined && instance.ip !== null
@@ -251,7 +251,7 @@ function showInstance(instance: Instance): CloudMachine {
     case 'preempted':
       return { ...base, state: 'failed', failure: 'machine_lost', message: 'Lambda took the machine back.' }
     case 'unhealthy':
-      // With an address it ran before and may recover; without one it never did.
+      // An instance with an address has run before and may recover; one without never ran.
       return hasAddress
         ? { ...base, state: 'unreachable', message: 'Lambda reports the machine as unhealthy.' }
         : { ...base, state: 'failed', failure: 'boot_failed', message: 'Lambda reports the machine as unhealthy.' }
@@ -277,8 +277,8 @@ function dataOf({ ip, private_ip, instance_type: type }: Instance): ProviderData
 function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
   const code = codeOf(error.answer) ?? ''
-  const isAccount = error.status === 401 || error.status === 403
-  // `provider/…`: the cloud below has a quota or no room.
-  const isElsewhere = isAccount || noCapacityCodes.includes(code) || code.startsWith('provider/')
-  return refused(isElsewhere ? 'no_capacity' : 'rejected_by_provider', 'Lambda refused the order.')
+  const isAccountFault = error.status === 401 || error.status === 403
+  // `provider/…`: the underlying cloud has no quota or no room.
+  const mayTryElsewhere = isAccountFault || noCapacityCodes.includes(code) || code.startsWith('provider/')
+  return refused(mayTryElsewhere ? 'no_capacity' : 'rejected_by_provider', 'Lambda refused the order.')
 }

@@ -1,6 +1,7 @@
 /**
- * Firewall rulesets of Lambda. The ruleset of the account applies to every instance and usually opens port 22 only; an order
- * with ports gets one of its own, under its tag, in its region. A ruleset can be deleted once no instance uses it.
+ * Firewall rulesets of Lambda. The ruleset of the account applies to every instance and usually opens port 22 only; an
+ * order with ports gets its own ruleset under its tag, in its region. A ruleset can be deleted once no instance uses
+ * it.
  */
 import { CloudError, type CloudHttp } from '../http.ts'
 import { anything, createdRuleset, rulesets } from './api.ts'
@@ -15,10 +16,10 @@ export class FirewallRulesets {
     this.#http = http
   }
 
-  /** Its id. Finds the one of an earlier attempt. */
+  /** Returns the id of the ruleset of an earlier attempt, or of a new one. */
   async open(tag: string, region: string, ports: readonly number[], signal: AbortSignal): Promise<string> {
-    const known = (await this.list(tag, signal)).find((one) => one.tag === tag)
-    if (known !== undefined) return known.id
+    const existing = (await this.list(tag, signal)).find((one) => one.tag === tag)
+    if (existing !== undefined) return existing.id
     const rules = ports.map((port) => ({
       protocol: 'tcp',
       port_range: [port, port],

@@ -24,7 +24,7 @@ const plan = z.object({
 })
 export type Plan = z.output<typeof plan>['attributes']
 
-/** The vendor calls all fields of a plan optional. One that cannot be understood is not sold. */
+/** The vendor calls all fields of a plan optional. A plan that cannot be parsed is not sold. */
 export const plans = z.object({
   data: z.array(z.unknown()).transform((all) => all.flatMap((one) => plan.safeParse(one).data ?? [])),
 })
@@ -63,7 +63,7 @@ const failure = z.object({
   errors: z.array(z.object({ code: z.string().nullish(), detail: z.string().nullish() })),
 })
 
-/** The vendor's reasons in an answer. */
+/** Reads the vendor's reasons. */
 export function errorsOf(answer: unknown): z.output<typeof failure>['errors'] {
   return failure.safeParse(answer).data?.errors ?? []
 }

@@ -1,9 +1,10 @@
 /**
- * Latitude.sh: bare metal with whole physical machines, sold by the hour. A server is found again by its host name. Its user
- * data and SSH key are objects of their own under the tag, and outlive it.
+ * Latitude.sh: bare metal, whole physical machines sold by the hour. A server is recognized by its host name. Its user
+ * data and SSH key are separate objects under the tag, and outlive it.
  *
- * A public key exists once: an order whose key is in the project already uses that one. A key that is in the team or in
- * another project can neither be used nor added, so the server gets it from its user data, which has all keys.
+ * A public key can exist only once: if an order's key is already in the project, the order uses that entry. A key that
+ * is in the team or in another project can neither be used nor added, so the server gets it from its user data, which
+ * has all keys.
  */
 import { counted } from '../../../base/counted.ts'
 import { formatUsd, parseUsd, type NanoUsd, zeroUsd } from '../../../base/money.ts'
@@ -144,17 +145,18 @@ class LatitudeCloud implements Cloud {
       const plan = plans.get(server.attributes.plan?.slug ?? '')
       return { server, plan, price: priceAt(plan, server.attributes.region?.site?.slug ?? '') }
     })
-    // The description of the user data has what no plan tells any more. If that is gone too, only the bill tells.
-    const noted = machines.some(({ price }) => price === undefined) ? await this.#notedPrices(signal) : undefined
+    // The description of the user data has a price that is in no plan any more. If that is gone too, only the vendor's
+    // bill shows it.
+    const notedPrices = machines.some(({ price }) => price === undefined) ? await this.#notedPrices(signal) : undefined
     return machines.map(({ server, plan, price }) =>
-      showServer(server, plan, price ?? noted?.get(tagOf(server)) ?? zeroUsd),
+      showServer(server, plan, price ?? notedPrices?.get(tagOf(server)) ?? zeroUsd),
     )
   }
 
   async companions(tagPrefix: string, signal: AbortSignal): Promise<CloudCompanion[]> {
     const keys = await this.#sshKeys(signal)
     const scripts = await this.#userDatas(signal)
-    const all = [
+    const companions = [
       ...keys.map(({ id, attributes }) => ({ id: `ssh_keys/${id}`, tag: attributes.name ?? '', what: 'ssh-key' })),
       ...scripts.map(({ id, attributes }) => ({
         id: `user_data/${id}`,
@@ -162,12 +164,12 @@ class LatitudeCloud implements Cloud {
         what: 'user-data',
       })),
     ]
-    return all.filter(({ tag }) => tag.startsWith(tagPrefix))
+    return companions.filter(({ tag }) => tag.startsWith(tagPrefix))
   }
 
   async removeCompanion({ id }: Pick<CloudCompanion, 'id'>, signal: AbortSignal): Promise<void> {
-    const [kind = '', ...rest] = id.split('/')
-    await this.#delete(`/${kind === 'ssh_keys' ? kind : 'user_data'}/${encodeURIComponent(rest.join('/'))}`, signal)
+    const [kind = '', ...idParts] = id.split('/')
+    await this.#delete(`/${kind === 'ssh_keys' ? kind : 'user_data'}/${encodeURIComponent(idParts.join('/'))}`, signal)
   }
 
   async #servers(signal: AbortSignal): Promise<Server[]> {
@@ -183,34 +185,34 @@ class LatitudeCloud implements Cloud {
   }
 
   /**
-   * The id of the key of an earlier attempt, of another order with the same key, or of a new one. undefined: the key is
-   * outside of the project.
+   * Returns the id of the key of an earlier attempt, of another order with the same key, or of a new one. undefined:
+   * the key is registered outside the project.
    */
   async #sshKey(tag: string, publicKey: string, signal: AbortSignal): Promise<string | undefined> {
-    const known = await this.#findKey(tag, publicKey, signal)
-    if (known !== undefined) return known
+    const existing = await this.#findKey(tag, publicKey, signal)
+    if (existing !== undefined) return existing
     const attributes = { name: tag, public_key: publicKey, project: this.#settings.project }
     const body = { data: { type: 'ssh_keys', attributes } }
     try {
       return (await this.#http.write(createdSshKey, { method: 'POST', path: '/ssh_keys', body, signal })).data.id
     } catch (error) {
       if (!isRefused(error) || error.status !== 422) throw error
-      // Another order may have added it meanwhile.
+      // Another order may have added it in the meantime.
       return this.#findKey(tag, publicKey, signal)
     }
   }
 
   async #findKey(tag: string, publicKey: string, signal: AbortSignal): Promise<string | undefined> {
     const keys = await this.#sshKeys(signal)
-    const own = keys.find(({ attributes }) => attributes.name === tag)
-    const same = keys.find(({ attributes }) => plainKey(attributes.public_key ?? '') === publicKey)
-    return (own ?? same)?.id
+    const ownKey = keys.find(({ attributes }) => attributes.name === tag)
+    const sameKey = keys.find(({ attributes }) => plainKey(attributes.public_key ?? '') === publicKey)
+    return (ownKey ?? sameKey)?.id
   }
 
   async #userData({ tag, offer, userData }: CloudOrder, signal: AbortSignal): Promise<string> {
     const scripts = await this.#userDatas(signal)
-    const known = scripts.find(({ attributes }) => noteOf(attributes.description).tag === tag)
-    if (known !== undefined) return known.id
+    const existing = scripts.find(({ attributes }) => noteOf(attributes.description).tag === tag)
+    if (existing !== undefined) return existing.id
     const attributes = {
       description: `${tag} ${formatUsd(offer.costPerHour)}`,
       content: Buffer.from(userData).toString('base64'),
@@ -236,12 +238,12 @@ function tagOf({ attributes }: Server): string {
   return tagOfHost(attributes.hostname ?? '')
 }
 
-/** The key without its comment. */
+/** Removes the comment of a key. */
 function plainKey(key: string): string {
   return key.split(' ').slice(0, 2).join(' ')
 }
 
-/** The description of user data: the tag of its order, and the price per hour at that time. */
+/** Parses the description of user data: the tag of its order, and the price per hour when it was ordered. */
 function noteOf(description: string | null | undefined): { readonly tag: string; readonly price: NanoUsd | undefined } {
   const [tag = '', price = ''] = (description ?? '').split(' ')
   return { tag, price: parseUsd(price) }
@@ -259,7 +261,7 @@ function showServer(server: Server, plan: Plan | undefined, costPerHour: NanoUsd
       return { ...base, state: 'starting', message: 'installing' }
     case 'failed_deployment':
       return { ...base, state: 'failed', failure: 'boot_failed', message: 'Latitude.sh could not install the machine.' }
-    // It was deleted.
+    // The server was deleted.
     case 'disk_erasing':
       return { ...base, costPerHour: zeroUsd, state: 'stopping' }
     case 'off':
@@ -289,16 +291,19 @@ function dataOf(plan: Plan, ip: string): ProviderData {
 }
 
 /**
- * undefined: the outcome is unknown. A lack of stock is prose, and a malformed request may have the same status, so a request
- * counts as malformed if the vendor says so and does not speak of anything that another place may have.
+ * undefined: the outcome is unknown. A lack of stock is reported in prose, and a malformed request may have the same
+ * status, so a request counts as malformed if the vendor says so and does not mention anything that another place may
+ * have.
  */
 function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
   const reasons = errorsOf(error.answer)
   const isInvalid = error.status === 400 || reasons.some(({ code }) => code === 'VALIDATION_ERROR')
-  const isElsewhere = reasons.some(({ detail }) => /stock|capacity|available|quota|limit|not found/i.test(detail ?? ''))
+  const mayTryElsewhere = reasons.some(({ detail }) =>
+    /stock|capacity|available|quota|limit|not found/i.test(detail ?? ''),
+  )
   return refused(
-    isInvalid && !isElsewhere ? 'rejected_by_provider' : 'no_capacity',
+    isInvalid && !mayTryElsewhere ? 'rejected_by_provider' : 'no_capacity',
     `Latitude.sh refused the order: ${error.status}.`,
   )
 }

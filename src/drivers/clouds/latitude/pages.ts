@@ -1,6 +1,7 @@
 /**
- * Lists of a project, in numbered pages without a count. Something that disappears while we turn a page moves the others, and
- * one would be missed and look gone: a list of several pages counts when two readings of it agree.
+ * Reads lists of a project, in numbered pages without a count. An entry that disappears between two pages shifts the
+ * others, so that one would be skipped and look gone. A list of several pages therefore counts only when two readings
+ * agree.
  */
 import type { z } from 'zod'
 import type { CloudHttp } from '../http.ts'
@@ -24,12 +25,12 @@ export async function readList<Item extends { id: string }>(
     )
     return pages.flatMap(({ data }) => data)
   }
-  let before: string | undefined
+  let previousIds: string | undefined
   for (let tries = 1; tries <= MAX_TRIES; tries += 1) {
-    const all = await readOnce()
-    const ids = all.map(({ id }) => id).join()
-    if (all.length < PAGE_SIZE || ids === before) return all
-    before = ids
+    const items = await readOnce()
+    const ids = items.map(({ id }) => id).join()
+    if (items.length < PAGE_SIZE || ids === previousIds) return items
+    previousIds = ids
   }
   throw new Error(`GET ${path} changed each time while its pages were read.`)
 }

@@ -1,6 +1,6 @@
 /**
- * The plans of Latitude.sh: whole machines with physical CPUs, by site. A server names its plan and not its price, so the
- * plans are read beside the servers and remembered: one that is withdrawn keeps its price.
+ * The plans of Latitude.sh: whole machines with physical CPUs, by site. A server names its plan and not its price, so
+ * plans are read along with the servers and remembered: a withdrawn plan keeps its price.
  */
 import { addMs, MINUTE_MS, type Clock, type Instant } from '../../../base/instant.ts'
 import type { NanoUsd } from '../../../base/money.ts'
@@ -24,13 +24,13 @@ export class Plans {
   async read(signal: AbortSignal): Promise<Plan[]> {
     const now = this.#clock.now()
     const { data } = await this.#http.read(plans, { path: '/plans', query: { 'filter[gpu]': true }, signal })
-    const all = data.map(({ attributes }) => attributes)
-    for (const plan of all) this.#known.set(plan.slug, plan)
+    const current = data.map(({ attributes }) => attributes)
+    for (const plan of current) this.#known.set(plan.slug, plan)
     this.#readAt = now
-    return all
+    return current
   }
 
-  /** The keys are their names, also of those that are not offered any more. */
+  /** Returns plans by their slug, including withdrawn ones. */
   async known(signal: AbortSignal): Promise<ReadonlyMap<string, Plan>> {
     const isFresh = this.#readAt !== undefined && this.#clock.now() < addMs(this.#readAt, MAX_AGE_MS)
     if (!isFresh) await this.read(signal)
@@ -63,13 +63,15 @@ export function offersOf(plan: Plan): CloudOffer[] {
   })
 }
 
-/** Its price in the region of a site. undefined: it is not offered there. */
+/** Returns the price of the plan in the region of a site. undefined: it is not offered there. */
 export function priceAt(plan: Plan | undefined, site: string): NanoUsd | undefined {
   const regions = (plan?.regions ?? []).filter(({ pricing }) => typeof pricing?.USD?.hour === 'bigint')
-  const here = regions.find(({ locations }) => locations?.in_stock?.includes(site) === true)
-  // A site that is sold out is in no list of its region; a plan with one price has that everywhere.
+  const localRegion = regions.find(({ locations }) => locations?.in_stock?.includes(site) === true)
+  // A sold-out site is in no list of its region; a plan with a single price has that price everywhere.
   const prices = new Set(regions.map(({ pricing }) => pricing?.USD?.hour))
-  return here?.pricing?.USD?.hour ?? (prices.size === 1 ? (regions[0]?.pricing?.USD?.hour ?? undefined) : undefined)
+  return (
+    localRegion?.pricing?.USD?.hour ?? (prices.size === 1 ? (regions[0]?.pricing?.USD?.hour ?? undefined) : undefined)
+  )
 }
 
 export function gpuOfPlan({ specs: { gpu } }: Plan): { readonly text: string; readonly count: number } | undefined {
@@ -77,12 +79,12 @@ export function gpuOfPlan({ specs: { gpu } }: Plan): { readonly text: string; re
   return { text: `${gpu.type}${/pcie/i.test(gpu.interconnect ?? '') ? ' PCIe' : ''}`, count: gpu.count }
 }
 
-/** Physical cores of all CPUs. */
+/** Counts the physical cores of all CPUs. */
 export function coresOf({ specs: { cpu } }: Plan): number {
   return cpu.cores * cpu.count
 }
 
-/** Sizes are texts: `480 GB`, `3.8 TB`. */
+/** Sums the drives, whose sizes are texts: `480 GB`, `3.8 TB`. */
 export function storageGbOf({ specs: { drives } }: Plan): number {
   return (drives ?? []).reduce((sum, { count, size }) => {
     const [, digits = '0', unit = 'GB'] = /^\s*([\d.]+)\s*(TB|GB)/i.exec(size) ?? []

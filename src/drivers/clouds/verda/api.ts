@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { fromDecimal, fromNumber } from '../../../base/vendor-price.ts'
 
-/** Some answers have a text, some a number. */
+/** The vendor sends prices as texts or as numbers. */
 const price = z.union([z.string().transform(fromDecimal), z.number().transform(fromNumber)])
 const size = z.object({ size_in_gigabytes: z.number() })
 
@@ -15,7 +15,7 @@ export const instanceType = z.object({
   memory: size,
 })
 export type InstanceType = z.output<typeof instanceType>
-/** Read one by one. */
+/** Entries are parsed one by one. */
 export const entries = z.array(z.unknown())
 
 export const availabilities = z.array(z.object({ location_code: z.string(), availabilities: z.array(z.string()) }))
@@ -54,10 +54,10 @@ const volume = z.object({
 export type Volume = z.output<typeof volume>
 export const volumes = z.array(volume)
 
-/** Keys and scripts. */
+/** The common fields of keys and scripts. */
 export const namedThings = z.array(z.object({ id: z.string().min(1), name: z.string() }))
 
-/** The answer to a create is the bare id, as text or as JSON. */
+/** The answer to a create is only the id, as text or as JSON. */
 export const bareId = z.union([z.string().trim().min(1), z.object({ id: z.string().min(1) }).transform(({ id }) => id)])
 
 /** One result per instance, or nothing. */

@@ -1,10 +1,10 @@
 /**
- * Verda (formerly DataCrunch): virtual machines in Finland and Iceland. A machine is found again by its description, which
- * is our tag, and so are its SSH key, its startup script and its boot disk by their names.
+ * Verda (formerly DataCrunch): virtual machines in Finland and Iceland. A machine is recognized by its description,
+ * which is our tag; its SSH key, startup script and boot disk are recognized by their names.
  *
- * Tokens expire after an hour. A create answers with the bare id. A machine cannot be deleted while it is provisioned, so
- * `destroy` throws until then and the reconcilers come again. Deleted disks go to the trash, where they cost money for
- * four days unless they are deleted permanently.
+ * Tokens expire after an hour. A create answers with the id alone. A machine cannot be deleted while it is provisioned,
+ * so `destroy` throws until then and the reconcilers try again. Deleted disks go to the trash, where they cost money
+ * for four days unless they are deleted permanently.
  */
 import type { z } from 'zod'
 import { SECOND_MS } from '../../../base/instant.ts'
@@ -40,7 +40,7 @@ export const verda: CloudVendor = {
   ],
   regions: { 'FIN-01': 'eu-north-2', 'FIN-02': 'eu-north-4', 'FIN-03': 'eu-north-5', 'ICE-01': 'eu-north-6' },
   pace: { everyMs: 250 },
-  // Ten minutes at a time, paid in advance.
+  // Verda bills ten minutes at a time, in advance.
   billing: { from: 'create', incrementMs: 600_000, minimumMs: 600_000 },
   listLagMs: 30_000,
   callTimeoutMs: 60_000,
@@ -114,8 +114,8 @@ class VerdaCloud implements Cloud {
     if (startupScript === undefined) return refused('no_capacity', 'Verda runs scripts, but no cloud-init.')
     const image = await this.#image(type, signal)
     if (image === undefined) return refused('no_capacity', `Verda has no Ubuntu image with CUDA for ${type}.`)
-    const keyId = await this.#provide('ssh-key', tag, { key: plainKeys(order.spec)[0] ?? '' }, signal)
-    const scriptId = await this.#provide('script', tag, { script: startupScript }, signal)
+    const keyId = await this.#ensure('ssh-key', tag, { key: plainKeys(order.spec)[0] ?? '' }, signal)
+    const scriptId = await this.#ensure('script', tag, { script: startupScript }, signal)
     const body = {
       instance_type: type,
       image,
@@ -145,7 +145,10 @@ class VerdaCloud implements Cloud {
     }
   }
 
-  /** Deletes it with its disk, past the trash. A disk that is not named goes to the trash, and `list` shows it. */
+  /**
+   * Deletes the instance and its disk permanently. A disk that is not named goes to the trash, and `list` shows it
+   * there.
+   */
   async #deleteInstance(id: string, signal: AbortSignal): Promise<void> {
     const path = `/v1/instances/${encodeURIComponent(id)}`
     const { status, os_volume_id: disk } = await this.#http.read(api.instance, { path, signal })
@@ -171,8 +174,8 @@ class VerdaCloud implements Cloud {
     const machines = instances.flatMap((one) => {
       if (!('status' in one)) return [unreadable(verda.title, { id: one.id, tag: one.description ?? '' })]
       if (goneStates.includes(one.status)) return []
-      const own = disks.filter((disk) => disk.instance_id === one.id || disk.id === one.os_volume_id)
-      return [showInstance(one, own)]
+      const ownDisks = disks.filter((disk) => disk.instance_id === one.id || disk.id === one.os_volume_id)
+      return [showInstance(one, ownDisks)]
     })
     return [...machines, ...orphanedDisks(disks, trash, machines)].filter(({ tag }) => tag.startsWith(tagPrefix))
   }
@@ -197,7 +200,7 @@ class VerdaCloud implements Cloud {
     return this.#http.read(api.instances, { path: '/v1/instances', signal })
   }
 
-  /** The newest Ubuntu with CUDA that runs on the type, with Docker if there is one. */
+  /** Returns the newest Ubuntu image with CUDA for the type, with Docker if there is one. */
   async #image(type: string, signal: AbortSignal): Promise<string | undefined> {
     const query = { instance_type: type }
     const images = await this.#http.read(api.images, { path: '/v1/images', query, signal })
@@ -207,16 +210,16 @@ class VerdaCloud implements Cloud {
     return usable.toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true })).at(-1)
   }
 
-  /** Its id. Finds that of an earlier attempt. */
-  async #provide(
+  /** Returns the id of the object of an earlier attempt, or of a new one. */
+  async #ensure(
     what: keyof typeof collections,
     tag: string,
     content: Readonly<Record<string, string>>,
     signal: AbortSignal,
   ): Promise<string> {
     const path = collections[what]
-    const known = (await this.#http.read(api.namedThings, { path, signal })).find(({ name }) => name === tag)
-    if (known !== undefined) return known.id
+    const existing = (await this.#http.read(api.namedThings, { path, signal })).find(({ name }) => name === tag)
+    if (existing !== undefined) return existing.id
     return this.#http.write(api.bareId, { method: 'POST', path, body: { name: tag, ...content }, signal })
   }
 }
@@ -225,7 +228,7 @@ function isUsd(currency: string | null | undefined): boolean {
   return (currency ?? 'usd').toLowerCase() === 'usd'
 }
 
-/** The error of a removal of something that is gone. */
+/** Tells whether a removal failed because the object is already gone. */
 function isMissing(error: unknown): boolean {
   if (!(error instanceof CloudError)) return false
   const { message } = api.failureOf(error.answer)
@@ -236,7 +239,8 @@ function isMissing(error: unknown): boolean {
 function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
   const { message } = api.failureOf(error.answer)
-  // No money, no rights, no such type: another place may do.
-  const isElsewhere = [401, 402, 403, 404].includes(error.status ?? 0) || /capacity|resources|available/i.test(message)
-  return refused(isElsewhere ? 'no_capacity' : 'rejected_by_provider', 'Verda refused the order.')
+  // No money, no rights, no such type: another place may have them.
+  const mayTryElsewhere =
+    [401, 402, 403, 404].includes(error.status ?? 0) || /capacity|resources|available/i.test(message)
+  return refused(mayTryElsewhere ? 'no_capacity' : 'rejected_by_provider', 'Verda refused the order.')
 }

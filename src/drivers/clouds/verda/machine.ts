@@ -8,7 +8,7 @@ import type { Instance, InstanceType, Volume } from './api.ts'
 export const LOGIN_USER = 'root'
 /** The size of the boot disk that is ordered with each machine. */
 export const DISK_GB = 200
-/** Begins the id of a disk that outlived its machine, and is listed in its place. */
+/** Prefix of the id of a disk that outlived its machine and is listed in its place. */
 export const DISK_PREFIX = 'disk:'
 const HOURS_PER_MONTH = 730n
 
@@ -37,7 +37,7 @@ export function offerOf(type: InstanceType, region: string, diskPrice: bigint): 
   }
 }
 
-/** `disks` are those of the instance. */
+/** `disks` are the disks of the instance. */
 export function showInstance(instance: Instance, disks: readonly Volume[]): CloudMachine {
   const { id, description, status } = instance
   const costPerHour = sumUsd([instance.price_per_hour, ...disks.map((disk) => disk.base_hourly_cost)])

@@ -60,7 +60,7 @@ export type Preset = z.output<typeof preset>
 
 export const vmLocation = z.object({ id: z.string().min(1), available_presets: z.array(preset) })
 
-/** While it is pending it has only the first fields. */
+/** A pending rental has only the first fields. */
 export const metalRental = z.object({
   id: z.string().min(1),
   name: z.string(),
@@ -72,7 +72,7 @@ export const metalRental = z.object({
   network_type: z.enum(['infiniband', 'ethernet']).nullish(),
   username: z.string().nullish(),
   node_networking: z.array(z.object({ public_ip: z.string(), private_ip: z.string() })).nullish(),
-  // Both spellings occur.
+  // Answers use both spellings.
   suborder: z.union([z.string(), z.number()]).nullish(),
   sub_order: z.union([z.string(), z.number()]).nullish(),
 })

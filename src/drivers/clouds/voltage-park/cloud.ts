@@ -1,8 +1,8 @@
 /**
- * Voltage Park: bare-metal rentals of one or more nodes with eight GPUs, and virtual machines from presets. Both have our
- * tag as their name, and take public keys as texts, so nothing else is left at the vendor.
+ * Voltage Park: bare-metal rentals of one or more nodes with eight GPUs, and virtual machines from presets. Both are
+ * named after our tag and take public keys as texts, so they leave nothing else at the vendor.
  *
- * The start-up script comes as a file and a command of cloud-init instead of user data.
+ * The startup script is passed as a file and a command of cloud-init instead of user data.
  */
 import type { ProviderCheck } from '../../../contract/provider.ts'
 import {
@@ -61,7 +61,7 @@ export const voltagePark: CloudVendor = {
   billing: { from: 'create', incrementMs: 60_000, minimumMs: 0 },
   listLagMs: 30_000,
   callTimeoutMs: 60_000,
-  // Bare metal is installed in about 15 minutes, and no faster at a busy hour.
+  // Installing bare metal takes about 15 minutes, and longer at busy hours.
   startLimitMs: 3_600_000,
   loginUser: VM_LOGIN_USER,
   metalLoginUser: METAL_LOGIN_USER,
@@ -126,10 +126,10 @@ class VoltageParkCloud implements Cloud {
     ])
     const isOurs = (one: { name: string; status?: string }): boolean =>
       one.name.startsWith(tagPrefix) && one.status !== 'Terminated'
-    const show = <T extends object>(kind: Resource['kind'], one: T | Bare, whole: (one: T) => CloudMachine) =>
+    const show = <T extends object>(kind: Resource['kind'], one: T | Bare, showOne: (one: T) => CloudMachine) =>
       'unread' in one
         ? unreadable(voltagePark.title, { id: machineIdOf({ kind, id: one.id }), tag: one.name })
-        : whole(one)
+        : showOne(one)
     const complete = await Promise.all(
       vms.filter(isOurs).map(async (vm) => ('unread' in vm ? vm : this.#ports.complete(vm, signal))),
     )
@@ -185,7 +185,7 @@ function cloudInitOf(script: string) {
   return { write_files: [file], runcmd: [STARTUP_PATH] }
 }
 
-/** undefined: the outcome is unknown. Refusals are prose, so all but malformed requests are taken for a lack of capacity. */
+/** undefined: the outcome is unknown. Refusals are prose, so all but malformed requests count as a lack of capacity. */
 function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
   const reason = error.status === 422 ? 'rejected_by_provider' : 'no_capacity'

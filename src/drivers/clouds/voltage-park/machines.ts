@@ -1,4 +1,4 @@
-/** Rentals and virtual machines of Voltage Park as machines, and their `providerData`. */
+/** Converts rentals and virtual machines of Voltage Park into machines and their `providerData`. */
 import { nanoUsdOf } from '../../../base/money.ts'
 import type { ProviderData } from '../../../contract/provider-data.ts'
 import type { CloudMachine } from '../cloud.ts'
@@ -10,7 +10,7 @@ export const VM_LOGIN_USER = 'user'
 export const METAL_LOGIN_USER = 'ubuntu'
 const SSH_PORT = 22
 
-/** The two kinds have ids of their own, and are ended by different calls. */
+/** The two kinds have separate ids, and different calls end them. */
 export type Resource = { readonly kind: 'metal' | 'vm'; readonly id: string }
 
 export function machineIdOf({ kind, id }: Resource): string {

@@ -1,8 +1,8 @@
 /**
  * Voltage Park offers bare-metal nodes by location and network, and virtual machines by location and preset.
  *
- * A location is an id without a place. A preset is ordered by its id alone, so one that is available in several locations
- * could be created in any of them, and is not offered.
+ * A location is an id without a place. A preset is ordered by its id alone, so a preset that is available in several
+ * locations could be created in any of them, and is not offered.
  */
 import { nanoUsdOf } from '../../../base/money.ts'
 import type { CloudOffer } from '../cloud.ts'
@@ -47,7 +47,7 @@ function metalOffers(location: MetalLocation): VoltageParkOffer[] {
     ramGb: ram_gb,
     storageGb: storage_gb,
   } as const
-  // Prices are per GPU, counts are of GPUs.
+  // Prices are per GPU, and counts are in GPUs.
   const nodesOf = (gpus: number): number => Math.floor(gpus / gpu_count)
   const costOf = (perGpu: bigint) => nanoUsdOf(perGpu * BigInt(gpu_count))
   return [
@@ -68,7 +68,7 @@ function metalOffers(location: MetalLocation): VoltageParkOffer[] {
   ]
 }
 
-/** The id of an offer has no room for two of the vendor's ids, so a type has the beginning of one. */
+/** The id of an offer is too short for two of the vendor's ids, so a type contains only the beginning of one. */
 function presetOffer(location: string, preset: Preset): VoltageParkOffer | undefined {
   const { gpus, ram_gb, storage_gb, vcpu_count } = preset.resources
   const [[gpu, count] = [], ...others] = Object.entries(gpus)

@@ -1,13 +1,13 @@
 /**
- * Lists in pages by offset. An entry that appears or disappears while we turn a page moves the others, so that one would be
- * missed and look gone. Each page therefore starts with the last entry of the page before it, and a list that moved is
- * read again.
+ * Reads lists in pages by offset. An entry that appears or disappears between two pages shifts the others, so that one
+ * would be skipped and look gone. Each page therefore starts with the last entry of the page before it, and a list that
+ * shifted is read again.
  */
 import { z } from 'zod'
 import type { CloudHttp } from '../http.ts'
 import { pageOf } from './api.ts'
 
-/** The largest that the vendor allows. */
+/** The largest page that the vendor allows. */
 const PAGE_SIZE = 15
 const MAX_TRIES = 4
 const location = z.looseObject({ id: z.string().min(1) })
@@ -25,28 +25,28 @@ export async function readAll<S extends z.ZodType<{ readonly id: string }>>(
   throw new Error(`GET ${path} changed each time while its pages were read.`)
 }
 
-/** undefined: it moved. */
+/** undefined: the list shifted. */
 async function tryReadAll<S extends z.ZodType<{ readonly id: string }>>(
   http: CloudHttp,
   item: S,
   path: string,
   signal: AbortSignal,
 ): Promise<Array<z.output<S>> | undefined> {
-  const all: Array<z.output<S>> = []
-  let moved = false
+  const items: Array<z.output<S>> = []
+  let hasShifted = false
   await http.readPages(pageOf(item), { path, query: { limit: PAGE_SIZE, offset: 0 }, signal }, (page) => {
-    const [first, ...rest] = page.results
-    const last = all.at(-1)
-    if (last === undefined) all.push(...page.results)
-    else if (first?.id === last.id) all.push(...rest)
-    else moved = true
-    if (moved || !page.has_next) return undefined
-    return { limit: PAGE_SIZE, offset: all.length - 1 }
+    const [first, ...others] = page.results
+    const last = items.at(-1)
+    if (last === undefined) items.push(...page.results)
+    else if (first?.id === last.id) items.push(...others)
+    else hasShifted = true
+    if (hasShifted || !page.has_next) return undefined
+    return { limit: PAGE_SIZE, offset: items.length - 1 }
   })
-  return moved || new Set(all.map(({ id }) => id)).size < all.length ? undefined : all
+  return hasShifted || new Set(items.map(({ id }) => id)).size < items.length ? undefined : items
 }
 
-/** Locations: one that cannot be read is left out. */
+/** Reads locations and leaves out those that cannot be parsed. */
 export async function readLocations<S extends z.ZodType<{ readonly id: string }>>(
   http: CloudHttp,
   item: S,

@@ -1,7 +1,7 @@
 /**
  * Ports of virtual machines. A machine shares its public address with others, so each port that is open to customers is
- * forwarded from a port of the host. The vendor forwards SSH by itself. The others are requested once the machine runs:
- * its tags say which, so that a restart of this server forgets none.
+ * forwarded from a port of the host. The vendor forwards SSH by itself. The others are requested once the machine runs.
+ * Tags of the machine name them, so that they survive a restart of this server.
  */
 import { CloudError, type CloudHttp } from '../http.ts'
 import { anything, hostNode, type VirtualMachine } from './api.ts'
@@ -20,14 +20,14 @@ export function missingPorts({ tags, port_forwards: forwards }: VirtualMachine):
 
 export class PortForwards {
   readonly #http: CloudHttp
-  /** Machines whose ports are being requested: lists overlap. */
+  /** Machines whose ports are being requested, since lists overlap. */
   readonly #busy = new Set<string>()
 
   constructor(http: CloudHttp) {
     this.#http = http
   }
 
-  /** The machine with what was forwarded now. What the vendor refuses is tried again at the next list. */
+  /** Forwards the missing ports and returns the machine with them. The next list tries a refused port again. */
   async complete(vm: VirtualMachine, signal: AbortSignal): Promise<VirtualMachine> {
     const missing = missingPorts(vm)
     if (vm.status !== 'Running' || missing.length === 0 || this.#busy.has(vm.id)) return vm

@@ -1,8 +1,8 @@
 /**
- * Storage of Voltage Park: NFS shares with an address of their own, attached to bare-metal rentals. A share has our tag as
- * its name, and names are unique, so a repeated create makes no second one.
+ * Storage of Voltage Park: NFS shares with an address of their own, attached to bare-metal rentals. A share is named
+ * after our tag, and names are unique, so a repeated create makes no second share.
  *
- * Its rentals are changed as a whole list, so changes of one share wait for each other.
+ * The rentals of a share are changed as one list, so changes of one share wait for each other.
  */
 import type { GrowOutcome, VolumeOutcome, VolumeSpec } from '../../driver.ts'
 import type { CloudVolumes } from '../cloud.ts'
@@ -22,16 +22,16 @@ export class VoltageParkVolumes implements CloudVolumes {
   }
 
   async create(tag: string, { sizeGb }: VolumeSpec, signal: AbortSignal): Promise<VolumeOutcome> {
-    const known = await this.#find(tag, signal)
-    if (known !== undefined) return outcomeOf(known)
+    const existing = await this.#find(tag, signal)
+    if (existing !== undefined) return outcomeOf(existing)
     const body = { size_in_gb: sizeGb, name: tag, order_ids: [] }
     try {
       return outcomeOf(await this.#http.write(storageVolume, { method: 'POST', path: STORAGE, body, signal }))
     } catch (error) {
       if (!isRefused(error)) throw error
-      // The name may have been taken by an attempt that was listed late.
-      const late = await this.#find(tag, signal)
-      if (late !== undefined) return outcomeOf(late)
+      // An earlier attempt may have taken the name and been listed late.
+      const lateEntry = await this.#find(tag, signal)
+      if (lateEntry !== undefined) return outcomeOf(lateEntry)
       const reason = error.status === 422 ? 'rejected_by_provider' : 'no_storage_capacity'
       return { kind: 'refused', reason, message: `Voltage Park refused the volume: ${error.message}` }
     }
@@ -113,7 +113,7 @@ export class VoltageParkVolumes implements CloudVolumes {
     await this.#http.write(anything, { method: 'PATCH', path: pathOf(id), body, signal })
   }
 
-  /** undefined: there is none. */
+  /** undefined: the volume does not exist. */
   async #get(id: string, signal: AbortSignal): Promise<StorageVolume | undefined> {
     return this.#http.read(storageVolume, { path: pathOf(id), signal }).catch((error: unknown) => {
       if (error instanceof CloudError && error.status === 404) return undefined
@@ -134,7 +134,7 @@ function isReady({ status, vip }: StorageVolume): boolean {
   return status === 'active' && vip !== undefined && vip !== null && vip !== ''
 }
 
-/** A volume is created once it can be mounted. Until then the reconcilers ask again. */
+/** A volume counts as created once it can be mounted. Until then the reconcilers ask again. */
 function outcomeOf(volume: StorageVolume): VolumeOutcome {
   if (!isReady(volume)) throw new Error(`Voltage Park is still making the volume: ${volume.status}.`)
   return { kind: 'created', externalId: volume.id, vip: volume.vip ?? '' }
