@@ -1,4 +1,4 @@
-/** Asks all clusters, so that one that does not answer hides no other. */
+/** Asks all clusters, so that a cluster that does not answer hides none of the others. */
 import type { Cluster } from './cluster.ts'
 
 export type Warn = (error: unknown, what: string) => void
@@ -8,8 +8,8 @@ export interface Answer<T> {
   readonly value: T
 }
 
-/** The answers of the clusters that give one. Throws if none does. */
-export async function ofAnswering<T>(
+/** Returns the answers of the clusters that answer. Throws if none does. */
+export async function askClusters<T>(
   clusters: readonly Cluster[],
   ask: (cluster: Cluster) => Promise<T>,
   warn: Warn,

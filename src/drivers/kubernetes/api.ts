@@ -1,7 +1,7 @@
 /**
- * A small client of the Kubernetes API: plain HTTPS, about ten endpoints. An answer with an error is `ApiRefused`; any
- * other error means that the outcome is unknown. Only calls that have changed nothing are repeated: those with a rejected
- * token, once, those that the server has put off (429), and those whose quota was being counted.
+ * A small client of the Kubernetes API: plain HTTPS, about ten endpoints. `ApiRefused` means that the server answered
+ * with an error; after any other error the outcome is unknown. A call is repeated only if the first attempt changed
+ * nothing: once with a new token after a 401, and a few times after a 429 or while the quota was being counted.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Readable } from 'node:stream'
@@ -15,7 +15,7 @@ import { listHead, statusObject, watchEvent } from './objects.ts'
 /** The server answered with an error. */
 export class ApiRefused extends Error {
   readonly status: number
-  /** Kubernetes' name for it: `NotFound`, `AlreadyExists`, `Forbidden`, … */
+  /** The name that Kubernetes gives the error: `NotFound`, `AlreadyExists`, `Forbidden`, … */
   readonly reason: string
   constructor(status: number, reason: string, message: string) {
     super(message)
@@ -38,10 +38,10 @@ const PAGE_ITEMS = 500
 const MAX_PUT_OFF = 3
 const MAX_PUT_OFF_MS = 10_000
 const DEFAULT_PUT_OFF_MS = 1_000
-/** Servers send a bookmark about every minute, so a watch that says nothing for longer is dead. */
+/** Servers send a bookmark about every minute, so a watch that is silent for longer is dead. */
 const WATCH_SILENT_MS = 150_000
 const WATCH_SECONDS = 300
-/** Another create has used the quota at the same moment. */
+/** A concurrent create used the quota. */
 const QUOTA_CONFLICT = /cannot be fulfilled on resourcequotas/
 const QUOTA_MS = 200
 const MAX_MESSAGE_CHARS = 1_000
@@ -59,7 +59,7 @@ export interface CallOptions {
   readonly signal: AbortSignal
 }
 
-export interface Listed<T> {
+export interface ObjectList<T> {
   readonly items: T[]
   readonly resourceVersion: string
 }
@@ -70,7 +70,7 @@ export interface WatchEvent {
 }
 
 const APPLY = 'application/apply-patch+yaml'
-/** The name under which our fields are kept apart from those of others. */
+/** Kubernetes records under this name which fields we set. */
 const FIELD_MANAGER = 'berth'
 
 export class KubernetesApi {
@@ -95,7 +95,7 @@ export class KubernetesApi {
     return this.#call('GET', path, schema, options)
   }
 
-  /** undefined: there is none. */
+  /** undefined: the object does not exist. */
   async find<T>(path: string, schema: z.ZodType<T>, options: CallOptions): Promise<T | undefined> {
     return this.get(path, schema, options).catch((error: unknown) => {
       if (hasStatus(error, 404)) return undefined
@@ -107,13 +107,13 @@ export class KubernetesApi {
     return this.#call('POST', path, schema, { ...options, body })
   }
 
-  /** Creates it, or sets our fields of it. */
+  /** Creates the object, or sets our fields of it. */
   async apply<T>(path: string, body: unknown, schema: z.ZodType<T>, options: CallOptions): Promise<T> {
     const query = { fieldManager: FIELD_MANAGER, force: 'true' }
     return this.#call('PATCH', path, schema, { ...options, body, query, contentType: APPLY })
   }
 
-  /** Returns whether it was there. */
+  /** Returns whether the object existed. */
   async delete(path: string, options: CallOptions): Promise<boolean> {
     try {
       const response = await this.#send('DELETE', path, options)
@@ -125,8 +125,8 @@ export class KubernetesApi {
     }
   }
 
-  /** All pages. The whole list is as of one moment, or a page fails with 410. */
-  async list<T>(path: string, schema: z.ZodType<T>, options: CallOptions): Promise<Listed<T>> {
+  /** Reads all pages. They show one moment; if the server no longer has it, a page fails with 410. */
+  async list<T>(path: string, schema: z.ZodType<T>, options: CallOptions): Promise<ObjectList<T>> {
     const items: T[] = []
     let next: string | undefined
     for (let page = 0; page < MAX_PAGES; page += 1) {
@@ -141,7 +141,9 @@ export class KubernetesApi {
     throw new Error(`${path} has more than ${MAX_PAGES * PAGE_ITEMS} items`)
   }
 
-  /** Ends when the server ends it, as it does every few minutes. An expired version is `ApiRefused` with 410. */
+  /**
+   * Ends when the server closes the watch, as it does every few minutes. An expired version is `ApiRefused` with 410.
+   */
   async *watch(path: string, resourceVersion: string, signal: AbortSignal): AsyncGenerator<WatchEvent> {
     const query = {
       watch: 'true',
@@ -160,13 +162,13 @@ export class KubernetesApi {
     }
   }
 
-  /** An answer without an end, such as a log. Only the wait for its head has a timeout. */
+  /** Opens an endless answer, such as a log. Only the wait for its head has a timeout. */
   async stream(path: string, query: Query, signal: AbortSignal): Promise<Readable> {
     const { body } = await this.#send('GET', path, { query, signal }, { bodyTimeout: 0 })
     return body
   }
 
-  /** Resolves once it is open. */
+  /** Resolves once the connection is open. */
   async connect(path: string, query: Query, protocol: string, signal: AbortSignal): Promise<WebSocket> {
     signal.throwIfAborted()
     const token = await this.#access.token()
@@ -182,7 +184,7 @@ export class KubernetesApi {
     signal.addEventListener('abort', abort, { once: true })
     try {
       await new Promise<void>((resolve, reject) => {
-        // Nothing may be lost before the caller listens; reading resumes it.
+        // The pause keeps messages until the caller listens; reading resumes the socket.
         socket.once('open', () => {
           socket.pause()
           resolve()
@@ -272,7 +274,7 @@ function encode(query: Query): string {
   return new URLSearchParams(pairs).toString()
 }
 
-/** Throws when the body is longer: half of an answer is none. */
+/** Throws when the body is longer, since a truncated answer is useless. */
 async function textOf(body: Readable, maxBytes: number): Promise<string> {
   const pieces: Buffer[] = []
   let bytes = 0
@@ -288,15 +290,15 @@ async function textOf(body: Readable, maxBytes: number): Promise<string> {
 }
 
 async function* linesOf(body: Readable): AsyncGenerator<string> {
-  let rest: Buffer = Buffer.alloc(0)
+  let buffer: Buffer = Buffer.alloc(0)
   for await (const piece of body as AsyncIterable<Buffer>) {
-    rest = rest.length === 0 ? piece : Buffer.concat([rest, piece])
-    for (let end = rest.indexOf(LINE_FEED); end >= 0; end = rest.indexOf(LINE_FEED)) {
-      const line = rest.subarray(0, end).toString('utf8')
-      rest = rest.subarray(end + 1)
+    buffer = buffer.length === 0 ? piece : Buffer.concat([buffer, piece])
+    for (let end = buffer.indexOf(LINE_FEED); end >= 0; end = buffer.indexOf(LINE_FEED)) {
+      const line = buffer.subarray(0, end).toString('utf8')
+      buffer = buffer.subarray(end + 1)
       if (line.trim() !== '') yield line
     }
-    if (rest.length > MAX_EVENT_BYTES) throw new Error('An event of the API server is too long.')
+    if (buffer.length > MAX_EVENT_BYTES) throw new Error('An event of the API server is too long.')
   }
 }
 
@@ -305,7 +307,7 @@ function refusalOf(status: number, text: string): ApiRefused {
   try {
     answer = statusObject.parse(JSON.parse(text))
   } catch {
-    // A proxy before the API server answers in its own words.
+    // A proxy in front of the API server answers in its own words.
   }
   return new ApiRefused(
     status,

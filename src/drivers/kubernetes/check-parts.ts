@@ -1,4 +1,4 @@
-/** Parts that a cluster may lack: storage, cached weights, measurements. Nothing depends on them but what they are for. */
+/** Checks parts that a cluster may lack: storage, cached weights, measurements. Nothing else depends on them. */
 import { z } from 'zod'
 import type { ClusterCheck } from '../../contract/cluster.ts'
 import { hasStatus } from './api.ts'
@@ -29,17 +29,18 @@ async function checkStorage({ api, config }: Cluster, signal: AbortSignal): Prom
   return available(check, `Volumes of the class ${name} ${grows}.`)
 }
 
-/** A cluster without it lets each replica of a model download its own copy of the weights. */
+/** Without the cache, each replica of a model downloads its own copy of the weights. */
 async function checkWeightsCache({ api, config }: Cluster, signal: AbortSignal): Promise<ClusterCheck> {
   const check = 'weights_cache'
   const { storage, serving } = config
-  const own = 'Each replica downloads its own weights'
+  const fallback = 'Each replica downloads its own weights'
   if (serving === undefined) return notAvailable(check, 'The settings of the cluster have no section serving.')
-  if (storage === undefined) return notAvailable(check, `${own}: the settings of the cluster name no storage class.`)
-  if (serving.cache.gbPerNode === 0) return notAvailable(check, `${own}: serving.cache.gbPerNode is 0.`)
+  if (storage === undefined)
+    return notAvailable(check, `${fallback}: the settings of the cluster name no storage class.`)
+  if (serving.cache.gbPerNode === 0) return notAvailable(check, `${fallback}: serving.cache.gbPerNode is 0.`)
   const path = `/apis/storage.k8s.io/v1/storageclasses/${storage.class}`
   const storageClass = await api.find(path, storageClassObject, { signal })
-  if (storageClass === undefined) return notAvailable(check, `${own}: there is no storage class ${storage.class}.`)
+  if (storageClass === undefined) return notAvailable(check, `${fallback}: there is no storage class ${storage.class}.`)
   const { gbPerNode, days } = serving.cache
   return available(check, `Each node keeps up to ${gbPerNode} GB of weights for ${days} days without use.`)
 }

@@ -1,6 +1,6 @@
 /**
- * Finds out by trying what a cluster enforces between tenants. Kubernetes accepts network policies and security labels
- * that nothing enforces, so their presence proves nothing.
+ * Tests what a cluster enforces between tenants. Kubernetes accepts network policies and security labels that nothing
+ * enforces, so their presence proves nothing.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -16,14 +16,14 @@ import { anyObject, podObject, type PodObject } from './objects.ts'
 import { openPort } from './streams.ts'
 import { ensureNamespace } from './tenant-namespace.ts'
 
-/** Accounts with these names cannot exist: ids of accounts have other characters. */
+/** Real accounts cannot have these names, since ids of accounts contain no spaces. */
 const ACCOUNTS = ['check one', 'check two'] as const
 const PORT = 8_080
 const ANSWER = 'open'
-/** The exit code of the probe that could not connect. */
+/** The exit code of a probe that could not connect. */
 const NOT_REACHED = 42
 const POLL_MS = 500
-/** Images may have to be pulled. */
+/** Long enough to pull the image. */
 const POD_MS = 90_000
 const NEW_NAMESPACE_MS = 10_000
 
@@ -33,21 +33,21 @@ export async function checkCluster(
   signal: AbortSignal,
 ): Promise<ClusterCheck[]> {
   const { api, config } = cluster
-  const [one, two] = await Promise.all(ACCOUNTS.map((account) => ensureNamespace(api, config, account, signal)))
-  if (one === undefined || two === undefined) throw new Error('There is no namespace to try in.')
-  const used = image ?? config.images.default
+  const [first, second] = await Promise.all(ACCOUNTS.map((account) => ensureNamespace(api, config, account, signal)))
+  if (first === undefined || second === undefined) throw new Error('There is no namespace to try in.')
+  const probeImage = image ?? config.images.default
   return [
-    await checkPodSecurity(cluster, one, signal),
-    await checkQuota(cluster, one, signal),
-    used === undefined
+    await checkPodSecurity(cluster, first, signal),
+    await checkQuota(cluster, first, signal),
+    probeImage === undefined
       ? notTried('network_policy', 'Name an image with sh and nc to try it.')
-      : await checkNetwork(cluster, one, two, used, signal),
-    await checkSecrets(cluster, one, signal),
+      : await checkNetwork(cluster, first, second, probeImage, signal),
+    await checkSecrets(cluster, first, signal),
     ...(await checkParts(cluster, signal)),
   ]
 }
 
-/** A container with all rights on its node must be refused. */
+/** The cluster must refuse a container with all rights on its node. */
 async function checkPodSecurity(cluster: Cluster, namespace: string, signal: AbortSignal): Promise<ClusterCheck> {
   const check = 'pod_security'
   const pod = probePod(cluster, 'probe', 'probe', { securityContext: { privileged: true } })
@@ -68,7 +68,7 @@ async function checkQuota(cluster: Cluster, namespace: string, signal: AbortSign
       : await tryCreate(
           cluster,
           resourceClaimPath({ namespace, name: '' }).slice(0, -1),
-          tooMany(dra, quota.gpus),
+          excessiveClaim(dra, quota.gpus),
           signal,
         )
   if (refusal === undefined) return notEnforced(check, `A pod with ${quota.gpus + 1} GPUs was admitted.`)
@@ -88,11 +88,11 @@ async function checkSecrets({ api }: Cluster, namespace: string, signal: AbortSi
   }
 }
 
-/** One pod listens, one of another account tries to connect. */
+/** Lets one pod listen and a pod of another account try to connect. */
 async function checkNetwork(
   cluster: Cluster,
-  one: string,
-  two: string,
+  serverNamespace: string,
+  clientNamespace: string,
   image: string,
   signal: AbortSignal,
 ): Promise<ClusterCheck> {
@@ -100,8 +100,8 @@ async function checkNetwork(
   const { api } = cluster
   const mark = randomBytes(4).toString('hex')
   const listens = `while true; do echo ${ANSWER} | nc -l -p ${PORT}; done`
-  const server = { namespace: one, name: `check-${mark}-server` }
-  const client = { namespace: two, name: `check-${mark}-client` }
+  const server = { namespace: serverNamespace, name: `check-${mark}-server` }
+  const client = { namespace: clientNamespace, name: `check-${mark}-client` }
   try {
     await createProbe(
       cluster,
@@ -109,13 +109,14 @@ async function checkNetwork(
       probePod(cluster, server.name, image, { command: ['sh', '-c', listens] }),
       signal,
     )
-    const up = await waitForPod(cluster, server, ({ status }) => status?.phase === 'Running', signal)
-    if (up?.status?.podIP === undefined) return notTried(check, `The probe did not start: ${whyNot(up)}`)
-    // Through the API server, which no policy covers: otherwise a dead probe would look like a closed network.
+    const running = await waitForPod(cluster, server, ({ status }) => status?.phase === 'Running', signal)
+    if (running?.status?.podIP === undefined)
+      return notTried(check, `The probe did not start: ${describeFailure(running)}`)
+    // Asks through the API server, which no policy covers. Otherwise a dead probe would look like a closed network.
     if (!(await isListening(cluster, server, signal)))
       return notTried(check, 'The probe does not listen; does its image have nc?')
-    // Only this exit code means that nobody answered: a probe that fails in another way has tried nothing.
-    const connects = `nc -w 5 ${up.status.podIP} ${PORT} </dev/null | grep -q ${ANSWER} || exit ${NOT_REACHED}`
+    // Only this exit code means that nobody answered. A probe that fails in another way has tested nothing.
+    const connects = `nc -w 5 ${running.status.podIP} ${PORT} </dev/null | grep -q ${ANSWER} || exit ${NOT_REACHED}`
     await createProbe(
       cluster,
       client,
@@ -125,13 +126,13 @@ async function checkNetwork(
     const isOver = ({ status }: PodObject): boolean => status?.phase === 'Succeeded' || status?.phase === 'Failed'
     return networkResult(await waitForPod(cluster, client, isOver, signal))
   } finally {
-    // Not with the signal of the call: the probes go in any case.
+    // The clean-up does not use the signal of the call, so that the probes are removed in any case.
     const cleaning = AbortSignal.timeout(POLL_MS * 20)
     for (const probe of [server, client]) await api.delete(podPath(probe), { signal: cleaning })
   }
 }
 
-/** Reads the end of the pod that tries to connect. */
+/** Reads the result from the end of the client pod. */
 export function networkResult(client: PodObject | undefined): ClusterCheck {
   const check = 'network_policy'
   if (client?.status?.phase === 'Succeeded') {
@@ -144,7 +145,7 @@ export function networkResult(client: PodObject | undefined): ClusterCheck {
   if (client?.status?.phase === 'Failed' && exitCode === NOT_REACHED) {
     return enforced(check, 'A pod could not reach a pod of another account.')
   }
-  return notTried(check, `The second probe could not try: ${whyNot(client)}`)
+  return notTried(check, `The second probe could not try: ${describeFailure(client)}`)
 }
 
 async function isListening(
@@ -161,7 +162,7 @@ async function isListening(
         if (text.includes(ANSWER)) return true
       }
     } catch {
-      // It does not listen yet.
+      // The server does not listen yet.
     }
     await pause(POLL_MS, undefined, { signal })
   }
@@ -197,7 +198,7 @@ function probePod(
   }
 }
 
-function tooMany(dra: NonNullable<ClusterConfig['dra']>, gpus: number) {
+function excessiveClaim(dra: NonNullable<ClusterConfig['dra']>, gpus: number) {
   const exactly = { deviceClassName: dra.deviceClass, count: gpus + 1 }
   return {
     apiVersion: 'resource.k8s.io/v1',
@@ -216,7 +217,7 @@ function tryPod(
   return tryCreate(cluster, `/api/v1/namespaces/${namespace}/pods`, pod, signal)
 }
 
-/** The refusal of an object that is not really created. undefined: it would be admitted. */
+/** Tries a create as a dry run and returns its refusal. undefined: the object would be admitted. */
 async function tryCreate(
   { api }: Cluster,
   path: string,
@@ -246,7 +247,7 @@ async function createProbe(
   await api.create(`/api/v1/namespaces/${namespace}/pods`, pod, anyObject, { signal })
 }
 
-/** The pod as it is at last. undefined: it is gone. */
+/** Returns the last state of the pod. undefined: it is gone. */
 async function waitForPod(
   { api }: Cluster,
   address: { namespace: string; name: string },
@@ -261,7 +262,7 @@ async function waitForPod(
   }
 }
 
-function whyNot(pod: PodObject | undefined): string {
+function describeFailure(pod: PodObject | undefined): string {
   const [container] = pod?.status?.containerStatuses ?? []
   return (
     container?.state?.waiting?.message ??

@@ -47,9 +47,9 @@ export function claimObject({ tag, label, sizeGb, accountId, namespace, storage 
 }
 
 /**
- * Classes that wait for their first pod create nothing before one is scheduled, and a volume is billed from the moment
- * it exists. The scheduler has the storage created before it assigns the node, so this pod never has to run: its image
- * does not exist, and it is removed as soon as the claim is bound.
+ * A storage class that waits for its first pod creates nothing before one is scheduled, but a volume is billed from the
+ * moment it exists. The scheduler has the storage created before it assigns the node, so this pod never has to run: its
+ * image does not exist, and it is removed as soon as the claim is bound.
  */
 export function bindPod(
   claim: string,

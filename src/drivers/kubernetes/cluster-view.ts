@@ -1,6 +1,7 @@
 /**
- * The nodes of a cluster and what their pods have, kept fresh by watches. A watch alone is never trusted: everything is
- * listed again every few minutes, when a watch was cut for long or has expired (410), and while a view is not complete.
+ * The nodes of a cluster and the resources that their pods have, updated by watches. A watch alone is never trusted:
+ * everything is listed again every few minutes, after a watch was cut for long or has expired (410), and while a view
+ * is not complete.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { z } from 'zod'
@@ -35,7 +36,7 @@ const rawObject = z.looseObject({
   }),
 })
 
-/** The share of its node that one pod has. */
+/** The resources of a node that one pod has. */
 interface PodUse {
   readonly node: string
   readonly isOurs: boolean
@@ -49,9 +50,9 @@ interface PodUse {
 export interface ClusterViewOptions {
   readonly api: KubernetesApi
   readonly config: ClusterConfig
-  /** All tags of this installation begin with it: pods of another one are those of others. */
+  /** All tags of this installation begin with it. Pods with other tags count as foreign. */
   readonly tagPrefix: string
-  /** A node or one of our pods may have changed. */
+  /** Called when a node or one of our pods may have changed. */
   readonly changed: (what: 'node' | 'pod') => void
   readonly warn: (error: unknown, what: string) => void
   readonly relistMs?: number
@@ -61,7 +62,7 @@ export class ClusterView {
   readonly #closing = new AbortController()
   readonly #nodes: Feed<NodeObject>
   readonly #pods: Feed<PodUse>
-  /** Set if GPUs are given out by resource claims. */
+  /** Set if the cluster assigns GPUs by resource claims. */
   readonly #slices: Feed<ResourceSliceObject> | undefined
   readonly #claims: Feed<ResourceClaimObject> | undefined
   readonly #options: ClusterViewOptions
@@ -104,7 +105,7 @@ export class ClusterView {
     await this.#running
   }
 
-  /** Follows one pod from now on. The caller ends it with `stop`. */
+  /** Follows one pod from now on, until the caller calls `stop`. */
   follow({ namespace, name }: { readonly namespace: string; readonly name: string }): PodFollower {
     const key = `${namespace}/${name}`
     const follower = new PodFollower(() => {
@@ -114,7 +115,7 @@ export class ClusterView {
     return follower
   }
 
-  /** Returns as much as is known now. */
+  /** Returns the nodes that are known to be ready now. */
   readyNodes(): string[] {
     return this.#nodes
       .known()
@@ -122,7 +123,7 @@ export class ClusterView {
       .map(({ metadata }) => metadata.name)
   }
 
-  /** Complete as of a moment ago, or an error. */
+  /** Returns a complete view of a moment ago, or throws. */
   async read(signal: AbortSignal): Promise<{ nodes: readonly NodeObject[]; useOf: (node: string) => NodeUse }> {
     const [nodes, pods] = await Promise.all([this.#nodes.read(signal), this.#pods.read(signal)])
     const uses = new Map<string, NodeUse>()
@@ -139,7 +140,7 @@ export class ClusterView {
   }
 }
 
-/** The newest state of one pod that the watch has told. */
+/** The newest state of one pod that the watch reported. */
 export class PodFollower {
   readonly stop: () => void
   #news: PodObject | undefined
@@ -154,13 +155,13 @@ export class PodFollower {
     this.#wake()
   }
 
-  /** Each state is returned once. undefined: there was none in this time, or the watch is cut. */
+  /** Returns each state once. undefined: the time passed without a new state, or the watch was cut. */
   async next(withinMs: number, signal: AbortSignal): Promise<PodObject | undefined> {
     if (this.#news === undefined) {
       const timer = new AbortController()
-      const news = new Promise<void>((resolve) => (this.#wake = resolve))
+      const update = new Promise<void>((resolve) => (this.#wake = resolve))
       const deadline = pause(withinMs, undefined, { signal: AbortSignal.any([signal, timer.signal]) })
-      await Promise.race([news, deadline]).finally(() => timer.abort())
+      await Promise.race([update, deadline]).finally(() => timer.abort())
       deadline.catch(() => {})
     }
     const pod = this.#news
@@ -169,14 +170,14 @@ export class PodFollower {
   }
 }
 
-/** The objects of one kind. `reduce` keeps of each what is needed; undefined: nothing. */
+/** The objects of one kind. `reduce` keeps what is needed of each; undefined: nothing. */
 class Feed<T> {
   readonly #path: string
   readonly #reduce: (object: unknown) => T | undefined
   readonly #changeOf: ChangeOf<T>
   readonly #options: ClusterViewOptions
   #known = new Map<string, T>()
-  /** undefined: not listed, or the watch has not been renewed since. */
+  /** undefined: not listed yet, or the watch has ended since. */
   #version: string | undefined
 
   constructor(
@@ -211,7 +212,7 @@ class Feed<T> {
         if (relist.aborted) this.#version = undefined
       } catch (error) {
         if (signal.aborted) return
-        // Whatever happens, the next list tells the truth.
+        // Any error leads to a new list, which shows the current state.
         this.#version = undefined
         if (!hasStatus(error, 410)) warn(error, `cluster ${config.name}: could not watch ${this.#path}; listing again`)
         await pause(waitMs, undefined, { signal }).catch(() => {})
@@ -231,11 +232,11 @@ class Feed<T> {
     this.#version = resourceVersion
   }
 
-  /** Returns when the server or the signal ends it. */
-  async #watch(signal: AbortSignal, alive: () => void): Promise<void> {
+  /** Returns when the server or the signal ends the watch. */
+  async #watch(signal: AbortSignal, onAlive: () => void): Promise<void> {
     try {
       for await (const event of this.#options.api.watch(this.#path, this.#version ?? '', signal)) {
-        alive()
+        onAlive()
         this.#take(event)
       }
     } catch (error) {
@@ -248,16 +249,16 @@ class Feed<T> {
     this.#version = item.metadata.resourceVersion ?? this.#version
     if (type === 'BOOKMARK') return
     const key = keyOf(item)
-    const before = this.#known.get(key)
+    const previous = this.#known.get(key)
     const value = type === 'DELETED' ? undefined : this.#reduce(item)
     if (value === undefined) this.#known.delete(key)
     else this.#known.set(key, value)
-    const change = this.#changeOf(before, value)
+    const change = this.#changeOf(previous, value)
     if (change !== undefined) this.#options.changed(change)
   }
 }
 
-/** Nodes change with every report of their kubelets; only what decides about sales counts. */
+/** Nodes change with every report of their kubelets; only facts that affect sales count as a change. */
 function changeOfNode(before: NodeObject | undefined, after: NodeObject | undefined): 'node' | undefined {
   return JSON.stringify(factsOf(before)) === JSON.stringify(factsOf(after)) ? undefined : 'node'
 }
@@ -273,7 +274,7 @@ function changeOfPod(before: PodUse | undefined, after: PodUse | undefined): 'no
   return (before?.gpus ?? 0) === (after?.gpus ?? 0) ? undefined : 'node'
 }
 
-/** undefined: it has nothing of a node, since it waits or has ended. */
+/** undefined: the pod has no resources of a node, since it waits or has ended. */
 function useOfPod({ metadata, spec, status }: PodObject, gpuResource: string, tagPrefix: string): PodUse | undefined {
   const node = spec?.nodeName
   if (spec === undefined || node === undefined || status?.phase === 'Succeeded' || status?.phase === 'Failed') {
@@ -281,10 +282,10 @@ function useOfPod({ metadata, spec, status }: PodObject, gpuResource: string, ta
   }
   const sidecars = spec.initContainers?.filter(({ restartPolicy }) => restartPolicy === 'Always') ?? []
   const amount = (resource: string): number => {
-    const of = (one: { resources?: { requests?: Record<string, string> | undefined } | undefined }): number =>
+    const requestOf = (one: { resources?: { requests?: Record<string, string> | undefined } | undefined }): number =>
       parseQuantity(one.resources?.requests?.[resource]) ?? 0
-    const together = [...spec.containers, ...sidecars].reduce((sum, one) => sum + of(one), 0)
-    return Math.max(together, ...(spec.initContainers ?? []).map(of))
+    const together = [...spec.containers, ...sidecars].reduce((sum, one) => sum + requestOf(one), 0)
+    return Math.max(together, ...(spec.initContainers ?? []).map(requestOf))
   }
   return {
     node,
@@ -302,7 +303,7 @@ function addUse(use: NodeUse, pod: PodUse): NodeUse {
   return {
     ...use,
     otherGpus: use.otherGpus + pod.gpus,
-    // Pods with GPUs have their share of the node; the others take from all.
+    // Pods with GPUs use their own share of the node; the others reduce what is left for all.
     ...(pod.gpus > 0
       ? {}
       : {

@@ -31,9 +31,9 @@ export class Cluster {
   readonly view: ClusterView
   readonly namespaces: TenantNamespaces
   readonly tagPrefix: string
-  /** When its cached weights were last looked at. undefined: not since the start. */
+  /** When the cached weights were last tidied. undefined: not since the start. */
   tidiedAt: Instant | undefined
-  /** When it last listed its pods. undefined: not since the start. */
+  /** When the pods were last listed. undefined: not since the start. */
   listedAt: Instant | undefined
 
   constructor({ config, access, tagPrefix, changed, warn }: ClusterOptions) {
@@ -55,12 +55,12 @@ export class Cluster {
     await this.api.close()
   }
 
-  /** Throws when it does not answer. */
+  /** Throws when the cluster does not answer. */
   async version(signal: AbortSignal): Promise<string> {
     return (await this.api.get('/version', versionObject, { signal })).gitVersion
   }
 
-  /** Pods of Berth with a tag, of every installation. */
+  /** Lists the pods with a Berth tag, of every installation. */
   async pods(signal: AbortSignal): Promise<OurPod[]> {
     const { items } = await this.api.list('/api/v1/pods', podObject, { query: { labelSelector: OURS }, signal })
     return items.flatMap((pod) => this.ourPod(pod) ?? [])
@@ -80,7 +80,10 @@ export class Cluster {
     return nodes.find(({ metadata }) => machineIdOf(this.config.name, metadata.name) === machineId)
   }
 
-  /** Whether the kubelets of these nodes report, and when they last did. Asked now, not from a watch. */
+  /**
+   * Tells whether the kubelets of these nodes report, and when they last did. Asks the cluster, since a watch may be
+   * late.
+   */
   async reach(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, NodeReach>> {
     if (names.length === 0) return new Map()
     const { api } = this

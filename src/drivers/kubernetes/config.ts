@@ -1,6 +1,7 @@
 /**
  * The operator's clusters, one file in YAML or JSON (`BERTH_KUBERNETES`). All errors are reported at once, with cluster
- * and field. Whether a cluster answers is not checked here: one that is down takes only itself off sale.
+ * and field. Whether a cluster answers is not checked here: when it is down, only its own machines are withdrawn from
+ * sale.
  */
 import path from 'node:path'
 import { z } from 'zod'
@@ -19,42 +20,42 @@ const labelText = z.string().min(1).max(253)
 const price = z.string().refine((text) => (parseUsd(text) ?? -1n) >= 0n, 'Must be an amount in USD such as 2.49')
 
 const clusterConfig = z.strictObject({
-  /** Part of the ids of its machines, so it must never change. */
+  /** The name is part of the ids of its machines, so it must never change. */
   name: dnsLabel,
   /** Absent: the service account of the pod that this server runs in. */
   kubeconfig: z.string().min(1).optional(),
   context: z.string().min(1).optional(),
   region: z.string().min(1).max(100),
-  /** The account that earns from it. Absent: the operator. */
+  /** The account that earns from the cluster. Absent: the operator. */
   supplier: z.string().min(1).max(100).optional(),
-  /** Per GPU-hour, by the label `nvidia.com/gpu.product`. Nodes with other GPUs are not sold. */
+  /** Prices per GPU-hour, by the label `nvidia.com/gpu.product`. Nodes with other GPUs are not sold. */
   prices: z.record(labelText, price).refine((all) => Object.keys(all).length > 0, 'Must have at least one price'),
   networkType: networkType.default('ethernet'),
   /** Only nodes with these labels are sold. */
   nodeSelector: z.record(labelText, z.string().max(63)).default({}),
   gpuResource: labelText.default('nvidia.com/gpu'),
-  /** GPUs by resource claims instead of an extended resource. */
+  /** The cluster assigns GPUs by resource claims instead of an extended resource. */
   dra: z
     .strictObject({ deviceClass: labelText, driver: labelText.optional() })
     .transform(({ deviceClass, driver }) => ({ deviceClass, driver: driver ?? deviceClass }))
     .optional(),
-  /** The GPUs are declared and do not exist: listings say so. */
+  /** The GPUs are declared and do not exist; listings say so. */
   simulatedGpus: z.boolean().default(false),
   runtimeClass: z.string().min(1).max(253).optional(),
   images: z
     .strictObject({
-      /** Always: a tenant cannot use a private image that another one has pulled to the node. */
+      /** With `Always`, a tenant cannot use a private image that another tenant has pulled to the node. */
       pullPolicy: z.enum(['Always', 'IfNotPresent']).default('Always'),
-      /** Orders that name none get it. */
+      /** Used by orders that name no image. */
       default: z.string().min(1).max(500).optional(),
-      /** Registries that may have private addresses, as in image names. */
+      /** Registries that may have private addresses, written as in image names. */
       allowedRegistries: z.array(z.string().min(1).max(253)).max(100).default([]),
     })
     .prefault({}),
-  /** Its nodes are sold as virtual machines of KubeVirt instead of containers. */
+  /** The nodes are sold as virtual machines of KubeVirt instead of containers. */
   virtualMachines: z
     .strictObject({
-      /** A container disk: an image with the disk of a system that has cloud-init and an SSH server. */
+      /** A container disk: an image that contains the disk of a system with cloud-init and an SSH server. */
       image: z.string().min(1).max(500),
       user: z
         .string()
@@ -62,21 +63,24 @@ const clusterConfig = z.strictObject({
         .default('ubuntu'),
     })
     .optional(),
-  /** Volumes are made with it. Absent: the cluster has none. */
+  /** The storage class of volumes. Absent: the cluster has no volumes. */
   storage: z
     .strictObject({
       class: z.string().min(1).max(253),
       accessMode: z.enum(['ReadWriteOnce', 'ReadWriteMany']).default('ReadWriteOnce'),
     })
     .optional(),
-  /** Models run on this cluster with it. Absent: replicas with weights, and those of our own engines, do not run here. */
+  /** Lets the cluster run models. Absent: replicas with weights, and replicas of our own engines, do not run here. */
   serving: z
     .strictObject({
-      /** The image that `npm run engine-image` writes, as the nodes find it. It also downloads weights. */
+      /**
+       * The image that `npm run engine-image` writes, by the name under which the nodes pull it. It also downloads
+       * weights.
+       */
       engineImage: z.string().min(1).max(500),
-      /** This server, as pods reach it. */
+      /** The URL of this server as pods reach it. */
       serverUrl: z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, '')),
-      /** Private addresses that pods may reach for it: this server, and an object store. */
+      /** Private addresses that pods may reach for weights: this server, and an object store. */
       allowedAddresses: z
         .array(z.union([z.cidrv4(), z.cidrv6()]))
         .max(20)
@@ -86,7 +90,7 @@ const clusterConfig = z.strictObject({
         .strictObject({
           /** 0: each replica downloads its own copy. */
           gbPerNode: z.number().min(0).max(1_000_000).default(500),
-          /** They are removed after this time without use. */
+          /** Weights are removed after this time without use. */
           days: z.number().min(0).max(3_650).default(7),
         })
         .prefault({}),
@@ -101,7 +105,7 @@ const clusterConfig = z.strictObject({
       gpus: z.int().min(1).max(100_000).default(256),
     })
     .prefault({}),
-  /** Time that programs have to end, before they are killed. Without any, Kubernetes deletes pods by force. */
+  /** Programs have this long to end before they are killed. At 0, Kubernetes would delete pods by force. */
   graceSeconds: z.int().min(1).max(600).default(10),
 })
 export type ClusterConfig = z.output<typeof clusterConfig>
@@ -112,15 +116,15 @@ export type ConfigOutcome =
   | { readonly kind: 'read'; readonly clusters: readonly ClusterConfig[] }
   | { readonly kind: 'faulty'; readonly faults: readonly string[] }
 
-/** `folder`: of the file; paths in it are relative to it. */
+/** `folder` is the folder of the file; paths in the file are relative to it. */
 export function parseClusters(text: string, folder: string): ConfigOutcome {
-  let given: unknown
+  let input: unknown
   try {
-    given = parseYamlText(text)
+    input = parseYamlText(text)
   } catch (error) {
     return { kind: 'faulty', faults: [`neither YAML nor JSON: ${firstLine(error)}`] }
   }
-  const file = configFile.safeParse(given, { error: issueText })
+  const file = configFile.safeParse(input, { error: issueText })
   if (!file.success) {
     return { kind: 'faulty', faults: file.error.issues.map((one) => `${fieldOf(one)}: ${one.message}`) }
   }

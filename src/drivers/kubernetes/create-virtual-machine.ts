@@ -5,7 +5,7 @@ import { openPortsOf } from '../../domain/workload.ts'
 import type { CreateOutcome } from '../driver.ts'
 import { hasStatus } from './api.ts'
 import type { Cluster } from './cluster.ts'
-import { refusalOf, refused, type Refused } from './create.ts'
+import { refusalOf, refused, type Refusal } from './create.ts'
 import { externalIdOf, TAG_ANNOTATION, type PodAddress } from './names.ts'
 import { anyObject, virtualMachineObject } from './objects.ts'
 import { SSH_TARGET, virtualMachineObjects, virtualMachinePath } from './virtual-machine.ts'
@@ -54,20 +54,20 @@ export async function createVirtualMachine(
   return noRoom ?? { kind: 'created', externalId: externalIdOf(address) }
 }
 
-/** Its uid, also if an earlier call has made it. */
+/** Returns the uid of the object, also if an earlier call created it. */
 async function post(
   { api }: Cluster,
   address: PodAddress,
   tag: string,
   machine: object,
   signal: AbortSignal,
-): Promise<string | Refused> {
+): Promise<string | Refusal> {
   const path = `/apis/kubevirt.io/v1/namespaces/${address.namespace}/virtualmachines`
   const created = await api.create(path, machine, anyObject, { signal }).catch((error: unknown) => {
     if (hasStatus(error, 409)) return undefined
-    const why = refusalOf(error)
-    if (why === undefined) throw error
-    return why
+    const refusal = refusalOf(error)
+    if (refusal === undefined) throw error
+    return refusal
   })
   if (created !== undefined && 'kind' in created) return created
   const { metadata } = created ?? (await api.get(virtualMachinePath(address), anyObject, { signal }))
@@ -76,8 +76,8 @@ async function post(
   return metadata.uid ?? ''
 }
 
-/** Refused if the scheduler finds no room on the node. */
-async function waitForRoom({ api }: Cluster, address: PodAddress, signal: AbortSignal): Promise<Refused | undefined> {
+/** Returns a refusal if the scheduler finds no room on the node. */
+async function waitForRoom({ api }: Cluster, address: PodAddress, signal: AbortSignal): Promise<Refusal | undefined> {
   const started = performance.now()
   let fullSince: number | undefined
   while (performance.now() - started < SCHEDULED_MS) {

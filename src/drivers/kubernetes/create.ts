@@ -1,6 +1,7 @@
 /**
- * Creates the pod of a rental. Its name derives from the tag, so a repeated call finds the pod of the first. Kubernetes
- * accepts a pod for which there is no room and leaves it waiting; such a pod is removed again, and the order refused.
+ * Creates the pod of a rental. Its name derives from the tag, so a repeated call reuses the pod of the first.
+ * Kubernetes accepts a pod for which there is no room and leaves it waiting; such a pod is removed again, and the order
+ * is refused.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Clock } from '../../base/instant.ts'
@@ -26,13 +27,13 @@ import { whyNoDiskFor } from './weights.ts'
 import { ensureWeightsClaim, removeWeightsClaim } from './weights-claim.ts'
 import type { KubernetesWorld } from './world.ts'
 
-/** A new namespace has no service account and no counted quota for a moment. */
+/** For a moment, a new namespace has no service account and no counted quota. */
 const NAMESPACE_READY_MS = 10_000
-/** Room may be just about to become free. */
+/** Another pod may be about to free its resources. */
 const NO_ROOM_MS = 2_000
-/** After this the pod is left waiting: the scheduler is slow or away. */
+/** After this time the pod is left waiting: the scheduler is slow or down. */
 const SCHEDULED_MS = 10_000
-/** How the scheduler words it. */
+/** Matches the scheduler's messages about volumes. */
 const REFUSED_VOLUME = /volume/i
 const POLL_MS = { first: 100, last: 1_000 } as const
 
@@ -42,7 +43,7 @@ export interface CreateTools {
   readonly warn: Warn
 }
 
-export type Refused = CreateOutcome & { readonly kind: 'refused' }
+export type Refusal = CreateOutcome & { readonly kind: 'refused' }
 
 export async function createPod(
   cluster: Cluster,
@@ -82,7 +83,7 @@ export async function createPod(
     const tooLarge = weightsClaim === undefined ? whyNoDiskFor(program, spec.resources.storageGb) : undefined
     if (tooLarge !== undefined) return refused('weights_unavailable', tooLarge)
     return placePod(cluster, { ...parts, weightsClaim }, signal).catch((error: unknown) => {
-      // Someone may have removed the namespace since it was looked at.
+      // Someone may have removed the namespace since it was checked.
       if (hasStatus(error, 404)) cluster.namespaces.forget(accountId)
       throw error
     })
@@ -93,7 +94,7 @@ export async function createPod(
   const shared = await ensureWeightsClaim(cluster, at, tools, signal)
   const outcome = await place(shared)
   if (shared === undefined || outcome.kind === 'created' || !REFUSED_VOLUME.test(outcome.message)) return outcome
-  // Its storage is not for this node, as with classes that choose a zone before they know the pod.
+  // The storage is not available on this node, as with classes that choose a zone before they know the pod.
   await removeWeightsClaim(cluster, { namespace, name: shared }, signal)
   tools.warn(new Error(outcome.message), `cluster ${config.name}: weights cannot be cached on ${node.metadata.name}`)
   return place(undefined)
@@ -114,7 +115,7 @@ async function placePod(cluster: Cluster, order: PodOrder, signal: AbortSignal):
       await api.apply(path, { ...secret, metadata: { ...secret.metadata, ...owner } }, anyObject, { signal })
     }
   }
-  // Before the pod, which would wait for them: a crash in between must not leave a pod that never starts.
+  // The parts come before the pod, which would wait for them: after a crash in between, a pod could never start.
   const follower = cluster.view.follow(address)
   try {
     const posted = await applyParts({}).then(
@@ -134,14 +135,14 @@ async function placePod(cluster: Cluster, order: PodOrder, signal: AbortSignal):
   }
 }
 
-/** A pod with a volume that it cannot have would wait for ever. */
+/** Refuses an order with a volume that its pod cannot mount: the pod would wait for ever. */
 async function refuseVolumes(
   cluster: Cluster,
   { disks = [] }: RentalSpec,
   namespace: string,
   node: string,
   signal: AbortSignal,
-): Promise<Refused | undefined> {
+): Promise<Refusal | undefined> {
   if (disks.length === 0) return undefined
   const pods = await cluster.pods(signal)
   for (const { volumeId } of disks) {
@@ -152,21 +153,21 @@ async function refuseVolumes(
     const claim = await cluster.api.find(claimPath(address), claimStatus, { signal })
     if (claim === undefined) return refused('volume_unavailable', `Claim ${address.name} is gone.`)
     if (claim.spec?.accessModes?.includes('ReadWriteOnce') !== true) continue
-    const elsewhere = pods.find(
+    const otherPod = pods.find(
       ({ pod }) =>
         pod.metadata.namespace === namespace &&
         claimsOf(pod).includes(address.name) &&
         pod.spec?.nodeName !== undefined &&
         pod.spec.nodeName !== node,
     )
-    if (elsewhere !== undefined) {
-      return refused('volume_unavailable', `Claim ${address.name} is in use on node ${elsewhere.pod.spec?.nodeName}.`)
+    if (otherPod !== undefined) {
+      return refused('volume_unavailable', `Claim ${address.name} is in use on node ${otherPod.pod.spec?.nodeName}.`)
     }
   }
   return undefined
 }
 
-async function nameImage({ config }: Cluster, { image }: RentalSpec): Promise<string | Refused> {
+async function nameImage({ config }: Cluster, { image }: RentalSpec): Promise<string | Refusal> {
   try {
     return await checkImage(image, config)
   } catch (error) {
@@ -181,7 +182,7 @@ async function postPod(
   tag: string,
   pod: object,
   signal: AbortSignal,
-): Promise<{ kind: 'made'; pod: PodObject } | Refused> {
+): Promise<{ kind: 'made'; pod: PodObject } | Refusal> {
   const until = performance.now() + NAMESPACE_READY_MS
   for (;;) {
     try {
@@ -198,7 +199,7 @@ async function postPod(
   }
 }
 
-/** The pod of an earlier call. */
+/** Adopts the pod of an earlier call. */
 async function adopt(
   api: KubernetesApi,
   address: PodAddress,
@@ -218,14 +219,14 @@ function isNotReadyYet(error: unknown): boolean {
   )
 }
 
-function refusalOrThrow(error: unknown): Refused {
-  const why = refusalOf(error)
-  if (why === undefined) throw error
-  return why
+function refusalOrThrow(error: unknown): Refusal {
+  const refusal = refusalOf(error)
+  if (refusal === undefined) throw error
+  return refusal
 }
 
 /** undefined: the outcome is unknown, or the operator has to grant a right first. */
-export function refusalOf(error: unknown): Refused | undefined {
+export function refusalOf(error: unknown): Refusal | undefined {
   if (!(error instanceof ApiRefused)) return undefined
   const { status, message } = error
   if (status === 403 && /exceeded quota/i.test(message)) {
@@ -238,19 +239,22 @@ export function refusalOf(error: unknown): Refused | undefined {
   return undefined
 }
 
-/** Refused if the scheduler finds no room on the node. The watch tells; while it says nothing, the pod is read. */
+/**
+ * Returns a refusal if the scheduler finds no room on the node. Follows the watch, and reads the pod while the watch is
+ * silent.
+ */
 async function waitForRoom(
   { api, config }: Cluster,
   address: PodAddress,
   posted: PodObject,
   follower: PodFollower,
   signal: AbortSignal,
-): Promise<Refused | undefined> {
+): Promise<Refusal | undefined> {
   const started = performance.now()
   let fullSince: number | undefined
   let pod: PodObject | undefined = posted
   for (;;) {
-    // Removed by someone else meanwhile: the list tells.
+    // Someone else removed the pod in the meantime; the list will show that.
     if (pod === undefined || pod.spec?.nodeName !== undefined) return undefined
     const scheduled = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled')
     const now = performance.now()
@@ -279,6 +283,6 @@ async function removeUnscheduled(
   }
 }
 
-export function refused(reason: string, message: string): Refused {
+export function refused(reason: string, message: string): Refusal {
   return { kind: 'refused', reason, message: sentence(message) }
 }

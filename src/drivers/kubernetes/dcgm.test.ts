@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { parseExporter, parseMemory } from './dcgm.ts'
-import { whyHeld } from './gpu-memory.ts'
+import { findBlockReason } from './gpu-memory.ts'
 
 const text = `# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).
 # TYPE DCGM_FI_DEV_GPU_UTIL gauge
@@ -59,10 +59,10 @@ test.each([
   { promise: 'but sees one GPU too many in use', gpus: memory([0, 40_000], [1, 40_000]), podGpus: 1, isHeld: true },
   { promise: 'an exporter without memory proves nothing', gpus: parseMemory(''), podGpus: 0, isHeld: false },
 ])('$promise', ({ gpus, podGpus, isHeld }) => {
-  expect(whyHeld(gpus, podGpus) !== undefined).toBe(isHeld)
+  expect(findBlockReason(gpus, podGpus) !== undefined).toBe(isHeld)
 })
 
 test('a GPU with several lines is in use if one of them says so, and says how much', () => {
   const text = ['DCGM_FI_DEV_FB_USED{gpu="2"} 7', 'DCGM_FI_DEV_FB_USED{gpu="2",pod=""} 2048.4'].join('\n')
-  expect(whyHeld(parseMemory(text), 0)).toBe('2048 MiB of GPU 2 are in use, and no pod has it')
+  expect(findBlockReason(parseMemory(text), 0)).toBe('2048 MiB of GPU 2 are in use, and no pod has it')
 })

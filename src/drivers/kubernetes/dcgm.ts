@@ -1,6 +1,6 @@
 /**
- * GPU use from NVIDIA's DCGM exporter, where a cluster has one: a pod on each node, whose metrics name the pod that has a
- * GPU. Each is read through the port that Berth may open to any pod, so it needs no further right.
+ * GPU use from NVIDIA's DCGM exporter, where a cluster has one: a pod on each node, whose metrics name the pod of each
+ * GPU. It is read through the port forwarding that Berth may use for any pod, so it needs no further right.
  */
 import type { Duplex } from 'node:stream'
 import { signalWithin } from '../../base/signal-within.ts'
@@ -23,7 +23,7 @@ const metrics = {
   DCGM_FI_DEV_POWER_USAGE: 'gpuPowerWatts',
 } as const satisfies Record<string, keyof GpuUse>
 
-/** The GPUs of each pod (`namespace/name`), in the order of their numbers on the node. */
+/** Returns the GPUs of each pod (`namespace/name`), in the order of their numbers on the node. */
 export function parseExporter(text: string): Map<string, GpuUse[]> {
   const gpusByPod = new Map<string, Map<number, GpuUse>>()
   for (const line of text.split('\n')) {
@@ -37,8 +37,8 @@ export function parseExporter(text: string): Map<string, GpuUse[]> {
     const gpus = gpusByPod.get(key) ?? new Map<number, GpuUse>()
     gpusByPod.set(key, gpus)
     const number = Number(value)
-    const known = gpus.get(gpu) ?? noUse
-    gpus.set(gpu, { ...known, [metric]: Number.isFinite(number) ? number : null })
+    const previous = gpus.get(gpu) ?? noUse
+    gpus.set(gpu, { ...previous, [metric]: Number.isFinite(number) ? number : null })
   }
   return new Map(
     [...gpusByPod].map(([key, gpus]) => [key, [...gpus].toSorted(([a], [b]) => a - b).map(([, gpu]) => gpu)]),
@@ -47,11 +47,11 @@ export function parseExporter(text: string): Map<string, GpuUse[]> {
 
 export interface GpuMemoryUse {
   readonly usedMib: number
-  /** The exporter names a pod that has it. */
+  /** The exporter names a pod that has the GPU. */
   readonly hasPod: boolean
 }
 
-/** The memory of all GPUs of a node, by their numbers there. */
+/** Returns the memory of all GPUs of a node, by their numbers there. */
 export function parseMemory(text: string): Map<number, GpuMemoryUse> {
   const memoryByGpu = new Map<number, GpuMemoryUse>()
   for (const [, labelText = '', value] of text.matchAll(/^DCGM_FI_DEV_FB_USED\{(.*)\} (\S+)/gm)) {
@@ -59,9 +59,9 @@ export function parseMemory(text: string): Map<number, GpuMemoryUse> {
     const gpu = Number(labels['gpu'])
     const usedMib = Number(value)
     if (!Number.isInteger(gpu) || !Number.isFinite(usedMib)) continue
-    const known = memoryByGpu.get(gpu)
-    const hasPod = (labels['pod'] ?? '') !== '' || known?.hasPod === true
-    memoryByGpu.set(gpu, { usedMib: Math.max(usedMib, known?.usedMib ?? 0), hasPod })
+    const previous = memoryByGpu.get(gpu)
+    const hasPod = (labels['pod'] ?? '') !== '' || previous?.hasPod === true
+    memoryByGpu.set(gpu, { usedMib: Math.max(usedMib, previous?.usedMib ?? 0), hasPod })
   }
   return memoryByGpu
 }
@@ -78,11 +78,11 @@ function labelsOf(text: string): Readonly<Record<string, string>> {
   return Object.fromEntries(pairs.map(([, name = '', value = '']) => [name, value.replaceAll(/\\(.)/g, '$1')]))
 }
 
-/** The exporters of a cluster. */
+/** Lists the exporters of a cluster. */
 export async function listExporters({ api }: Cluster, signal: AbortSignal): Promise<PodObject[]> {
   const { labelSelector } = EXPORTER
   const { items } = await api.list('/api/v1/pods', podObject, { query: { labelSelector }, signal })
-  // A pod of ours is a tenant's, whatever it says about itself.
+  // A pod with our label belongs to a tenant, even if it calls itself an exporter.
   return items.filter(
     ({ metadata, status }) => metadata.labels?.[MANAGED_LABEL] !== MANAGER && status?.phase === 'Running',
   )

@@ -1,6 +1,6 @@
 /**
- * Removes the pod of a rental. Never by force: that removes the object while the containers on a node that does not
- * answer run on, and their GPUs would be sold twice. The pod of a lost node stays until the node is back or removed.
+ * Removes the pod of a rental, never by force. A forced delete removes the object while containers on an unreachable
+ * node keep running, so their GPUs would be sold twice. The pod of a lost node stays until the node is back or removed.
  */
 import { limits } from '../../base/limits.ts'
 import { signalWithin } from '../../base/signal-within.ts'
@@ -43,7 +43,7 @@ export async function destroyPod(
   await deletePod(api, cluster.config, address, signal)
 }
 
-/** Also removes what belongs to it: the cluster does so only if the pod had time to become the owner. */
+/** Also removes the parts of the pod. The cluster removes them only if the pod became their owner in time. */
 export async function deletePod(
   api: KubernetesApi,
   config: ClusterConfig,
@@ -66,7 +66,7 @@ export async function deleteParts(
   if (dra !== undefined) await api.delete(resourceClaimPath({ namespace, name }), { signal })
 }
 
-/** The output is worth a try, but no reason to keep a pod. */
+/** Saves the output if it can be read. A failure does not keep the pod. */
 async function keepLog(
   api: KubernetesApi,
   address: PodAddress,

@@ -1,6 +1,6 @@
 /**
  * GPUs by Dynamic Resource Allocation: a driver publishes the devices of a node as ResourceSlices, and pods get them by
- * ResourceClaims, one for each rental. Claims tell which devices others have.
+ * ResourceClaims, one per rental. The claims show which devices others have.
  */
 import type { RentalSpec } from '../../domain/rental.ts'
 import type { ClusterConfig } from './config.ts'
@@ -18,7 +18,7 @@ type Dra = NonNullable<ClusterConfig['dra']>
 /** The devices of one node. */
 export interface NodeDevices {
   readonly total: number
-  /** Those without a taint of the driver. */
+  /** The number of devices that the driver reports without a taint. */
   readonly working: number
   readonly product: string | undefined
   readonly ramMib: number | undefined
@@ -35,7 +35,7 @@ interface Device {
 
 export interface DeviceView {
   readonly devicesOf: (node: string) => NodeDevices
-  /** Devices of a node that claims of others have. */
+  /** Counts the devices of a node that are claimed by others. */
   readonly othersOf: (node: string) => number
 }
 
@@ -53,7 +53,7 @@ export function viewDevices(
     if (metadata.annotations?.[TAG_ANNOTATION]?.startsWith(tagPrefix) === true) continue
     for (const result of status?.allocation?.devices?.results ?? []) {
       const node = nodeOf.get(`${result.pool}/${result.device}`)
-      // Many may look at a device at once; nobody has it by that.
+      // Administrators may look at a device without claiming it.
       if (result.driver === driver && node !== undefined && result.adminAccess !== true)
         others.set(node, (others.get(node) ?? 0) + 1)
     }
@@ -64,7 +64,7 @@ export function viewDevices(
   }
 }
 
-/** Only the newest generation of a pool counts, and only if all of it is there. */
+/** Only the newest generation of a pool counts, and only if all of its slices are there. */
 function currentSlices(slices: readonly ResourceSliceObject[]): ResourceSliceObject[] {
   return [...groupBy(slices, ({ spec }) => spec.pool.name).values()].flatMap((pool) => {
     const newest = Math.max(...pool.map(({ spec }) => spec.pool.generation))
@@ -81,14 +81,14 @@ function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string
 
 function listDevices({ spec }: ResourceSliceObject): Device[] {
   const { nodeName } = spec
-  // Devices that several nodes reach belong to no machine.
+  // A device that several nodes reach belongs to no machine.
   if (nodeName === undefined) return []
   return (spec.devices ?? []).map(({ name, attributes = {}, capacity = {}, taints = [] }) => {
     const bytes = parseQuantity(capacity['memory']?.value)
     return {
       id: `${spec.pool.name}/${name}`,
       node: nodeName,
-      // The labels of GPU feature discovery have it like this.
+      // The labels of GPU feature discovery use this spelling.
       product: attributes['productName']?.string?.replaceAll(/[^A-Za-z0-9_.]+/g, '-'),
       ramMib: bytes === undefined ? undefined : Math.round(bytes / BYTES_PER_MIB),
       isWorking: taints.every(({ effect }) => effect === 'None'),
@@ -96,19 +96,19 @@ function listDevices({ spec }: ResourceSliceObject): Device[] {
   })
 }
 
-/** A machine has GPUs of one kind: those of its first device. */
+/** A machine has GPUs of one kind: the kind of its first device. */
 function summaryOf(devices: readonly Device[]): NodeDevices {
   const [first] = devices
-  const alike = devices.filter(({ product }) => product === first?.product)
+  const sameKind = devices.filter(({ product }) => product === first?.product)
   return {
-    total: alike.length,
-    working: alike.filter(({ isWorking }) => isWorking).length,
+    total: sameKind.length,
+    working: sameKind.filter(({ isWorking }) => isWorking).length,
     product: first?.product,
     ramMib: first?.ramMib,
   }
 }
 
-/** Asks for whole devices of the class. */
+/** Requests whole devices of the class. */
 export function resourceClaim(order: {
   readonly name: string
   readonly namespace: string

@@ -2,13 +2,14 @@
  * Kubernetes clusters: each node with GPUs is a machine of the marketplace, each rental a bare pod on the node that was
  * claimed. The cluster does the rest: images, kubelets, networks.
  *
- * One driver serves all clusters, so one that does not answer must not hide the others: its machines go off sale, and its
- * rentals are listed as unreachable, from the database. Only when no cluster answers is the whole list an error.
+ * One driver serves all clusters, so a cluster that does not answer must not hide the others: its machines are
+ * withdrawn from sale, and its rentals are listed from the database as unreachable. The list is an error only if no
+ * cluster answers.
  */
 import type { Clock, Instant } from '../../base/instant.ts'
 import { signalWithin } from '../../base/signal-within.ts'
 import type { Driver, DriverTraits, DriverMachine, InventoryMachine } from '../driver.ts'
-import { ofAnswering, type Warn } from './answering.ts'
+import { askClusters, type Warn } from './answering.ts'
 import { checkCluster } from './check.ts'
 import type { Cluster } from './cluster.ts'
 import { createPod } from './create.ts'
@@ -29,9 +30,9 @@ import { tidyWeights } from './weights-claim.ts'
 import type { KnownOrder, KubernetesWorld } from './world.ts'
 
 const CALL_TIMEOUT_MS = 30_000
-/** Most of a create is a wait for the scheduler. */
+/** Creates run in parallel, since each mostly waits for the scheduler. */
 const CREATES_AT_ONCE = 64
-/** Logs that are read for one list. */
+/** The number of logs that are read for one list. */
 const MAX_PROGRESS = 20
 const PROGRESS_MS = 2_000
 
@@ -39,7 +40,7 @@ export interface KubernetesOptions {
   readonly clusters: readonly Cluster[]
   readonly world: KubernetesWorld
   readonly clock: Clock
-  /** Public address of the relay, for TCP ports. */
+  /** The public address of the relay, for TCP ports. */
   readonly relayHost: string
   readonly warn: Warn
 }
@@ -71,16 +72,16 @@ export function kubernetesDriver(
 
     async measure(signal) {
       signal.throwIfAborted()
-      const answers = await ofAnswering(clusters, (cluster) => measureCluster(cluster, warn, signal), warn)
+      const answers = await askClusters(clusters, (cluster) => measureCluster(cluster, warn, signal), warn)
       return answers.flatMap(({ value }) => value)
     },
     async check(signal) {
       signal.throwIfAborted()
-      await ofAnswering(clusters, (cluster) => cluster.version(signal), warn)
+      await askClusters(clusters, (cluster) => cluster.version(signal), warn)
     },
     async inventory(signal) {
       signal.throwIfAborted()
-      const answers = await ofAnswering(clusters, (cluster) => machinesOf(cluster, memoryOf(cluster), signal), warn)
+      const answers = await askClusters(clusters, (cluster) => machinesOf(cluster, memoryOf(cluster), signal), warn)
       return answers.flatMap(({ value }) => value)
     },
     async create(tag, spec, signal) {
@@ -94,7 +95,8 @@ export function kubernetesDriver(
       signal.throwIfAborted()
       const address = readExternalId(externalId)
       const cluster = clusters.find(({ config }) => config.name === address?.cluster)
-      // An id that was never ours stands for nothing. One of a cluster that was removed from the file may stand for a pod.
+      // An id that is not ours stands for nothing. An id of a cluster that was removed from the file may stand for a
+      // pod.
       if (address === undefined) return
       if (cluster === undefined) throw new Error(noCluster(address.cluster))
       await destroyPod(cluster, address, world, warn, signal)
@@ -102,7 +104,7 @@ export function kubernetesDriver(
     discard: (tag, signal) => discardParts(clusters, world, tag, signal),
     async tidy(signal) {
       signal.throwIfAborted()
-      await ofAnswering(clusters, (cluster) => tidyWeights(cluster, options, signal), warn)
+      await askClusters(clusters, (cluster) => tidyWeights(cluster, options, signal), warn)
     },
     list: (tagPrefix, signal) =>
       listMachines(clusters, (cluster) => listPods(cluster, memoryOf(cluster), tagPrefix, options, signal), {
@@ -145,7 +147,7 @@ async function listMachines(
   }: Pick<KubernetesOptions, 'world' | 'warn'> & { readonly tagPrefix: string; readonly signal: AbortSignal },
 ): Promise<DriverMachine[]> {
   signal.throwIfAborted()
-  const answers = await ofAnswering(clusters, listOne, warn)
+  const answers = await askClusters(clusters, listOne, warn)
   const names = new Set(answers.map(({ cluster }) => cluster.config.name))
   const orders = await world.listOrders(tagPrefix)
   const machines = answers.flatMap(({ value }) => value)
@@ -153,7 +155,7 @@ async function listMachines(
 }
 
 async function machinesOf(cluster: Cluster, memory: GpuMemory, signal: AbortSignal): Promise<InventoryMachine[]> {
-  // A watch may not have noticed yet that the server is away.
+  // A watch may not have noticed yet that the server is down.
   await cluster.version(signal)
   return (await memory.nodes(signal)).flatMap(({ node, use }) => {
     const offer = offerOf(node, use, cluster.config)
@@ -178,10 +180,10 @@ async function listPods(
   const nodes = new Set(pods.flatMap(({ pod }) => pod.spec?.nodeName ?? []))
   const reach = await cluster.reach([...nodes], signal)
   const progress = await progressOf(cluster, pods, warn, signal)
-  // After the pods: an order that ends now still has its pod in the list.
+  // Orders are read after the pods, so that the list still has the pod of an order that ends now.
   const orders = (await world.listOrders(tagPrefix)).filter(({ clusterName }) => clusterName === cluster.config.name)
-  const gone = orders.filter(({ tag, isEnding }) => isEnding && !pods.some((one) => one.tag === tag))
-  const pending = await memory.pending(gone, signal)
+  const ended = orders.filter(({ tag, isEnding }) => isEnding && !pods.some((one) => one.tag === tag))
+  const pending = await memory.pending(ended, signal)
   cluster.listedAt = askedAt
   const machines = pods.map(({ pod, tag, externalId }) => {
     const nodeReach = reach.get(pod.spec?.nodeName ?? '') ?? { isReady: true }
@@ -190,7 +192,7 @@ async function listPods(
   return [...machines, ...pending]
 }
 
-/** How far downloads of weights are, by tag. A pod whose log cannot be read is starting all the same. */
+/** Returns the progress of downloads of weights, by tag. A pod whose log cannot be read still counts as starting. */
 async function progressOf(
   cluster: Cluster,
   pods: ReadonlyArray<{ readonly pod: PodObject; readonly tag: string; readonly externalId: string }>,
@@ -216,8 +218,8 @@ async function progressOf(
 }
 
 /**
- * An order at a cluster that does not answer. Of an order whose create may still be on its way nothing is said, unless it
- * alone was asked for: then its outcome is unknown.
+ * Shows an order at a cluster that does not answer. An order whose create may still be in flight is not listed; if the
+ * caller asked for that order alone, this throws, since its outcome is unknown.
  */
 function unreachable(
   order: KnownOrder,
@@ -254,7 +256,7 @@ function traitsOf(clusters: readonly Cluster[]): DriverTraits {
     logs: true,
     terminal: true,
     metrics: true,
-    // GPUs may be measured, but who is connected to a pod is not known.
+    // GPUs may be measured, but connections to a pod are not.
     blindToUse: true,
     ports: 'relayed',
     power: { stop: [], reboot: [] },

@@ -1,8 +1,8 @@
 /**
- * Whether the memory of GPUs is free, where a DCGM exporter runs. A process that outlives its pod can hold it, and the
- * next pod on that GPU would fail or read what is left. As on hosts, a machine that has ended is listed as stopping until
- * a reading from after its end shows no memory in use that no pod accounts for. The kubelet chooses the devices, so while
- * a GPU is held, no free GPU of its node is sold.
+ * Checks whether the memory of GPUs is free, where a DCGM exporter runs. A process that outlives its pod can keep GPU
+ * memory, and the next pod on that GPU would fail or read the remains. As on hosts, a machine that has ended is listed
+ * as stopping until a reading from after its end shows no memory in use without a pod. The kubelet chooses the devices,
+ * so while one GPU is blocked, no free GPU of its node is sold.
  */
 import { isMemoryHeld } from '../../domain/gpu-memory.ts'
 import type { DriverMachine } from '../driver.ts'
@@ -15,19 +15,19 @@ import type { NodeObject, PodObject } from './objects.ts'
 import { readNote } from './order-note.ts'
 import type { KnownOrder } from './world.ts'
 
-/** How old a reading may be for the inventory: of a node that was free, and of one that was not or did not answer. */
+/** The maximum age of a reading for the inventory: of a free node, and of one that was blocked or did not answer. */
 const FREE_MS = 5 * 60_000
 const OTHER_MS = 10_000
-/** Exporters that are read at the same time, and for one inventory. The next one goes on. */
+/** The number of exporters that are read at the same time, and for one inventory. The next inventory continues. */
 const WIDTH = 16
 const MAX_READS = 64
 
 interface Reading {
-  /** When it began, by `performance.now()`. */
+  /** When the reading began, by `performance.now()`. */
   readonly at: number
   readonly isRead: boolean
-  /** Why its free GPUs are not sold. undefined: no memory is held, or it could not be read. */
-  readonly held: string | undefined
+  /** Why the free GPUs are not sold. undefined: no memory is blocked, or it could not be read. */
+  readonly blockReason: string | undefined
 }
 
 export class GpuMemory {
@@ -40,20 +40,20 @@ export class GpuMemory {
     this.#warn = warn
   }
 
-  /** The nodes of the cluster with what is used of them, and why free GPUs are not sold. */
+  /** Returns the nodes of the cluster with their use, and why free GPUs are not sold. */
   async nodes(signal: AbortSignal): Promise<Array<{ readonly node: NodeObject; readonly use: NodeUse }>> {
     const { nodes, useOf } = await this.#cluster.view.read(signal)
     const uses = nodes.map((node) => ({ node, use: useOf(node.metadata.name) }))
     const gpusOf = new Map(uses.map(({ node, use }) => [node.metadata.name, use.ourGpus.size + use.otherGpus]))
-    const held = await this.#heldOn(gpusOf, signal)
+    const reasons = await this.#findBlocked(gpusOf, signal)
     return uses.map(({ node, use }) => {
-      const why = held.get(node.metadata.name)
-      return { node, use: why === undefined ? use : { ...use, held: why } }
+      const blockReason = reasons.get(node.metadata.name)
+      return { node, use: blockReason === undefined ? use : { ...use, blockReason: blockReason } }
     })
   }
 
   /** Returns by node why its free GPUs are not sold. */
-  async #heldOn(gpusOf: ReadonlyMap<string, number>, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
+  async #findBlocked(gpusOf: ReadonlyMap<string, number>, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
     const exporters = await exportersOf(this.#cluster, signal)
     this.#readings = new Map([...this.#readings].filter(([node]) => exporters.has(node) && gpusOf.has(node)))
     const now = performance.now()
@@ -65,10 +65,12 @@ export class GpuMemory {
       .slice(0, MAX_READS)
     const dueExporters = due.flatMap(({ node }) => exporters.get(node) ?? [])
     await this.#read(dueExporters, gpusOf, signal)
-    return new Map([...this.#readings].flatMap(([node, { held }]) => (held === undefined ? [] : [[node, held]])))
+    return new Map(
+      [...this.#readings].flatMap(([node, { blockReason: held }]) => (held === undefined ? [] : [[node, held]])),
+    )
   }
 
-  /** Orders that have ended and have no pod any more, but whose GPUs are not proven free. */
+  /** Lists orders that have ended and have no pod any more, but whose GPUs are not proven free. */
   async pending(ended: readonly KnownOrder[], signal: AbortSignal): Promise<DriverMachine[]> {
     if (ended.length === 0) return []
     const cluster = this.#cluster
@@ -76,7 +78,7 @@ export class GpuMemory {
     if (exporters.size === 0) return []
     const { nodes, useOf } = await cluster.view.read(signal)
     const names = new Map(nodes.map(({ metadata: { name } }) => [machineIdOf(cluster.config.name, name), name]))
-    // Asked now: a watch may still have the pod, and its memory would seem to be accounted for.
+    // Asks the cluster: a watch may still show the pod, which would then seem to own the memory.
     const pods = (await cluster.pods(signal)).map(({ pod }) => pod)
     const checked = ended.flatMap((order) => {
       const node = names.get(order.machineId)
@@ -88,12 +90,14 @@ export class GpuMemory {
     const dueExporters = due.flatMap((node) => exporters.get(node) ?? [])
     await this.#read(dueExporters, gpusOf, signal)
     return checked.flatMap(({ order: { tag, externalId }, node }): DriverMachine[] => {
-      const held = this.#readings.get(node)?.held
-      return held === undefined || externalId === null ? [] : [{ tag, externalId, state: 'stopping', message: held }]
+      const blockReason = this.#readings.get(node)?.blockReason
+      return blockReason === undefined || externalId === null
+        ? []
+        : [{ tag, externalId, state: 'stopping', message: blockReason }]
     })
   }
 
-  /** `gpusOf`: how many GPUs pods have, by node. */
+  /** `gpusOf` is the number of GPUs that pods have, by node. */
   async #read(
     exporters: readonly PodObject[],
     gpusOf: ReadonlyMap<string, number>,
@@ -106,10 +110,10 @@ export class GpuMemory {
         const at = performance.now()
         try {
           const memory = parseMemory(await readExporter(this.#cluster, exporter, signal))
-          this.#readings.set(node, { at, isRead: true, held: whyHeld(memory, gpusOf.get(node) ?? 0) })
+          this.#readings.set(node, { at, isRead: true, blockReason: findBlockReason(memory, gpusOf.get(node) ?? 0) })
         } catch (error) {
           signal.throwIfAborted()
-          this.#readings.set(node, { at, isRead: false, held: undefined })
+          this.#readings.set(node, { at, isRead: false, blockReason: undefined })
           this.#warn(error, `cluster ${this.#cluster.config.name}: could not check the GPU memory of ${node}`)
         }
       }
@@ -118,19 +122,19 @@ export class GpuMemory {
   }
 }
 
-function maxAgeMs({ isRead, held }: Reading): number {
+function maxAgeMs({ isRead, blockReason: held }: Reading): number {
   return isRead && held === undefined ? FREE_MS : OTHER_MS
 }
 
 /**
- * `podGpus`: GPUs that pods of the node have. An exporter may not know yet, or never, which pod has a GPU: as many GPUs
- * without a pod may be in use. undefined: none is held.
+ * Explains why free GPUs are not sold. `podGpus` is the number of GPUs that pods of the node have: an exporter may not
+ * name the pod of each, so as many GPUs without a pod may be in use. undefined: none is blocked.
  */
-export function whyHeld(memory: ReadonlyMap<number, GpuMemoryUse>, podGpus: number): string | undefined {
+export function findBlockReason(memory: ReadonlyMap<number, GpuMemoryUse>, podGpus: number): string | undefined {
   const withPod = [...memory.values()].filter(({ hasPod }) => hasPod).length
-  const used = [...memory].filter(([, { usedMib, hasPod }]) => !hasPod && isMemoryHeld(usedMib))
-  const [first] = used
-  if (first === undefined || used.length <= Math.max(0, podGpus - withPod)) return undefined
+  const inUse = [...memory].filter(([, { usedMib, hasPod }]) => !hasPod && isMemoryHeld(usedMib))
+  const [first] = inUse
+  if (first === undefined || inUse.length <= Math.max(0, podGpus - withPod)) return undefined
   const [gpu, { usedMib }] = first
   return `${Math.round(usedMib)} MiB of GPU ${gpu} are in use, and no pod has it`
 }

@@ -1,7 +1,7 @@
 /**
- * How to reach a cluster and as whom: a kubeconfig file, or the service account of the pod that Berth runs in. Tokens in
- * files are read again, since Kubernetes replaces them every hour. Programs that print credentials (`exec`) are not run:
- * on a server they would run with all its rights.
+ * The access to a cluster: a kubeconfig file, or the service account of the pod that Berth runs in. Token files are
+ * read again regularly, since Kubernetes replaces them every hour. Programs that print credentials (`exec`) are not
+ * run: on a server they would run with all its rights.
  */
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -10,7 +10,7 @@ import { z } from 'zod'
 import { issueText } from '../../contract/issue-text.ts'
 
 export interface ClusterAccess {
-  /** It has no slash at its end. */
+  /** Without a slash at the end. */
   readonly server: string
   readonly tls: { readonly ca?: string; readonly cert?: string; readonly key?: string; readonly servername?: string }
   /** undefined: the client certificate is enough. `fresh`: a token was just rejected. */
@@ -19,7 +19,7 @@ export interface ClusterAccess {
 
 const MAX_TOKEN_AGE_MS = 10_000
 const SERVICE_ACCOUNT_DIR = '/var/run/secrets/kubernetes.io/serviceaccount'
-/** Aliases can make a small file huge. */
+/** A small file with many aliases can become huge. */
 const MAX_ALIASES = 100
 
 const base64 = z.string().transform((text) => Buffer.from(text, 'base64').toString('utf8'))
@@ -54,12 +54,12 @@ const kubeconfig = z.object({
   contexts: z.array(z.unknown()).default([]),
 })
 
-/** JSON is YAML too. Throws a sentence. */
+/** JSON is YAML too. Throws an error with a readable sentence. */
 export function parseYamlText(text: string): unknown {
   return parseYaml(text, { maxAliasCount: MAX_ALIASES })
 }
 
-/** Throws, with a sentence that names the fault but no secret. `context`: absent is the current one. */
+/** Throws an error that names the fault but no secret. `context`: the default is the file's current context. */
 export async function readKubeconfig(file: string, context?: string): Promise<ClusterAccess> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     throw new Error(`${file} cannot be read (${codeOf(error)})`)
@@ -102,7 +102,7 @@ export async function readKubeconfig(file: string, context?: string): Promise<Cl
   }
 }
 
-/** The account that Kubernetes gives to the pod of this program. */
+/** Reads the service account that Kubernetes gives to the pod of this program. */
 export async function readServiceAccount(
   server: string | undefined,
   folder = SERVICE_ACCOUNT_DIR,
@@ -117,13 +117,13 @@ export async function readServiceAccount(
 
 /** Reads the file at most every few seconds, unless its token was rejected. */
 function tokenReader(file: string): ClusterAccess['token'] {
-  let known: { readonly token: string; readonly atMs: number } | undefined
+  let cached: { readonly token: string; readonly atMs: number } | undefined
   return async (fresh) => {
     const now = performance.now()
-    if (known === undefined || fresh === 'fresh' || now - known.atMs > MAX_TOKEN_AGE_MS) {
-      known = { token: (await readPart(file)).trim(), atMs: now }
+    if (cached === undefined || fresh === 'fresh' || now - cached.atMs > MAX_TOKEN_AGE_MS) {
+      cached = { token: (await readPart(file)).trim(), atMs: now }
     }
-    return known.token
+    return cached.token
   }
 }
 
@@ -137,7 +137,7 @@ function parseOrThrow(file: string, text: string): unknown {
   try {
     return parseYamlText(text)
   } catch {
-    // The message of the parser quotes the file, which holds secrets.
+    // The message of the parser quotes the file, which contains secrets.
     throw new Error(`${file} is neither YAML nor JSON`)
   }
 }

@@ -16,7 +16,7 @@ export async function listVirtualMachines(
   const { api, config } = cluster
   const query = { labelSelector: OURS }
   const listed = await api.list(VIRTUAL_MACHINES, virtualMachineObject, { query, signal }).catch((error: unknown) => {
-    // Without KubeVirt there is no such object.
+    // Without KubeVirt, this kind of object does not exist.
     if (hasStatus(error, 404)) return { items: [] }
     throw error
   })

@@ -1,4 +1,7 @@
-/** The log of a pod. The API selects by start and number of lines; everything else goes through all lines here. */
+/**
+ * The log of a pod. The API selects by start time and number of lines; all other filters are applied here, line by
+ * line.
+ */
 import { Readable } from 'node:stream'
 import { LastLines, LineSplitter, matches, parseStamped, showLine } from '../../base/log-lines.ts'
 import type { StreamRequest } from '../../contract/agent.ts'
@@ -7,11 +10,11 @@ import { CONTAINER, podPath, type PodAddress } from './names.ts'
 
 export type LogRequest = StreamRequest & { readonly kind: 'logs' }
 
-/** Memory for the lines that are kept. */
+/** The memory for the lines that are kept. */
 const MAX_FOUND_BYTES = 8 * 1_048_576
 const TAIL_LINES = 2_000
 
-/** The end of the log; each line starts with its time. */
+/** Returns the last lines of the log; each line starts with its time. */
 export async function readTail(
   api: KubernetesApi,
   address: PodAddress,
@@ -24,7 +27,7 @@ export async function readTail(
   return last.all().toString('utf8')
 }
 
-/** Resolves once the server answers, so that an error is not taken for an empty log. */
+/** Resolves once the server answers, so that an error does not look like an empty log. */
 export async function openLogs(
   api: KubernetesApi,
   address: PodAddress,
@@ -40,7 +43,7 @@ export async function openLogs(
   return Readable.from(selected(api, address, request, history, signal), { objectMode: false })
 }
 
-/** The lines that match and, with `follow`, later ones. */
+/** Yields the lines that match and, with `follow`, later ones. */
 async function* selected(
   api: KubernetesApi,
   address: PodAddress,
@@ -57,13 +60,14 @@ async function* selected(
   }
   const text = lines.all()
   if (text.length > 0) yield text
-  // A log with an end has nothing to follow.
+  // A log with an end time has nothing to follow.
   if (!request.follow || request.until !== undefined) return
   const sinceTime = lastStamp ?? new Date(request.since ?? 0).toISOString()
-  const later = await open(api, address, { sinceTime, timestamps: 'true', follow: 'true' }, signal)
-  for await (const line of linesOf(later)) {
+  const newLines = await open(api, address, { sinceTime, timestamps: 'true', follow: 'true' }, signal)
+  for await (const line of linesOf(newLines)) {
     const parsed = parseStamped(line)
-    // The server starts with the second of the last line; times are text of one form, so they compare as text.
+    // The server starts again with the second of the last line. Times are texts of one format, so they compare as
+    // texts.
     const isNew = lastStamp === undefined || (parsed.stamp ?? '') > lastStamp
     if (isNew && matches(parsed, request)) yield showLine(parsed, request)
   }

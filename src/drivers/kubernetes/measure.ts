@@ -1,6 +1,7 @@
 /**
- * Measures what pods use. CPU and memory come from the metrics API, where one is installed: reading the kubelets instead would
- * need the right to everything that kubelets can do. GPU use comes from DCGM exporters (dcgm.ts).
+ * Measures the resource use of pods. CPU and memory come from the metrics API, where one is installed: reading the
+ * kubelets instead would need the right to do everything that kubelets can. GPU use comes from DCGM exporters
+ * (dcgm.ts).
  */
 import type { MachineUse } from '../driver.ts'
 import { hasStatus } from './api.ts'
@@ -13,7 +14,7 @@ import { parseQuantity } from './quantity.ts'
 
 export const METRICS_PATH = '/apis/metrics.k8s.io/v1beta1/pods'
 const BYTES_PER_MIB = 1_048_576
-/** Exporters that are read at the same time. */
+/** The number of exporters that are read at the same time. */
 const WIDTH = 16
 
 export async function measureCluster(
@@ -27,21 +28,21 @@ export async function measureCluster(
   return running.flatMap(({ pod, externalId }): MachineUse[] => {
     const key = `${pod.metadata.namespace ?? ''}/${pod.metadata.name}`
     const note = readNote(pod.metadata.annotations?.[ORDER_ANNOTATION])
-    const used = pods.get(key)
+    const usage = pods.get(key)
     const ownGpus = gpus.get(key) ?? []
-    if (note === undefined || (used === undefined && ownGpus.length === 0)) return []
+    if (note === undefined || (usage === undefined && ownGpus.length === 0)) return []
     const cores = note.resources.cpuCount
     return [
       {
         externalId,
         machine: {
-          cpuPercent: used?.cores === undefined || cores <= 0 ? null : (100 * used.cores) / cores,
-          memoryUsedMib: used?.bytes === undefined ? null : used.bytes / BYTES_PER_MIB,
+          cpuPercent: usage?.cores === undefined || cores <= 0 ? null : (100 * usage.cores) / cores,
+          memoryUsedMib: usage?.bytes === undefined ? null : usage.bytes / BYTES_PER_MIB,
           diskUsedMib: null,
           networkRxBytesPerSecond: null,
           networkTxBytesPerSecond: null,
         },
-        // The kubelet chooses the devices, so their numbers on the node are not those of the order.
+        // The kubelet chooses the devices, so their numbers on the node are not the numbers of the order.
         gpus: note.gpuIndexes.flatMap((index, n) => {
           const gpu = ownGpus[n]
           return gpu === undefined ? [] : [{ index, ...gpu }]
@@ -56,7 +57,7 @@ interface PodUse {
   readonly bytes: number | undefined
 }
 
-/** The keys are `namespace/name`. It is empty where no metrics API is installed, or while it is not ready. */
+/** Returns use by `namespace/name`. Empty if no metrics API is installed, or while it is not ready. */
 async function readPods({ api }: Cluster, signal: AbortSignal): Promise<Map<string, PodUse>> {
   const query = { labelSelector: OURS }
   const listed = await api.list(METRICS_PATH, podMetrics, { query, signal }).catch((error: unknown) => {
@@ -79,15 +80,15 @@ async function readGpus(
   signal: AbortSignal,
 ): Promise<Map<string, GpuUse[]>> {
   const nodes = new Set(running.map(({ pod }) => pod.spec?.nodeName))
-  const due = (await listExporters(cluster, signal)).filter(({ spec }) => nodes.has(spec?.nodeName))
+  const exporters = (await listExporters(cluster, signal)).filter(({ spec }) => nodes.has(spec?.nodeName))
   const gpusByPod = new Map<string, GpuUse[]>()
   const readNext = async (): Promise<void> => {
-    for (let exporter = due.pop(); exporter !== undefined; exporter = due.pop()) {
+    for (let exporter = exporters.pop(); exporter !== undefined; exporter = exporters.pop()) {
       try {
         const node = exporter.spec?.nodeName
-        const own = new Set(running.filter(({ pod }) => pod.spec?.nodeName === node).map(keyOf))
+        const nodePods = new Set(running.filter(({ pod }) => pod.spec?.nodeName === node).map(keyOf))
         for (const [key, gpus] of parseExporter(await readExporter(cluster, exporter, signal)))
-          if (own.has(key)) gpusByPod.set(key, gpus)
+          if (nodePods.has(key)) gpusByPod.set(key, gpus)
       } catch (error) {
         signal.throwIfAborted()
         warn(error, `cluster ${cluster.config.name}: could not read the GPU metrics of ${exporter.metadata.name}`)

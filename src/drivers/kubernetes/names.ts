@@ -1,16 +1,19 @@
-/** How things are called in a cluster. Names derive from what they stand for, so that a repeated create finds the first. */
+/**
+ * Names in a cluster. Names derive from the objects that they stand for, so that a repeated create reuses the first
+ * object.
+ */
 import { sha256 } from '../../base/id.ts'
 
 export const MANAGED_LABEL = 'app.kubernetes.io/managed-by'
 export const MANAGER = 'berth'
-/** All our pods, whichever installation they belong to. */
+/** Selects all our pods, of every installation. */
 export const OURS = `${MANAGED_LABEL}=${MANAGER}`
 export const ACCOUNT_LABEL = 'berth/account'
 /** Labels have at most 63 characters and no prefix match, so the tag is an annotation. */
 export const TAG_ANNOTATION = 'berth/tag'
 export const ORDER_ANNOTATION = 'berth/order'
 export const CONTAINER = 'main'
-/** Downloads the weights of a model, before the other one starts. */
+/** Downloads the weights of a model before the program's container starts. */
 export const WEIGHTS_CONTAINER = 'weights'
 
 const MAX_LABEL_CHARS = 63
@@ -26,7 +29,7 @@ export function namespaceOf(prefix: string, accountId: string): string {
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, '-')
     .replaceAll(/^-|-$/g, '')
-  // Ids differ in upper and lower case, namespaces do not.
+  // Ids are case-sensitive; namespaces are not.
   return `${prefix}-${plain.slice(0, 14)}-${hash(accountId)}`
 }
 
@@ -34,7 +37,7 @@ export function podNameOf(tag: string): string {
   return /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(tag) && tag.length <= MAX_LABEL_CHARS ? tag : `berth-${hash(tag)}`
 }
 
-/** Account ids have other characters than labels may have. */
+/** Account ids contain characters that labels may not have. */
 export function accountLabel(accountId: string): string {
   return /^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$/.test(accountId) ? accountId : hash(accountId)
 }
@@ -45,12 +48,12 @@ export interface PodAddress {
   readonly name: string
 }
 
-/** The provider's id of a machine. */
+/** Returns the provider's id of a machine. */
 export function externalIdOf({ cluster, namespace, name }: PodAddress): string {
   return `${cluster}/${namespace}/${name}`
 }
 
-/** undefined: not an id of ours. */
+/** undefined: the id is not ours. */
 export function readExternalId(id: string): PodAddress | undefined {
   const [, cluster, namespace, name] = /^([a-z0-9-]+)\/([a-z0-9-]+)\/([a-z0-9-]+)$/.exec(id) ?? []
   return cluster === undefined || namespace === undefined || name === undefined

@@ -58,7 +58,7 @@ test('GPUs that are broken or that others have are not sold, whichever of ours a
 
 test('while the memory of a GPU is held, no free GPU is sold, since the kubelet chooses the device', () => {
   const held = '2048 MiB of GPU 2 are in use, and no pod has it'
-  expect(machineOf(node, withUse({ held, ourGpus: new Set([0, 1]) })).gpusSick).toEqual([2, 3, 4, 5, 6, 7])
+  expect(machineOf(node, withUse({ blockReason: held, ourGpus: new Set([0, 1]) })).gpusSick).toEqual([2, 3, 4, 5, 6, 7])
 })
 
 test('what other pods need of the node is not promised', () => {

@@ -1,6 +1,6 @@
 /**
- * A node offers its GPUs less those that do not work and those that pods of others have. Claims count GPUs by
- * index, but the kubelet chooses the devices: GPUs that cannot be sold are the last indexes that no rental of ours has.
+ * A node offers its GPUs except broken ones and those that foreign pods have. Claims count GPUs by index, but the
+ * kubelet chooses the devices: GPUs that cannot be sold are the last indexes that no rental of ours has.
  */
 import { listedName, modelNamed } from '../../domain/gpu-model.ts'
 import type { InventoryMachine } from '../driver.ts'
@@ -12,25 +12,25 @@ import { parseQuantity } from './quantity.ts'
 
 const PRODUCT_LABEL = 'nvidia.com/gpu.product'
 const MEMORY_LABEL = 'nvidia.com/gpu.memory'
-/** Set by KubeVirt on nodes where its machines can run. */
+/** KubeVirt sets this label on nodes that can run its machines. */
 const VIRTUAL_LABEL = 'kubevirt.io/schedulable'
 const BYTES_PER_GB = 1_000_000_000
 const MAX_GPUS = 64
-/** Used for a node that does not tell. */
+/** Used for a node that does not report its hardware. */
 const UNKNOWN = { clockMhz: 1, tflops: 1, interface: 'PCIe', storageGb: 10 } as const
 
 /** The resources that the unfinished pods of a node have. */
 export interface NodeUse {
-  /** Indexes that our pods have. */
+  /** The indexes of GPUs that our pods have. */
   readonly ourGpus: ReadonlySet<number>
   readonly otherGpus: number
   readonly otherCores: number
   readonly otherBytes: number
   readonly otherDiskBytes: number
-  /** Set if GPUs are given out by resource claims. */
+  /** Set if the cluster assigns GPUs by resource claims. */
   readonly devices?: NodeDevices
-  /** Why its free GPUs are not sold. Absent: they are. */
-  readonly held?: string
+  /** Why free GPUs are not sold. Absent: they are. */
+  readonly blockReason?: string
 }
 
 export const noUse: NodeUse = { ourGpus: new Set(), otherGpus: 0, otherCores: 0, otherBytes: 0, otherDiskBytes: 0 }
@@ -44,7 +44,7 @@ export function isReady(node: NodeObject): boolean {
   return node.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true
 }
 
-/** Whether it counts the disk space of pods. */
+/** Tells whether the node counts the disk space of pods. */
 export function limitsDisk(node: NodeObject): boolean {
   return (parseQuantity(node.status?.allocatable?.['ephemeral-storage']) ?? 0) > 0
 }
@@ -114,7 +114,7 @@ function none(reason: string): NodeOffer {
   return { kind: 'none', reason }
 }
 
-/** Why the scheduler would not put our pods there. */
+/** Returns why the scheduler would not put our pods there. */
 function whyClosed(node: NodeObject, config: ClusterConfig): string | undefined {
   if (node.metadata.deletionTimestamp !== undefined) return 'it is being removed'
   if (!isReady(node)) return 'it is not ready'
@@ -129,8 +129,8 @@ function whyClosed(node: NodeObject, config: ClusterConfig): string | undefined 
   return taint === undefined ? undefined : `it has the taint ${taint.key}:${taint.effect}`
 }
 
-function unsoldOf(total: number, working: number, { otherGpus, held }: NodeUse): number {
-  return held === undefined ? Math.max(0, total - working) + otherGpus : total
+function unsoldOf(total: number, working: number, { otherGpus, blockReason: blockReason }: NodeUse): number {
+  return blockReason === undefined ? Math.max(0, total - working) + otherGpus : total
 }
 
 function unsellable(total: number, count: number, ours: ReadonlySet<number>): number[] {

@@ -124,7 +124,7 @@ export const storageClassObject = z.object({
   volumeBindingMode: z.string().optional(),
 })
 
-/** Anything of which only the metadata counts. */
+/** Any object, of which only the metadata counts. */
 export const anyObject = z.object({ metadata })
 export const resourceSlice = z.object({
   metadata,

@@ -1,4 +1,4 @@
-/** The part of an order that is kept with its pod, so that the list of pods says all that the server needs. */
+/** The part of an order that is stored with its pod, so that the list of pods contains everything the server needs. */
 import { z } from 'zod'
 import type { ProviderData } from '../../contract/provider-data.ts'
 import { gpuFormFactor, networkType } from '../../contract/shared.ts'
@@ -11,11 +11,11 @@ const orderNote = z.object({
   networkType,
   gpuFormFactor: gpuFormFactor.nullable(),
   resources: z.object({ cpuModel: z.string(), cpuCount: z.number(), ramGb: z.number(), storageGb: z.number() }),
-  /** TCP ports that lead straight to it. */
+  /** TCP ports that lead straight to the pod. */
   ports: z.array(z.number()),
-  /** Restarts in a row after which it counts as failed. */
+  /** After more restarts in a row, the pod counts as failed. */
   maxRetries: z.number(),
-  /** The public port of its SSH server, and who logs in. */
+  /** The public port of its SSH server, and the login user. */
   ssh: z.object({ port: z.number(), user: z.string() }).optional(),
 })
 export type OrderNote = z.output<typeof orderNote>
@@ -32,7 +32,7 @@ export function noteOf(spec: RentalSpec): OrderNote {
   }
 }
 
-/** undefined: someone has changed or removed it. */
+/** undefined: someone has changed or removed the note. */
 export function readNote(text: string | undefined): OrderNote | undefined {
   try {
     return text === undefined ? undefined : orderNote.parse(JSON.parse(text))
@@ -41,7 +41,7 @@ export function readNote(text: string | undefined): OrderNote | undefined {
   }
 }
 
-/** `address`: of the relay that leads to its ports, and its own. */
+/** `address` has the relay that leads to the pod's ports, and the pod's own address. */
 export function providerDataOf(
   externalId: string,
   note: OrderNote,

@@ -1,7 +1,7 @@
 /**
  * The pod of one rental, and the Secret with everything in it that may be secret: variables, files, the start script.
- * The pod is bare: no controller would start it again elsewhere. It goes to the node that was claimed, through the
- * scheduler, which knows what else the node holds.
+ * The pod is bare, so no controller starts it again elsewhere. It goes to the node that was claimed, through the
+ * scheduler, which knows the other pods of the node.
  */
 import { isReservedVariable } from '../../contract/workload.ts'
 import type { Program } from '../../contract/agent.ts'
@@ -33,22 +33,22 @@ export interface PodOrder {
   readonly image: string
   /** The node counts the disk space of pods. */
   readonly limitsDisk: boolean
-  /** Lets the pod download its weights. undefined: it has none. */
+  /** Lets the pod download its weights. undefined: it has no weights. */
   readonly downloadAs?: string | undefined
-  /** The claim with the weights that pods of the node share. undefined: it has its own copy. */
+  /** The claim with the weights that pods of the node share. undefined: the pod has its own copy. */
   readonly weightsClaim?: string | undefined
 }
 
 const BYTES_PER_GB = 1_000_000_000
-/** Part of the memory: multi-GPU training passes data through it. */
+/** This share of the memory is shared memory, through which multi-GPU training passes data. */
 const SHARED_MEMORY_PART = 0.5
 const MIN_MEMORY_BYTES = 16 * 1_048_576
 const VOLUME_GROUP = 1_000
 const START_SCRIPT = '/.berth/on-start'
 /**
- * Runs beside the entrypoint, and writes into its log. The kubelet may call this again when it restarts, so a mark with
- * the time at which the container has started keeps the script from running twice. The mark is in the only folder that
- * users of every image can write to; it outlives the container, but not the pod.
+ * Runs beside the entrypoint and writes into its log. The kubelet may call this again when it restarts, so a mark with
+ * the start time of the container keeps the script from running twice. The mark is in the only folder that users of
+ * every image can write to; it outlives the container, but not the pod.
  */
 const RUN_START_SCRIPT = `
 read -r stat </proc/1/stat
@@ -59,8 +59,8 @@ mkdir "$mark" || exit 1
 { sh ${START_SCRIPT} || echo "onStart: exited with code $?"; } >/proc/1/fd/1 2>/proc/1/fd/2 </dev/null &`
 /**
  * The start script is a startup probe, not a hook: until a hook has ended, the kubelet does not report that the
- * container runs, and an image whose `sh` sleeps would have its GPUs for nothing. A probe that fails is repeated and
- * never ends the container.
+ * container runs, so a rental with an image whose `sh` hangs would have its GPUs without being billed. A probe that
+ * fails is repeated and never ends the container.
  */
 const START_PROBE = {
   exec: { command: ['sh', '-c', RUN_START_SCRIPT] },
@@ -98,12 +98,12 @@ export function podObjects(order: PodOrder) {
       },
       spec: podSpecOf(order, name, secret),
     },
-    /** The claim of its GPUs, where they are given out by claims. It is handled like the secrets. */
+    /** The claim of the GPUs, where the cluster assigns them by claims. It is handled like the secrets. */
     claim:
       hasClaim(order) && config.dra !== undefined
         ? resourceClaim({ name, namespace, labels, tag, spec, dra: config.dra })
         : undefined,
-    /** Applied before the pod is created; owned by it afterwards. */
+    /** Applied before the pod is created; owned by the pod afterwards. */
     secrets: [
       {
         apiVersion: 'v1',
@@ -144,7 +144,8 @@ function podSpecOf(order: PodOrder, name: string, secret: SecretParts) {
     tolerations: tolerationsOf(config),
     securityContext: {
       seccompProfile: { type: 'RuntimeDefault' },
-      // Programs of any user in the container can write to its volumes, where the storage knows groups.
+      // With this group, programs of any user in the container can write to its volumes, if the storage supports
+      // groups.
       ...(disks.length === 0 && weights?.claim === undefined
         ? {}
         : { fsGroup: VOLUME_GROUP, fsGroupChangePolicy: 'OnRootMismatch' }),
@@ -185,13 +186,14 @@ function hasClaim({ spec, config }: PodOrder): boolean {
   return config.dra !== undefined && spec.gpuCount > 0
 }
 
-/** A DaemonSet does it in the same way: the name of the node is a field, which no label can imitate. */
+/** Selects the node by a field, as a DaemonSet does, since no label can imitate it. */
 export function onNode(node: string) {
   return { nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: [node] }] }] }
 }
 
 /**
- * The taint of GPU nodes. A lost node keeps its pods: their disk is there, and a pod elsewhere would be another machine.
+ * Tolerates the taint of GPU nodes. Pods of a lost node stay there: their disk is there, and a pod elsewhere would be
+ * another machine.
  */
 export function tolerationsOf({ gpuResource }: ClusterConfig) {
   return [
@@ -212,13 +214,13 @@ function containerOf(order: PodOrder, podName: string) {
   const ownVariables = [
     { name: 'BERTH_GPUS', value: spec.nodes.flatMap(({ gpuIndexes }) => gpuIndexes).join(',') },
     ...(config.simulatedGpus ? [{ name: 'BERTH_SIMULATED_GPUS', value: 'true' }] : []),
-    // Otherwise an image could ask for all GPUs of the node.
+    // Otherwise an image could request all GPUs of the node.
     ...(spec.gpuCount === 0 ? [{ name: 'NVIDIA_VISIBLE_DEVICES', value: 'void' }] : []),
   ]
   return {
     name: CONTAINER,
     image: order.image,
-    // Ours is nobody's secret, and may have been loaded into the node without a registry.
+    // Our own image is not secret, and may have been loaded into the node without a registry.
     imagePullPolicy: order.image === config.serving?.engineImage ? 'IfNotPresent' : config.images.pullPolicy,
     ...(program.command === null ? {} : { command: program.command.map(literal) }),
     ...(program.args === null ? {} : { args: program.args.map(literal) }),
@@ -229,7 +231,7 @@ function containerOf(order: PodOrder, podName: string) {
     resources: { requests: amounts, limits: amounts, ...(hasClaim(order) ? claimUse(podName).ofContainer : {}) },
     securityContext: securityOf(config),
     ...(program.onStart === null ? {} : { startupProbe: START_PROBE }),
-    // An image whose command is a shell keeps running, as on hosts.
+    // With an input, an image whose command is a shell keeps running, as on hosts.
     stdin: true,
     tty: true,
     volumeMounts: [
@@ -246,7 +248,7 @@ function containerOf(order: PodOrder, podName: string) {
   }
 }
 
-/** The requests and limits beside the GPUs. */
+/** The requests and limits besides the GPUs. */
 function amountsOf({ spec, limitsDisk }: PodOrder) {
   const { cpuCount, ramGb, storageGb } = spec.resources
   return {
@@ -269,7 +271,7 @@ function securityOf({ podSecurity }: ClusterConfig) {
 function weightsOf({ tag, program, config, downloadAs, weightsClaim }: PodOrder): WeightsOrder | undefined {
   const { weights } = program
   if (weights === undefined) return undefined
-  // Orders with weights are not placed on clusters that cannot have them (`traits.downloads`).
+  // Orders with weights are not placed on clusters that cannot download them (`traits.downloads`).
   if (config.serving === undefined || downloadAs === undefined) throw new Error(`${tag} cannot download its weights.`)
   const { serving } = config
   return {
@@ -282,7 +284,7 @@ function weightsOf({ tag, program, config, downloadAs, weightsClaim }: PodOrder)
   }
 }
 
-/** The volumes of an order, by the names of their claims. */
+/** Returns the volumes of an order, by the names of their claims. */
 function disksOf({ disks = [] }: RentalSpec): Array<{ claimName: string; path: string; readOnly: boolean }> {
   return disks.map(({ volumeId, path, readOnly }) => {
     const claimName = readExternalId(volumeId)?.name
@@ -297,7 +299,7 @@ function sharedMemoryBytes({ program, spec }: PodOrder): number {
 }
 
 interface SecretParts {
-  /** The contents are in base64. */
+  /** The contents, in base64. */
   readonly data: Readonly<Record<string, string>>
   readonly variables: ReadonlyArray<{ readonly name: string; readonly key: string }>
   /** The keys are paths in the container. */
@@ -333,7 +335,7 @@ function loginOf({ username, password }: { username: string; password: string })
   return { username, password, auth: encode(`${username}:${password}`) }
 }
 
-/** Kubernetes replaces `$(NAME)` in commands, and turns `$$` into `$`. */
+/** Escapes `$`: Kubernetes replaces `$(NAME)` in commands, and turns `$$` into `$`. */
 function literal(text: string): string {
   return text.replaceAll('$', '$$$$')
 }

@@ -1,4 +1,4 @@
-/** The state of a pod in the words of the driver port. */
+/** Converts the state of a pod to the states of the driver port. */
 import { earlier, parseInstant, type Instant } from '../../base/instant.ts'
 import type { RentalOutcome } from '../../contract/rental-outcome.ts'
 import { isExitCode } from '../../domain/workload.ts'
@@ -7,16 +7,16 @@ import { CONTAINER, ORDER_ANNOTATION, WEIGHTS_CONTAINER } from './names.ts'
 import type { PodObject } from './objects.ts'
 import { providerDataOf, readNote } from './order-note.ts'
 
-/** A pod fails only after this time, since kubelets try again and a registry that is down may come back. */
+/** A pod fails only after this time, since kubelets retry and a registry that is down may come back. */
 const PULL_PATIENCE_MS = 10 * 60_000
 const MAX_MESSAGE_CHARS = 500
 const MAX_DOWNLOADS = 3
 const DOWNLOAD_ENDED = 'The download of the weights has ended without a reason.'
 
 export interface NodeReach {
-  /** Whether its kubelet reports. */
+  /** Tells whether the kubelet of the node reports. */
   readonly isReady: boolean
-  /** The time of the last report of a node that is not ready. undefined: not known. */
+  /** The time of the last report of a node that is not ready. undefined: unknown. */
   readonly seenAt?: Instant | undefined
 }
 
@@ -80,7 +80,7 @@ function stateOf(pod: PodObject, externalId: string, { reach, now, relayHost, pr
   return { state: 'starting' }
 }
 
-/** The state of a pod that has ended, by itself or because its node ended it. */
+/** The state of a pod that ended by itself or was ended by its node. */
 function endOf({ status }: PodObject): PodState {
   const container = status?.containerStatuses?.find(({ name }) => name === CONTAINER)
   const exit = container?.state?.terminated ?? container?.lastState?.terminated
@@ -110,7 +110,7 @@ function downloadState(download: ContainerStatus, progress: string | undefined, 
   return startingState(progress)
 }
 
-/** Whether the kubelet has refused to admit the pod. Such a refusal is final. */
+/** Tells whether the kubelet has refused to admit the pod. Such a refusal is final. */
 function isRejection(reason: string | undefined): boolean {
   return (
     reason !== undefined && /^(OutOf.*|UnexpectedAdmissionError|Node(Affinity|Ports)|.*AdmissionError)$/.test(reason)
@@ -142,8 +142,8 @@ function waitingState(reason: string, message: string | undefined, ageMs: number
       return failedState('image_unavailable', text)
     case 'ErrImagePull':
     case 'ImagePullBackOff': {
-      const why = pullFault(text)
-      if (why !== undefined) return failedState(why, text)
+      const fault = pullFault(text)
+      if (fault !== undefined) return failedState(fault, text)
       return ageMs > PULL_PATIENCE_MS
         ? failedState('registry_unreachable', text)
         : startingState(`waiting to pull the image: ${text}`)
@@ -160,7 +160,7 @@ function waitingState(reason: string, message: string | undefined, ageMs: number
   }
 }
 
-/** Why the image cannot be pulled. undefined: another attempt may help. */
+/** Returns why the image cannot be pulled. undefined: another attempt may help. */
 function pullFault(text: string): RentalOutcome | undefined {
   if (/unauthorized|denied|forbidden|authentication required|no basic auth/i.test(text)) return 'registry_refused'
   if (/not found|NotFound|manifest unknown|does not exist/i.test(text) && !/no such host/i.test(text)) {
@@ -180,7 +180,7 @@ function startingState(message: string | undefined): PodState {
   }
 }
 
-/** Makes a sentence with a capital letter and a period, like all messages of drivers. */
+/** Starts the text with a capital letter and ends it with a period, like all messages of drivers. */
 export function sentence(text: string): string {
   const short = text.trim().slice(0, MAX_MESSAGE_CHARS)
   const complete = /[.!?]$/.test(short) ? short : `${short}.`

@@ -18,7 +18,7 @@ const units: Readonly<Record<string, number>> = {
   Ei: 1_024 ** 6,
 }
 
-/** Cores, bytes or pieces. undefined: not a quantity. */
+/** Returns cores, bytes or pieces. undefined: not a quantity. */
 export function parseQuantity(text: string | undefined): number | undefined {
   const [, digits, unit = ''] = /^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([A-Za-z]{0,2})$/.exec(text?.trim() ?? '') ?? []
   const factor = units[unit]

@@ -1,4 +1,4 @@
-/** Clusters and their nodes for the operator: what is on sale, and why the rest is not. */
+/** Reports clusters and their nodes to the operator: what is on sale, and why the other GPUs are not. */
 import type { ClusterRecord } from '../../contract/cluster.ts'
 import type { Cluster } from './cluster.ts'
 import type { GpuMemory } from './gpu-memory.ts'
@@ -30,7 +30,7 @@ export async function reportCluster(cluster: Cluster, memory: GpuMemory, signal:
           reason: offer.kind === 'offer' ? null : offer.reason,
           gpusTotal: use.devices?.total ?? parseQuantity(node.status?.capacity?.[config.gpuResource]) ?? 0,
           gpusUnsold: offer.kind === 'offer' ? offer.machine.gpusSick.length : 0,
-          unsoldReason: offer.kind === 'offer' ? (use.held ?? null) : null,
+          unsoldReason: offer.kind === 'offer' ? (use.blockReason ?? null) : null,
         }
       }),
     }

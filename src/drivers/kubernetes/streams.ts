@@ -1,7 +1,7 @@
 /**
- * Streams into pods through the API server: logs, terminals, commands, ports. All but logs are WebSockets whose messages
- * begin with the number of a channel. In the protocol of ports neither side can end alone, so a connection whose client
- * has no more to send stays open until the program in the pod closes it.
+ * Streams into pods through the API server: logs, terminals, commands, ports. All but logs are WebSockets whose
+ * messages begin with the number of a channel. In the protocol of ports neither side can end alone, so a connection
+ * whose client has no more to send stays open until the program in the pod closes it.
  */
 import { Duplex } from 'node:stream'
 import { createWebSocketStream, WebSocket } from 'ws'
@@ -24,7 +24,7 @@ const PORT_PROTOCOL = 'v4.channel.k8s.io'
 const PLAIN_PROTOCOL = 'plain.kubevirt.io'
 const SSH_PORT = 22
 const channels = { stdin: 0, stdout: 1, stderr: 2, status: 3, resize: 4, close: 255 } as const
-/** A connection asks for one port, which has these channels. */
+/** A connection is for one port, which has these channels. */
 const portChannels = { data: 0, error: 1 } as const
 /** The first message of each channel of a port repeats the port. */
 const PORT_HEAD_BYTES = 2
@@ -47,7 +47,7 @@ export async function openStream(
       : await openOfMachine(api, address, request, signal)
   } catch (error) {
     if (!(error instanceof ApiRefused)) throw error
-    // Its own words name the cluster's objects.
+    // The original message names the cluster's objects.
     throw new Error(
       error.status === 404 ? 'The machine is gone.' : 'The machine has no output yet, or is not running.',
       {
@@ -76,7 +76,7 @@ async function open(
   }
 }
 
-/** KubeVirt leads to the ports of a guest, and to nothing else without its own tools. */
+/** KubeVirt forwards the ports of a guest; anything else needs its own tools. */
 async function openOfMachine(
   api: KubernetesApi,
   address: PodAddress,
@@ -152,10 +152,10 @@ export async function openPort(
     take: (channel, data, push) => {
       const skip = Math.min(heads[channel] ?? 0, data.length)
       heads[channel] = (heads[channel] ?? 0) - skip
-      const rest = data.subarray(skip)
-      if (rest.length === 0) return
-      if (channel === portChannels.data) push(rest)
-      else fault = portFault(port, rest.toString('utf8'))
+      const payload = data.subarray(skip)
+      if (payload.length === 0) return
+      if (channel === portChannels.data) push(payload)
+      else fault = portFault(port, payload.toString('utf8'))
     },
     end: () => {},
     isComplete: () => fault === undefined,
@@ -163,7 +163,7 @@ export async function openPort(
   })
 }
 
-/** The text of the cluster names paths of the node. */
+/** Replaces the text of the cluster, which names paths of the node. */
 function portFault(port: number, text: string): string {
   return /refused/i.test(text) ? `Nothing is listening on port ${port}.` : `Port ${port} could not be reached.`
 }
@@ -172,9 +172,9 @@ interface ChannelOptions {
   /** The channel that written bytes go to. */
   readonly out: number
   take(channel: number, data: Buffer, push: (data: Buffer) => void): void
-  /** The writer has ended. */
+  /** Called when the writer has ended. */
   end(): void
-  /** Asked when the connection has closed: whether that is its regular end. */
+  /** Called when the connection has closed, to tell whether that is its regular end. */
   isComplete(): boolean
   fault?(): string | undefined
 }
@@ -183,7 +183,7 @@ function channelStream(socket: WebSocket, options: ChannelOptions): Duplex {
   const stream = new Duplex({
     read: () => socket.resume(),
     write: (chunk: Buffer, _encoding, done) => {
-      // A program may end without having read all of its input.
+      // A program may end before it has read all of its input.
       const failed = (error: Error): void => done(options.isComplete() ? null : error)
       if (socket.readyState !== WebSocket.OPEN) return failed(new Error('The connection to the pod is closed.'))
       socket.send(frame(options.out, chunk), (error) => (error ? failed(error) : done()))
@@ -199,7 +199,7 @@ function channelStream(socket: WebSocket, options: ChannelOptions): Duplex {
       done(error)
     },
   })
-  // Load balancers before API servers close connections that say nothing.
+  // Load balancers in front of API servers close silent connections.
   const pinging = setInterval(() => socket.readyState === WebSocket.OPEN && socket.ping(), PING_MS).unref()
   const push = (data: Buffer): void => {
     if (!stream.push(data)) socket.pause()
@@ -223,7 +223,7 @@ function frame(channel: number, data: Buffer): Buffer {
   return Buffer.concat([Buffer.from([channel]), data])
 }
 
-/** null: it was ended by a signal, or the cluster does not tell. */
+/** null: a signal ended the program, or the cluster reports no exit code. */
 function exitCodeOf(data: Buffer): number | null {
   try {
     const status = statusObject.parse(JSON.parse(data.toString('utf8')))

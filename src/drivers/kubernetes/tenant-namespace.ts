@@ -1,7 +1,7 @@
 /**
- * The namespace of one account: nothing reaches its pods over the network, they reach only DNS and public addresses, and
- * its number of pods and GPUs is limited. What a cluster enforces of it depends on its network and admission plugins;
- * `berth operator clusters check` finds out (check.ts).
+ * The namespace of one account: nothing reaches its pods over the network, they reach only DNS and public addresses,
+ * and the number of its pods and GPUs is limited. Whether a cluster enforces this depends on its network and admission
+ * plugins; `berth operator clusters check` tests it (check.ts).
  */
 import { hasStatus, type KubernetesApi } from './api.ts'
 import type { ClusterConfig } from './config.ts'
@@ -69,7 +69,7 @@ function namespaceObjects(config: ClusterConfig, accountId: string) {
   }
 }
 
-/** How long a namespace counts as complete: its policy and quota are written again with the next order after that. */
+/** A namespace counts as complete for this time; the next order after it writes the policy and quota again. */
 const TRUSTED_MS = 60_000
 
 /** The namespaces of the tenants of one cluster. */
@@ -83,7 +83,7 @@ export class TenantNamespaces {
     this.#config = config
   }
 
-  /** The name of the account's namespace, which exists with its policy and quota. */
+  /** Returns the name of the account's namespace, once it exists with its policy and quota. */
   async ensure(accountId: string, signal: AbortSignal): Promise<string> {
     const completeAt = this.#completeAt.get(accountId)
     if (completeAt !== undefined && performance.now() - completeAt < TRUSTED_MS) {
@@ -95,7 +95,7 @@ export class TenantNamespaces {
     return name
   }
 
-  /** It may be gone. */
+  /** Called when the namespace may be gone. */
   forget(accountId: string): void {
     this.#completeAt.delete(accountId)
   }

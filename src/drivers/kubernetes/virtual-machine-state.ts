@@ -1,4 +1,4 @@
-/** The state of a VirtualMachine and its instance in the words of the driver port. */
+/** Converts the state of a VirtualMachine and its instance to the states of the driver port. */
 import { earlier, type Instant } from '../../base/instant.ts'
 import type { RentalOutcome } from '../../contract/rental-outcome.ts'
 import type { DriverMachine } from '../driver.ts'
@@ -7,9 +7,9 @@ import type { VirtualMachineInstanceObject, VirtualMachineObject } from './objec
 import { providerDataOf, readNote } from './order-note.ts'
 import { sentence, type NodeReach } from './pod-state.ts'
 
-type Shown = Omit<DriverMachine, 'externalId' | 'tag'>
+type MachineState = Omit<DriverMachine, 'externalId' | 'tag'>
 
-/** KubeVirt prints these states. Others are on their way. */
+/** The states that KubeVirt prints for failures. All others count as starting. */
 const failures: Readonly<Record<string, RentalOutcome>> = {
   ErrImagePull: 'bad_base_image',
   ImagePullBackOff: 'bad_base_image',
@@ -19,7 +19,7 @@ const failures: Readonly<Record<string, RentalOutcome>> = {
   CrashLoopBackOff: 'crashed',
 }
 
-/** `instance`: undefined while it does not run. */
+/** `instance`: undefined while the machine does not run. */
 export function showVirtualMachine(
   machine: VirtualMachineObject,
   instance: VirtualMachineInstanceObject | undefined,
@@ -34,12 +34,12 @@ function stateOf(
   instance: VirtualMachineInstanceObject | undefined,
   externalId: string,
   { reach, now, relayHost }: { reach: NodeReach; now: Instant; relayHost: string },
-): Shown {
+): MachineState {
   if (metadata.deletionTimestamp !== undefined) return { state: 'stopping' }
   const printed = status?.printableStatus ?? ''
   const failure = failures[printed]
-  const why = status?.conditions?.find((one) => one.status === 'False' && one.message !== undefined)?.message
-  if (failure !== undefined) return { state: 'failed', failure, message: sentence(why ?? printed) }
+  const message = status?.conditions?.find((one) => one.status === 'False' && one.message !== undefined)?.message
+  if (failure !== undefined) return { state: 'failed', failure, message: sentence(message ?? printed) }
   const phase = instance?.status?.phase
   if (phase === 'Failed') return { state: 'failed', failure: 'crashed', message: 'The virtual machine has crashed.' }
   if (phase === 'Succeeded') {
@@ -52,7 +52,7 @@ function stateOf(
       ...(reach.seenAt === undefined ? {} : { seenAt: earlier(reach.seenAt, now) }),
     }
   }
-  if (phase !== 'Running') return { state: 'starting', ...(why === undefined ? {} : { message: why }) }
+  if (phase !== 'Running') return { state: 'starting', ...(message === undefined ? {} : { message: message }) }
   const note = readNote(metadata.annotations?.[ORDER_ANNOTATION])
   const address = { publicIp: relayHost, privateIp: instance?.status?.interfaces?.[0]?.ipAddress ?? '' }
   return {

@@ -1,7 +1,7 @@
 /**
- * Virtual machines with KubeVirt, in clusters whose settings enable them: one VirtualMachine per rental, on the node that
- * the rental has claimed, with its GPUs passed through. Its root disk is a copy of an image and is deleted with it.
- * Customers log in with SSH, through KubeVirt's own port forwarding.
+ * Virtual machines with KubeVirt, in clusters whose settings enable them: one VirtualMachine per rental, on the node
+ * that the rental has claimed, with its GPUs passed through. The root disk is a copy of an image and is deleted with
+ * the machine. Customers log in with SSH, through KubeVirt's own port forwarding.
  */
 import type { RentalSpec } from '../../domain/rental.ts'
 import type { Program } from '../../contract/agent.ts'
@@ -13,7 +13,7 @@ import { onNode, tolerationsOf } from './pod-spec.ts'
 
 export const VIRTUAL_MACHINES = '/apis/kubevirt.io/v1/virtualmachines'
 export const INSTANCES = '/apis/kubevirt.io/v1/virtualmachineinstances'
-/** The target port in a request that means the SSH server of the machine. */
+/** A request with this target port means the SSH server of the machine. */
 export const SSH_TARGET = 0
 const BYTES_PER_GB = 1_000_000_000
 
@@ -47,8 +47,8 @@ export function virtualMachineObjects(order: VirtualMachineOrder) {
     ...noteOf(spec),
     ...(sshPort === undefined ? {} : { ssh: { port: sshPort, user: settings.user } }),
   }
-  // KubeVirt copies the annotations to the pod of the machine, so its GPUs count as ours. The template has no labels, so
-  // the pod is not taken for a rental of its own.
+  // KubeVirt copies the annotations to the pod of the machine, so its GPUs count as ours. The template has no labels,
+  // so the pod does not count as a separate rental.
   const annotations = { [TAG_ANNOTATION]: tag, [ORDER_ANNOTATION]: JSON.stringify(note) }
   const { cpuCount, ramGb } = spec.resources
   const gpus = Array.from({ length: spec.gpuCount }, (_, n) => ({ name: `gpu-${n}`, deviceName: config.gpuResource }))
@@ -59,7 +59,7 @@ export function virtualMachineObjects(order: VirtualMachineOrder) {
       kind: 'VirtualMachine',
       metadata: { name, namespace, labels, annotations },
       spec: {
-        // A guest that powers off stays off; one that crashes is started again.
+        // A guest that powers off stays off; a guest that crashes is started again.
         runStrategy: 'RerunOnFailure',
         template: {
           metadata: { annotations },
@@ -67,7 +67,7 @@ export function virtualMachineObjects(order: VirtualMachineOrder) {
             affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: onNode(node) } },
             tolerations: tolerationsOf(config),
             terminationGracePeriodSeconds: config.graceSeconds,
-            // The rental is bound to the node whose GPUs it has, so KubeVirt must not migrate the guest.
+            // The rental is bound to the node of its GPUs, so KubeVirt must not migrate the guest.
             evictionStrategy: 'None',
             domain: {
               cpu: { cores: Math.max(1, Math.floor(cpuCount)) },

@@ -1,13 +1,13 @@
 /**
- * Volumes as PersistentVolumeClaims, one each, in the namespace of their account. They outlive pods and are removed only
- * with the volume. A pod has its volumes from the start: Kubernetes cannot add a mount to a pod that exists.
+ * Volumes as PersistentVolumeClaims, one each, in the namespace of their account. They outlive pods and are removed
+ * only with the volume. A pod has its volumes from the start: Kubernetes cannot add a mount to an existing pod.
  *
- * A cluster that does not answer hides no other, as with machines: its volumes are listed as not ready, from the
- * database, and cost nothing until it is back.
+ * As with machines, a cluster that does not answer hides no other: its volumes are listed from the database as not
+ * ready, and cost nothing until it is back.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { DriverVolume, GrowOutcome, Near, VolumeDriver, VolumeOutcome } from '../driver.ts'
-import { ofAnswering, type Warn } from './answering.ts'
+import { askClusters, type Warn } from './answering.ts'
 import { ApiRefused, hasStatus } from './api.ts'
 import { bindPod, bindPodName, claimNameOf, claimObject, storageQuantity } from './claim.ts'
 import type { Cluster } from './cluster.ts'
@@ -19,7 +19,7 @@ import { parseQuantity } from './quantity.ts'
 import { ensureNamespace } from './tenant-namespace.ts'
 import type { KnownVolume, KubernetesWorld } from './world.ts'
 
-/** After this the outcome is unknown, and the next call goes on with the same claim. */
+/** After this time the outcome is unknown, and the next call continues with the same claim. */
 const BIND_MS = 25_000
 const POLL_MS = { first: 100, growth: 1.5, last: 1_000 } as const
 
@@ -71,12 +71,12 @@ export function kubernetesVolumes(clusters: readonly Cluster[], world: Kubernete
     },
     async list(tagPrefix, signal) {
       signal.throwIfAborted()
-      const answers = await ofAnswering(clusters, (cluster) => listClaims(cluster, tagPrefix, signal), warn)
+      const answers = await askClusters(clusters, (cluster) => listClaims(cluster, tagPrefix, signal), warn)
       const answered = new Set(answers.map(({ cluster }) => cluster.config.name))
       const listed = answers.flatMap(({ value }) => value)
       if (answered.size === clusters.length) return listed
-      const known = await world.listVolumes(tagPrefix)
-      return [...listed, ...known.flatMap((volume) => unreachable(volume, clusters, answered, tagPrefix) ?? [])]
+      const recorded = await world.listVolumes(tagPrefix)
+      return [...listed, ...recorded.flatMap((volume) => unreachable(volume, clusters, answered, tagPrefix) ?? [])]
     },
     async attach(externalId, machineExternalId, signal) {
       signal.throwIfAborted()
@@ -86,7 +86,7 @@ export function kubernetesVolumes(clusters: readonly Cluster[], world: Kubernete
     },
     async detach(externalId, machineExternalId, signal) {
       signal.throwIfAborted()
-      // The pod of an ended rental lets go of its volumes when it is gone.
+      // The pod of an ended rental keeps its volumes until it is gone.
       const isFree = async () => !(await isMounted(clusterOf, externalId, machineExternalId, signal))
       await pollUntil(isFree, signal, 'The pod still has the volume.')
     },
@@ -95,11 +95,14 @@ export function kubernetesVolumes(clusters: readonly Cluster[], world: Kubernete
 
 interface Place {
   readonly cluster: Cluster
-  /** The node that it is for. undefined: any. */
+  /** The node that will use the volume. undefined: any node. */
   readonly node: string | undefined
 }
 
-/** The cluster of the machine that it is for, else one of the region. undefined: there is none with storage. */
+/**
+ * Returns the cluster of the machine that will use the volume, else one of the region. undefined: no cluster with
+ * storage.
+ */
 async function placeOf(
   clusters: readonly Cluster[],
   { near, region }: { near?: Near; region: string },
@@ -138,8 +141,8 @@ async function createClaim(
     const claim = claimObject({ tag, label, sizeGb, accountId, namespace, storage })
     await api.create(`/api/v1/namespaces/${namespace}/persistentvolumeclaims`, claim, anyObject, { signal })
   } catch (error) {
-    const why = refusalOf(error)
-    if (why !== undefined) return why
+    const refusal = refusalOf(error)
+    if (refusal !== undefined) return refusal
     if (!hasStatus(error, 409)) throw error
     await adoptClaim(cluster, address, tag, signal)
   }
@@ -147,7 +150,7 @@ async function createClaim(
   return { kind: 'created', externalId: externalIdOf(address), vip: config.name }
 }
 
-/** The claim of an earlier call. */
+/** Adopts the claim of an earlier call. */
 async function adoptClaim({ api }: Cluster, address: PodAddress, tag: string, signal: AbortSignal): Promise<void> {
   const { metadata } = await api.get(claimPath(address), anyObject, { signal })
   if (metadata.annotations?.[TAG_ANNOTATION] !== tag) throw new Error(`Claim ${address.name} is not ours.`)
@@ -195,16 +198,16 @@ async function growClaim(
     return { kind: 'refused', message: `The storage class ${name} does not let volumes grow.` }
   }
   const neededBytes = parseQuantity(storageQuantity(sizeGb)) ?? 0
-  const before = claim.spec?.resources?.requests?.['storage']
+  const currentSize = claim.spec?.resources?.requests?.['storage']
   const request = (storage: string | undefined) =>
     api.apply(claimPath(address), claimPatch(address, storage), anyObject, { signal })
-  if ((parseQuantity(before) ?? 0) < neededBytes) {
+  if ((parseQuantity(currentSize) ?? 0) < neededBytes) {
     try {
       await request(storageQuantity(sizeGb))
     } catch (error) {
-      const why = refusalOf(error)
-      if (why?.kind !== 'refused') throw error
-      return { kind: 'refused', message: why.message }
+      const refusal = refusalOf(error)
+      if (refusal?.kind !== 'refused') throw error
+      return { kind: 'refused', message: refusal.message }
     }
   }
   let outcome: GrowOutcome | undefined
@@ -214,11 +217,11 @@ async function growClaim(
     return outcome !== undefined
   }
   await pollUntil(isOver, signal, 'The storage has not grown yet.')
-  if (outcome?.kind === 'refused') await request(before)
+  if (outcome?.kind === 'refused') await request(currentSize)
   return outcome ?? { kind: 'refused', message: 'The storage has not grown.' }
 }
 
-/** undefined: not over yet. */
+/** undefined: still growing. */
 export function growthOf({ status }: ClaimObject, wantedBytes: number): GrowOutcome | undefined {
   if ((parseQuantity(status?.capacity?.['storage']) ?? 0) >= wantedBytes) return { kind: 'grown' }
   // The storage has its size; the node grows the file system with the next mount.
@@ -226,8 +229,8 @@ export function growthOf({ status }: ClaimObject, wantedBytes: number): GrowOutc
   if (isLate === true) return { kind: 'grown' }
   const state = status?.allocatedResourceStatuses?.['storage']
   if (state?.endsWith('Infeasible') !== true) return undefined
-  const why = status?.conditions?.find(({ type }) => type.endsWith('ResizeError'))?.message
-  return { kind: 'refused', message: sentence(why ?? 'The storage cannot grow to this size') }
+  const error = status?.conditions?.find(({ type }) => type.endsWith('ResizeError'))?.message
+  return { kind: 'refused', message: sentence(error ?? 'The storage cannot grow to this size') }
 }
 
 function claimPatch({ namespace, name }: PodAddress, storage: string | undefined) {
@@ -267,7 +270,7 @@ interface ClaimUse {
   readonly persistentVolumeClaim?: { readonly claimName: string } | undefined
 }
 
-/** A volume at a cluster that does not answer, or that may be there. */
+/** Shows a volume at a cluster that does not answer, or that may exist there. */
 function unreachable(
   { tag, externalId, machineId }: KnownVolume,
   clusters: readonly Cluster[],
@@ -276,7 +279,7 @@ function unreachable(
 ): DriverVolume | undefined {
   const silent = clusters.map(({ config }) => config.name).filter((name) => !answered.has(name))
   if (externalId === null) {
-    // Its create may have reached such a cluster.
+    // The create may have reached a cluster that does not answer.
     const isThere = silent.some((name) => machineId === null || machineId.startsWith(machineIdOf(name, '')))
     if (tagPrefix === tag && isThere) throw new Error(`Cluster ${silent.join(', ')} does not answer.`)
     return undefined

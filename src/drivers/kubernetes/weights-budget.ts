@@ -1,4 +1,7 @@
-/** Which cached weights go: those that were not used for long, and the least recently used of a node above its budget. */
+/**
+ * Plans which cached weights are removed: those unused for long, and the least recently used of a node above its
+ * budget.
+ */
 import { DAY_MS, MINUTE_MS, type Instant } from '../../base/instant.ts'
 import type { ClusterConfig } from './config.ts'
 
@@ -7,9 +10,9 @@ export interface CachedWeights {
   readonly name: string
   readonly node: string
   readonly bytes: number
-  /** When a pod last started with them, or was seen with them. */
+  /** When a pod last started with the weights, or was seen with them. */
   readonly usedAt: Instant
-  /** A pod has them. */
+  /** A pod mounts the weights. */
   readonly isInUse: boolean
 }
 
@@ -40,16 +43,16 @@ export function planCache<T extends CachedWeights>(
   let fits = true
   for (const node of nodes) {
     const newBytes = newSet?.node === node ? newSet.bytes : 0
-    const bytesLeft = (gone: ReadonlySet<T>): number =>
-      all.reduce((sum, one) => sum + (one.node === node && !gone.has(one) ? one.bytes : 0), newBytes)
-    const gone = new Set(remove)
+    const bytesLeft = (removed: ReadonlySet<T>): number =>
+      all.reduce((sum, one) => sum + (one.node === node && !removed.has(one) ? one.bytes : 0), newBytes)
+    const removed = new Set(remove)
     for (const one of unused) {
-      if (bytesLeft(gone) <= gbPerNode * BYTES_PER_GB) break
-      if (one.node === node) gone.add(one)
+      if (bytesLeft(removed) <= gbPerNode * BYTES_PER_GB) break
+      if (one.node === node) removed.add(one)
     }
-    const isEnough = bytesLeft(gone) <= gbPerNode * BYTES_PER_GB
+    const isEnough = bytesLeft(removed) <= gbPerNode * BYTES_PER_GB
     if (newBytes > 0) fits = isEnough
-    if (newBytes === 0 || isEnough) for (const one of gone) remove.add(one)
+    if (newBytes === 0 || isEnough) for (const one of removed) remove.add(one)
   }
   return { remove: [...remove], fits }
 }

@@ -34,13 +34,13 @@ const NODE_ANNOTATION = 'berth/node'
 const USED_ANNOTATION = 'berth/used-at'
 const INSTALLATION_ANNOTATION = 'berth/installation'
 const BYTES_PER_GB = 1_000_000_000
-/** A claim is larger than its files by this factor and size, which the file system needs for itself. */
+/** A claim is larger than its files by this factor and size, which the file system needs. */
 const FILE_SYSTEM_FACTOR = 1.1
 const FILE_SYSTEM_GB = 1
-/** An order does not wait longer than this for its storage. The next pod can use the storage then. */
+/** An order waits no longer than this for its storage. The next pod can use the storage then. */
 const BIND_MS = 10_000
 const POLL_MS = 250
-/** The interval at which the use of a claim is noted while a pod mounts it. */
+/** How often the use of a claim is recorded while a pod mounts it. */
 const NOTE_MS = HOUR_MS
 const TIDY_MS = 10 * MINUTE_MS
 
@@ -60,7 +60,7 @@ interface WeightsClaim extends CachedWeights {
   readonly claim: ClaimObject
 }
 
-/** The name of the claim that a new pod mounts. undefined: it downloads into its own disk. */
+/** Returns the name of the claim that a new pod mounts. undefined: the pod downloads to its own disk. */
 export async function ensureWeightsClaim(
   cluster: Cluster,
   place: WeightsPlace,
@@ -107,7 +107,7 @@ export async function removeWeightsClaim(
   await api.delete(claimPath(address), { signal })
 }
 
-/** Removes claims that are too old or above the budget, and notes the use of the others. */
+/** Removes claims that are too old or above the budget, and records the use of the others. */
 export async function tidyWeights(cluster: Cluster, { clock, warn }: Tools, signal: AbortSignal): Promise<void> {
   const { serving } = cluster.config
   const now = clock.now()
@@ -234,8 +234,8 @@ async function listWeightsClaims(cluster: Cluster, signal: AbortSignal): Promise
 }
 
 /**
- * Removes a claim, unless a pod has begun to use it since it was listed. Noting that use has changed its version, so the
- * precondition fails.
+ * Removes a claim, unless a pod has begun to use it since it was listed: recording that use changes the version of the
+ * claim, so the precondition fails.
  */
 async function removeUnused({ api }: Cluster, { claim, ...address }: WeightsClaim, signal: AbortSignal): Promise<void> {
   const { uid, resourceVersion } = claim.metadata

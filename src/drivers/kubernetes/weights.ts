@@ -1,8 +1,8 @@
 /**
- * Weights of models in pods. An init container, which is our engine image with another program, downloads them from the
- * server, resumes what was interrupted, and checks every digest: into a storage claim that the pods of a node share
- * (weights-claim.ts), or into a folder of the pod. The program itself mounts them read-only. How far the download is, is
- * the last line of the init container's log.
+ * Weights of models in pods. An init container, which runs another program of our engine image, downloads them from the
+ * server, resumes interrupted downloads, and checks every digest. It writes into a storage claim that the pods of a
+ * node share (weights-claim.ts), or into a folder of the pod. The program itself mounts them read-only. The last line
+ * of the init container's log is the progress of the download.
  */
 import type { Program } from '../../contract/agent.ts'
 import { SHARED_FLAG, SHARED_FOLDER, type PodWeights } from '../../contract/pod-weights.ts'
@@ -15,10 +15,10 @@ import type { PodObject } from './objects.ts'
 const ORDER_FOLDER = '/.berth'
 const ORDER_FILE = 'weights.json'
 const SECRET_KEY = 'weights'
-/** The image of our engines has this program. */
+/** The image of our engines contains this program. */
 const FETCH_PROGRAM = ['/usr/local/bin/node', '/app/dist/fetch-weights.mjs', `${ORDER_FOLDER}/${ORDER_FILE}`]
 const BYTES_PER_GB = 1_000_000_000
-/** Room for the rest: the program's own files and its log. */
+/** The other part of the disk is for the program's own files and its log. */
 const MAX_DISK_PART = 0.9
 const MAX_PROGRESS_CHARS = 200
 
@@ -29,13 +29,13 @@ export interface WeightsOrder {
   readonly secretName: string
   readonly weights: HostWeights
   readonly serving: Serving
-  /** Lets this pod, and nobody else, download its weights. */
+  /** Lets only this pod download its weights. */
   readonly authorization: string
-  /** The claim that pods of its node share. undefined: it has its own copy. */
+  /** The claim that pods of the node share. undefined: the pod has its own copy. */
   readonly claim: string | undefined
 }
 
-/** undefined: it fits. */
+/** undefined: the weights fit. */
 export function whyNoDiskFor(program: Program, storageGb: number): string | undefined {
   const bytes = (program.weights?.files ?? []).reduce((sum, file) => sum + file.bytes, 0)
   if (bytes <= storageGb * BYTES_PER_GB * MAX_DISK_PART) return undefined
@@ -46,13 +46,13 @@ function gb(bytes: number): string {
   return (bytes / BYTES_PER_GB).toFixed(1)
 }
 
-/** The Secret of the pod has this file, which the init container reads. */
+/** Returns the file in the pod's Secret that the init container reads. */
 export function weightsSecret({ tag, weights, serving, authorization }: WeightsOrder): Record<string, string> {
   const order: PodWeights = {
     server: serving.serverUrl,
     workloadId: tag,
     authorization,
-    // The network policy of the namespace names the private addresses that it may reach.
+    // The network policy of the namespace lists the private addresses that the pod may reach.
     allowPrivate: serving.allowedAddresses.length > 0,
     folder: weights.mountPath,
     files: weights.files,
@@ -60,7 +60,7 @@ export function weightsSecret({ tag, weights, serving, authorization }: WeightsO
   return { [SECRET_KEY]: JSON.stringify(order) }
 }
 
-/** `resources`: those of the program without its GPUs; they are used one after the other. */
+/** `resources`: those of the program without its GPUs, since the two containers run one after the other. */
 export function weightsContainer(
   { weights, serving, claim }: WeightsOrder,
   { isRestricted, ...common }: { resources: object; securityContext: object; isRestricted: boolean },
@@ -69,11 +69,11 @@ export function weightsContainer(
   return {
     name: WEIGHTS_CONTAINER,
     image: serving.engineImage,
-    // Not a tenant's image, so nobody has to prove that they may use it.
+    // The image does not belong to a tenant, so nobody has to prove the right to use it.
     imagePullPolicy: 'IfNotPresent',
     command: claim === undefined ? FETCH_PROGRAM : [...FETCH_PROGRAM, SHARED_FLAG],
     ...common,
-    // New storage belongs to root, and not every kind knows groups.
+    // New storage belongs to root, and not every kind of storage supports groups.
     securityContext: claim === undefined || isRestricted ? securityContext : { ...securityContext, runAsUser: 0 },
     volumeMounts: [
       { name: 'weights', mountPath: weights.mountPath },
@@ -96,13 +96,13 @@ export function weightsMount({ weights: { mountPath }, claim }: WeightsOrder) {
   return { name: 'weights', mountPath, readOnly: true, ...(claim === undefined ? {} : { subPath: SHARED_FOLDER }) }
 }
 
-/** Whether it downloads just now. */
+/** Tells whether the pod is downloading its weights now. */
 export function isDownloading({ status }: PodObject): boolean {
   const container = status?.initContainerStatuses?.find(({ name }) => name === WEIGHTS_CONTAINER)
   return container?.state?.running !== undefined
 }
 
-/** The last line of the download. undefined: it has written none yet. */
+/** Returns the last line of the download's log. undefined: it has written none yet. */
 export async function readProgress(
   api: KubernetesApi,
   address: Pick<PodAddress, 'namespace' | 'name'>,

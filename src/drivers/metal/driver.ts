@@ -54,9 +54,9 @@ export function metalDriver({ world, clock, volumes }: MetalDriverOptions): Driv
     async create(tag, spec, signal) {
       signal.throwIfAborted()
       const id = `m-${randomBytes(ID_BYTES).toString('hex')}`
-      const added = await world.addWorkload({ id, driver: 'private-cloud', tag, spec, relayed: [] })
-      if (added.kind === 'refused') return { kind: 'refused', reason: 'no_capacity', message: added.message }
-      return { kind: 'created', externalId: added.id }
+      const outcome = await world.addWorkload({ id, driver: 'private-cloud', tag, spec, relayed: [] })
+      if (outcome.kind === 'refused') return { kind: 'refused', reason: 'no_capacity', message: outcome.message }
+      return { kind: 'created', externalId: outcome.id }
     },
     async destroy(externalId, signal) {
       signal.throwIfAborted()

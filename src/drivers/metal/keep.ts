@@ -31,7 +31,7 @@ export interface KeepMetalOptions {
   readonly limits?: RestartLimits
 }
 
-/** Has the shape of a `Reconciler`. */
+/** This has the shape of a `Reconciler`. */
 export interface MetalKeeping {
   readonly name: 'metal'
   readonly everyMs: number
@@ -65,12 +65,12 @@ export function keepMetal(options: KeepMetalOptions): MetalKeeping {
       for (const [id] of ended) lanes.delete(id)
       await Promise.all(ended.map(([, lane]) => lane.close()))
       if (signal.aborted) return false
-      const begun = [...active.values()].map(async (host) => {
+      const started = [...active.values()].map(async (host) => {
         const lane = lanes.get(host.id) ?? new Lane(options, host.id)
         lanes.set(host.id, lane)
         return lane.tick(host, listedAt)
       })
-      return (await Promise.all(begun)).includes(true)
+      return (await Promise.all(started)).includes(true)
     },
     async close() {
       await Promise.all([...lanes.values()].map((lane) => lane.close()))
@@ -79,7 +79,7 @@ export function keepMetal(options: KeepMetalOptions): MetalKeeping {
   }
 }
 
-interface Work {
+interface HostSession {
   /** Identifies the access data; a change needs a new connection. */
   readonly identity: string
   readonly hostKey: string | undefined
@@ -94,7 +94,7 @@ class Lane {
   readonly #sampler: Sampler | undefined
   #expiry: NodeJS.Timeout | undefined
   #lease: { token: string; until: number; takenAt: number } | undefined
-  #work: Work | undefined
+  #work: HostSession | undefined
   #host: MetalHost | undefined
   /** A check, admission or cleaning is running. Tasks of the keeper are not counted. */
   #isBusy = false
@@ -120,12 +120,12 @@ class Lane {
     this.#sampler = measured && new Sampler((metrics) => measured(id, metrics), warn)
   }
 
-  /** A failure is not saved yet. */
+  /** Tells whether a failure is not saved yet. */
   get hasUnsavedFailure(): boolean {
     return this.#failure !== undefined
   }
 
-  /** Starts due work. True: it just got the lease and needs fresh data. */
+  /** Starts due work. Returns true if the lane just got the lease and needs fresh data. */
   async tick(host: MetalHost, listedAt: number): Promise<boolean> {
     try {
       if (!(await this.#holdLease())) return false
@@ -180,7 +180,7 @@ class Lane {
     return true
   }
 
-  /** It stops without a pass too: once the lease ends, another server may act on the host. */
+  /** Stops the work when the lease ends, even without a pass, since another server may act on the host then. */
   #releaseAt(until: number): void {
     clearTimeout(this.#expiry)
     this.#expiry = setTimeout(() => this.#release(), until - performance.now()).unref()
@@ -197,8 +197,8 @@ class Lane {
     work.runtime.close()
   }
 
-  /** A learnt host key does not change the identity; one set by the operator does. */
-  #isStillFor({ identity, hostKey }: Work, host: MetalHost): boolean {
+  /** A learned host key does not change the identity; one set by the operator does. */
+  #isStillFor({ identity, hostKey }: HostSession, host: MetalHost): boolean {
     const key = host.access.hostKey
     return identity === identityOf(host) && (key === undefined || key === (hostKey ?? this.#learnedHostKey))
   }
@@ -235,7 +235,7 @@ class Lane {
     }
   }
 
-  #measure({ runtime, stop }: Work): void {
+  #measure({ runtime, stop }: HostSession): void {
     const tenant = this.#report()?.workloads.find(({ state, message }) => state === 'running' && message === undefined)
     if (tenant !== undefined) this.#sampler?.tick(() => runtime.measureHost(tenant.id, stop.signal), stop.signal)
   }
@@ -248,7 +248,7 @@ class Lane {
       this.#guardFailure = undefined
     } catch (error) {
       if (stop.signal.aborted) return
-      // It may be off for weeks.
+      // The host may be off for weeks.
       const why = error instanceof Error ? error.message : String(error)
       if (why !== this.#guardFailure) this.#warn(error, 'could not lock the last tenant out of a quarantined host')
       this.#guardFailure = why
@@ -277,12 +277,12 @@ class Lane {
     }
   }
 
-  #workFor(host: MetalHost): Work {
+  #workFor(host: MetalHost): HostSession {
     this.#work ??= this.#begin(host)
     return this.#work
   }
 
-  #begin(host: MetalHost): Work {
+  #begin(host: MetalHost): HostSession {
     const { world, clusterSecret, limits } = this.#options
     const hostKey = host.access.hostKey ?? this.#learnedHostKey
     const runtime = metalRuntime({

@@ -22,7 +22,7 @@ const MISSING = 'The file server does not have it.'
 
 export function folderDriver(world: HostWorld, files: FileServer): FolderDriver {
   const syncClients = inTurn((signal) => syncOnce(world, files, signal))
-  /** Faults by volume id; null: fine. */
+  /** Faults by volume id. null: the volume is healthy. */
   const readFaults = async (signal: AbortSignal): Promise<Map<string, string | null>> =>
     new Map((await files.list(signal)).map(({ id, fault }) => [id, fault]))
   const faultIn = (faults: ReadonlyMap<string, string | null>, id: string): string | null => {
@@ -90,7 +90,7 @@ async function createFolder(
   signal: AbortSignal,
 ): Promise<VolumeOutcome> {
   signal.throwIfAborted()
-  // The row first: a volume without a row would belong to nobody.
+  // The row comes first: a volume without a row would belong to nobody.
   const { id, vip } = await world.addVolume({
     id: `v-${randomBytes(ID_BYTES).toString('hex')}`,
     driver: 'private-cloud',
@@ -116,15 +116,15 @@ async function createFolder(
 function inTurn(work: (signal: AbortSignal) => Promise<void>): (signal: AbortSignal) => Promise<void> {
   let last: Promise<unknown> = Promise.resolve()
   return (signal) => {
-    const mine = last.then(() => work(signal))
+    const turn = last.then(() => work(signal))
     // A failure is reported to its own caller only.
-    last = mine.catch(() => undefined)
-    return mine
+    last = turn.catch(() => undefined)
+    return turn
   }
 }
 
 async function syncOnce(world: HostWorld, files: FileServer, signal: AbortSignal): Promise<void> {
-  const clientsByVolume = await clientsWanted(world)
+  const clientsByVolume = await listClients(world)
   const failures: unknown[] = []
   for (const { id, clients } of await files.list(signal)) {
     const allowed = clientsByVolume.get(id) ?? []
@@ -136,7 +136,7 @@ async function syncOnce(world: HostWorld, files: FileServer, signal: AbortSignal
 }
 
 /** Returns the addresses of all machines that should have a volume or still report it, by volume. */
-async function clientsWanted(world: HostWorld): Promise<Map<string, string[]>> {
+async function listClients(world: HostWorld): Promise<Map<string, string[]>> {
   const [volumes, workloads] = await Promise.all([
     world.listVolumes('private-cloud', ''),
     world.listWorkloads('private-cloud', ''),

@@ -1,11 +1,11 @@
-/** Bare-metal hosts in the database, as the lanes of keep.ts need them. */
+/** Bare-metal hosts in the database, for the lanes of keep.ts. */
 import type { Desired, HostOffer, HostReport } from '../../contract/agent.ts'
 import type { MetalAccess, MetalAddress, MetalDeclared } from '../../runtimes/ssh/access.ts'
 
 export interface MetalHost {
   readonly id: string
   readonly state: 'ready' | 'draining' | 'cleaning' | 'quarantined' | 'left'
-  /** `new`: never rented, so it is checked but not cleaned. */
+  /** `new`: the host was never rented, so it is checked but not cleaned. */
   readonly reason: string | null
   readonly generation: number
   readonly access: MetalAccess
@@ -16,7 +16,7 @@ export interface MetalHost {
 
 export interface MetalWorld {
   listMetalHosts(): Promise<MetalHost[]>
-  /** The lease on a host; undefined: held by another server. */
+  /** Takes the lease on a host. undefined: another server has it. */
   takeHost(id: string, leaseMs: number): Promise<string | undefined>
   /** False: the lease was lost. */
   renewHost(id: string, token: string, leaseMs: number): Promise<boolean>
@@ -25,7 +25,7 @@ export interface MetalWorld {
   saveReport(id: string, report: HostReport): Promise<void>
   /** Quarantines the host and removes the workload from it, in one transaction. */
   quarantine(id: string, reason: string, workloadId: string | null): Promise<void>
-  /** The host goes from cleaning to ready. */
+  /** Moves the host from cleaning to ready. */
   admit(id: string): Promise<void>
   learnHostKey(id: string, fingerprint: string): Promise<void>
 }

@@ -80,7 +80,7 @@ const metalBmc = z.discriminatedUnion('kind', [
     url: z.url({ protocol: /^https?$/ }),
     username: z.string().min(1).max(200),
     password: z.string().max(1_000),
-    /** Path of the system; required if the controller has several. */
+    /** The path of the system; required if the controller has several. */
     system: z.string().startsWith('/').max(500).optional(),
     /** Pinned SHA-256 of the certificate, as `AB:CD:…`. */
     fingerprint: z

@@ -142,10 +142,10 @@ function commandSwitch(bmc: Command): PowerSwitch {
   }
 }
 
-function runCommand([program = '', ...rest]: readonly string[], signal: AbortSignal): Promise<void> {
+function runCommand([program = '', ...args]: readonly string[], signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const limit = signalWithin(signal, COMMAND_MS)
-    const child = spawn(program, rest, { stdio: ['ignore', 'ignore', 'pipe'], signal: limit, killSignal: 'SIGKILL' })
+    const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], signal: limit, killSignal: 'SIGKILL' })
     let output = ''
     child.stderr.on('data', (data: Buffer) => {
       output = (output + data.toString('utf8')).slice(-MAX_ERROR_CHARS)

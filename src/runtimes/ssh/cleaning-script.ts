@@ -40,8 +40,8 @@ shut_out() {
 `
 
 /**
- * Only locks the tenant out, on a host whose state is unknown. Without `always` only if a tenant of ours was there: on a
- * host that was never rented, a user of that name belongs to the operator.
+ * Only locks the tenant out, on a host in an unknown state. Without `always`, it does so only if a tenant of ours was
+ * there: on a host that was never rented, a user of that name belongs to the operator.
  */
 export const lockOutScript = constantScript(
   'lock the tenant out',
@@ -54,7 +54,7 @@ shut_out
 `,
 )
 
-/** Locks the tenant out, then records whose cleaning this is. */
+/** Locks the tenant out, then records which rental this cleaning is for. */
 export const lockScript = constantScript(
   'lock',
   ['user', 'id'],

@@ -59,16 +59,16 @@ export async function cleanHost(tools: CleaningTools, signal: AbortSignal): Prom
     await step(tools, 'reboot', () => reboot(tools, start.bootId, signal))
   }
   await step(tools, 'check', async () => {
-    const left = await findLeftovers(host, access, uid, signal)
+    const leftovers = await findLeftovers(host, access, uid, signal)
     const faults = await compareHardware(host, tools.declared, signal)
-    if (left.length > 0)
-      throw new ScriptFailed(`leftovers after cleaning: ${left.slice(0, MAX_NAMED_LEFTOVERS).join(', ')}`)
+    if (leftovers.length > 0)
+      throw new ScriptFailed(`leftovers after cleaning: ${leftovers.slice(0, MAX_NAMED_LEFTOVERS).join(', ')}`)
     if (faults.length > 0) throw new ScriptFailed(faults.join(' '))
   })
   await step(tools, 'release', () => runOn(host, releaseScript, {}, signal))
 }
 
-/** A failed script fails the step; a lost connection is retried. */
+/** Fails the step if its script fails; retries after a lost connection. */
 async function step(tools: CleaningTools, name: CleaningStep, work: () => Promise<unknown>): Promise<void> {
   tools.onStep(name)
   try {

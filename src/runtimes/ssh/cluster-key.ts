@@ -28,9 +28,17 @@ export function deriveClusterKey(secret: string | Buffer, tag: string): ClusterK
   const padding = Buffer.from(Array.from({ length: (PADDED_TO - (length % PADDED_TO)) % PADDED_TO }, (_, at) => at + 1))
   const one = Buffer.from([0, 0, 0, 1])
   const sealed = text(Buffer.concat([...open, padding]))
-  const whole = [Buffer.from('openssh-key-v1\0'), text('none'), text('none'), text(''), one, text(publicBlob), sealed]
+  const container = [
+    Buffer.from('openssh-key-v1\0'),
+    text('none'),
+    text('none'),
+    text(''),
+    one,
+    text(publicBlob),
+    sealed,
+  ]
   const lines =
-    Buffer.concat(whole)
+    Buffer.concat(container)
       .toString('base64')
       .match(new RegExp(`.{1,${LINE_CHARS}}`, 'g')) ?? []
   return {

@@ -62,7 +62,7 @@ export class HostMeter {
   async read(workloadId: string, signal: AbortSignal): Promise<HostMetrics> {
     const input = { user: this.#access.tenantUser, gpus: this.#hasGpus ? 'yes' : 'no' }
     const lines = await runOn(this.#host, measureScript, input, signal, MEASURE_MS)
-    const textsOf = (word: string): string[] => lines.filter(([name]) => name === word).map(([, rest]) => rest)
+    const textsOf = (word: string): string[] => lines.filter(([name]) => name === word).map(([, text]) => text)
     const valueOf = (word: string): number | null => numberOf(textsOf(word)[0])
     const [total, free] = [valueOf('memory-total'), valueOf('memory-free')]
     const usedKib = total === null || free === null ? null : Math.max(0, total - free)
@@ -121,9 +121,9 @@ export class Sampler {
       this.#take(await read())
       this.#failure = undefined
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error)
-      if (!signal.aborted && why !== this.#failure) this.#warn(error)
-      this.#failure = why
+      const cause = error instanceof Error ? error.message : String(error)
+      if (!signal.aborted && cause !== this.#failure) this.#warn(error)
+      this.#failure = cause
     }
   }
 }
@@ -149,13 +149,13 @@ function ratesBetween(
   to: Totals,
 ): { cpuPercent: number | null; rx: number | null; tx: number | null } {
   const seconds = from === undefined ? 0 : (to.atMs - from.atMs) / 1_000
-  const rate = (before: number, now: number): number | null =>
-    now < before || seconds <= 0 ? null : (now - before) / seconds
+  const rate = (previous: number, current: number): number | null =>
+    current < previous || seconds <= 0 ? null : (current - previous) / seconds
   if (from === undefined) return { cpuPercent: null, rx: null, tx: null }
   const all = to.cpuAll === null || from.cpuAll === null ? 0 : to.cpuAll - from.cpuAll
-  const busy = (to.cpuBusy ?? 0) - (from.cpuBusy ?? 0)
+  const busyTicks = (to.cpuBusy ?? 0) - (from.cpuBusy ?? 0)
   return {
-    cpuPercent: all <= 0 ? null : Math.min(Math.max((busy / all) * 100, 0), 100),
+    cpuPercent: all <= 0 ? null : Math.min(Math.max((busyTicks / all) * 100, 0), 100),
     rx: rate(from.rxBytes, to.rxBytes),
     tx: rate(from.txBytes, to.txBytes),
   }
@@ -163,14 +163,14 @@ function ratesBetween(
 
 /** `0, 87, 61234, 81559, 512.30, 61`; a value that the NVIDIA driver does not know is `[N/A]`. */
 function gpuOf(line: string): HostMetrics['gpus'] {
-  const [index, utilization, used, total, power, temperature] = line.split(',').map((part) => numberOf(part))
+  const [index, utilization, usedMib, totalMib, power, temperature] = line.split(',').map((part) => numberOf(part))
   if (index === undefined || index === null || !Number.isInteger(index)) return []
   return [
     {
       index,
       utilizationPercent: utilization ?? null,
-      memoryUsedMib: used ?? null,
-      memoryTotalMib: total ?? null,
+      memoryUsedMib: usedMib ?? null,
+      memoryTotalMib: totalMib ?? null,
       powerWatts: power ?? null,
       temperatureCelsius: temperature ?? null,
     },

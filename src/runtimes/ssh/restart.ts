@@ -24,7 +24,10 @@ export interface RestartTools {
 
 const POLL_MS = 500
 
-/** `order`: tells the host, which runs since the boot `from`. Throws `Unreachable` if it does not come back in time. */
+/**
+ * Restarts a host that runs since the boot `from`; `order` tells it to. Throws `Unreachable` if it does not come back
+ * in time.
+ */
 export async function restartHost(
   tools: RestartTools,
   from: string,

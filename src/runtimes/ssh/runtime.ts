@@ -92,8 +92,8 @@ class MetalHostRuntime implements MetalRuntime {
     const { spec } = workload
     if (spec === null || spec.kind !== 'bare-metal') throw new NeverStarts('wrong_kind', 'This host is rented whole.')
     progress('taking over the host')
-    const taken = await runOn(this.#host, takeScript, { ...markOf(workload), user: access.tenantUser }, signal)
-    const facts = new Map(taken)
+    const markerLines = await runOn(this.#host, takeScript, { ...markOf(workload), user: access.tenantUser }, signal)
+    const facts = new Map(markerLines)
     if (facts.get('tag') !== workload.tag) {
       throw new NeverStarts('not_clean', `The host has the marker of another tenant: ${facts.get('tag')}.`)
     }
@@ -163,8 +163,8 @@ class MetalHostRuntime implements MetalRuntime {
     for (const disk of workload.disks) await this.#mount(disk, signal).catch((error: unknown) => failures.push(error))
     if (failures.length > 0) throw failures[0]
     const after = await this.#inspect(signal)
-    const missing = [...volumeIds].filter((volume) => !after.disks.includes(volume))
-    if (missing.length > 0) throw new Error(`not mounted: ${missing.join(', ')}`)
+    const unmounted = [...volumeIds].filter((volume) => !after.disks.includes(volume))
+    if (unmounted.length > 0) throw new Error(`not mounted: ${unmounted.join(', ')}`)
   }
 
   async #mount(disk: Disk, signal: AbortSignal): Promise<void> {
@@ -198,8 +198,8 @@ class MetalHostRuntime implements MetalRuntime {
     const inspection = await this.#inspect(signal)
     const faults = await compareHardware(this.#host, this.#options.declared, signal)
     if (inspection.marker !== undefined) faults.push(`The host is still marked as rented: ${inspection.marker.tag}.`)
-    const left = await findLeftovers(this.#host, this.#options.access, inspection.marker?.uid ?? '', signal)
-    return left.length === 0 ? faults : [...faults, leftoverSentence(left)]
+    const leftovers = await findLeftovers(this.#host, this.#options.access, inspection.marker?.uid ?? '', signal)
+    return leftovers.length === 0 ? faults : [...faults, leftoverSentence(leftovers)]
   }
 
   lockOut(signal: AbortSignal): Promise<void> {
@@ -244,9 +244,9 @@ class MetalHostRuntime implements MetalRuntime {
     return inspectHost(this.#host, this.#options.access, signal)
   }
 
-  /** It is unknown whose data would be deleted: a person must decide. */
-  #refuseToClean(id: string, why: string): CleaningFailed {
-    const failure = new CleaningFailed('check', why)
+  /** The data could belong to anyone, so a person must decide before it is deleted. */
+  #refuseToClean(id: string, reason: string): CleaningFailed {
+    const failure = new CleaningFailed('check', reason)
     this.#options.onQuarantine?.(id, failure)
     return failure
   }
@@ -256,8 +256,8 @@ class MetalHostRuntime implements MetalRuntime {
     const faults = await compareHardware(this.#host, this.#options.declared, signal)
     if (faults.length > 0) throw new NeverStarts('hardware_differs', faults.join(' '))
     progress('checking for leftovers')
-    const left = await findLeftovers(this.#host, this.#options.access, '', signal)
-    if (left.length > 0) throw new NeverStarts('not_clean', leftoverSentence(left))
+    const leftovers = await findLeftovers(this.#host, this.#options.access, '', signal)
+    if (leftovers.length > 0) throw new NeverStarts('not_clean', leftoverSentence(leftovers))
   }
 
   #tenantInput({ tag, node }: Workload, { sshKeys, program }: NonNullable<Workload['spec']>) {
@@ -295,8 +295,16 @@ function statusOf(
 ): WorkloadStatus {
   const { id, tag, phase, reboots } = marker
   if (phase === 'ready' && inspection.hasTenantUser) {
-    const had = reboots === 0 ? {} : { reboots }
-    return { id, tag, state: 'running', incarnation: inspection.bootId, sshUser, ...had, disks: inspection.disks }
+    const rebootFacts = reboots === 0 ? {} : { reboots }
+    return {
+      id,
+      tag,
+      state: 'running',
+      incarnation: inspection.bootId,
+      sshUser,
+      ...rebootFacts,
+      disks: inspection.disks,
+    }
   }
   if (phase !== 'rebooting') return { id, tag, state: 'starting', disks: inspection.disks }
   return {
@@ -334,6 +342,6 @@ function mountInput({ volumeId, label, source }: Disk, client: string) {
   }
 }
 
-function leftoverSentence(left: readonly string[]): string {
-  return `Leftovers found: ${left.slice(0, MAX_NAMED_LEFTOVERS).join(', ')}.`
+function leftoverSentence(leftovers: readonly string[]): string {
+  return `Leftovers found: ${leftovers.slice(0, MAX_NAMED_LEFTOVERS).join(', ')}.`
 }

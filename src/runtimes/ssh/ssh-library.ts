@@ -1,4 +1,7 @@
-/** ssh2, loaded at first use: that takes a tenth of the start of a server, and most have no bare-metal hosts. */
+/**
+ * Loads ssh2 at first use: loading takes a tenth of the start time of a server, and most servers have no bare-metal
+ * hosts.
+ */
 import { createRequire } from 'node:module'
 import type ssh2 from 'ssh2'
 

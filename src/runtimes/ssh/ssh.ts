@@ -33,7 +33,7 @@ export interface ScriptResult {
 /** The host could not be reached, or the connection was lost: the effect of a script is unknown. */
 export class Unreachable extends Error {}
 
-/** Another or a reinstalled machine answers at this address. */
+/** A different or reinstalled machine answers at this address. */
 class WrongHostKey extends Unreachable {}
 
 export interface SshOptions {
@@ -53,7 +53,7 @@ export class SshHost {
     this.#pinned = options.access.hostKey
   }
 
-  /** Resolves with any exit status. Throws `Unreachable` if the end was not seen. */
+  /** Resolves with any exit status. Throws `Unreachable` if the connection broke before the script ended. */
   async run<Name extends string>(
     script: ConstantScript<Name>,
     input: Readonly<Record<Name, string>>,
@@ -64,8 +64,8 @@ export class SshHost {
     if (lines.length > MAX_INPUT_BYTES) throw new Error(`too much input for ${script.name}`)
     signal.throwIfAborted()
     const client = await this.#connect()
-    const late = AbortSignal.timeout(limitMs)
-    const stop = AbortSignal.any([signal, late])
+    const timeout = AbortSignal.timeout(limitMs)
+    const stop = AbortSignal.any([signal, timeout])
     let onLost = (): void => {}
     let onStop = (): void => {}
     try {
@@ -73,7 +73,7 @@ export class SshHost {
         onLost = () => reject(new Unreachable(`the connection to ${this.#place} was lost`))
         onStop = () => {
           this.disconnect()
-          reject(late.aborted ? new Unreachable(`${script.name} on ${this.#place} took too long`) : stop.reason)
+          reject(timeout.aborted ? new Unreachable(`${script.name} on ${this.#place} took too long`) : stop.reason)
         }
         if (stop.aborted || client !== this.#client) return stop.aborted ? onStop() : onLost()
         client.once('close', onLost)
@@ -84,7 +84,7 @@ export class SshHost {
             else reject(new Unreachable(`${this.#place}: ${error.message}`, { cause: error }))
           })
         } catch (error) {
-          // Closed by the other end, not yet noticed here.
+          // The other end closed the connection, and this end has not noticed yet.
           this.disconnect()
           reject(new Unreachable(`the connection to ${this.#place} was lost`, { cause: error }))
         }
@@ -103,13 +103,13 @@ export class SshHost {
     const { address: host, port } = this.#options.access
     return new Promise((resolve) => {
       const socket = net.connect({ host, port, timeout: PROBE_MS })
-      const answer = (isThere: boolean): void => {
+      const settle = (isOpen: boolean): void => {
         socket.destroy()
-        resolve(isThere)
+        resolve(isOpen)
       }
-      socket.once('connect', () => answer(true))
-      socket.once('timeout', () => answer(false))
-      socket.once('error', () => answer(false))
+      socket.once('connect', () => settle(true))
+      socket.once('timeout', () => settle(false))
+      socket.once('error', () => settle(false))
     })
   }
 
@@ -196,12 +196,12 @@ function collect(
   const parts = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
   let bytes = 0
   let exitCode: number | undefined
-  const take = (to: Buffer[]) => (chunk: Buffer) => {
+  const appendTo = (chunks: Buffer[]) => (chunk: Buffer) => {
     bytes += chunk.length
-    if (bytes <= MAX_OUTPUT_BYTES) to.push(chunk)
+    if (bytes <= MAX_OUTPUT_BYTES) chunks.push(chunk)
   }
-  channel.on('data', contained(reject, take(parts.stdout)))
-  channel.stderr.on('data', contained(reject, take(parts.stderr)))
+  channel.on('data', contained(reject, appendTo(parts.stdout)))
+  channel.stderr.on('data', contained(reject, appendTo(parts.stderr)))
   channel.on('exit', (code: number | null) => {
     exitCode = code ?? 128
   })
@@ -209,7 +209,7 @@ function collect(
   channel.on('close', () => {
     if (exitCode === undefined) return reject(new Unreachable('the script ended without an exit status'))
     if (bytes > MAX_OUTPUT_BYTES) return reject(new Error('the output of the script is too large'))
-    const text = (of: Buffer[]): string => Buffer.concat(of).toString('utf8')
+    const text = (chunks: Buffer[]): string => Buffer.concat(chunks).toString('utf8')
     resolve({ exitCode, stdout: text(parts.stdout), stderr: text(parts.stderr) })
   })
   channel.end(input)

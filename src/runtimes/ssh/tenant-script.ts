@@ -34,7 +34,7 @@ exit 0
 `,
 )
 
-/** Marks the host as taken before anything is created. Prints whose it is. */
+/** Marks the host as taken before anything is created. Prints the marker. */
 export const takeScript = constantScript(
   'claim the host',
   ['tag', 'id', 'user'],
@@ -120,7 +120,7 @@ settle
 `,
 )
 
-/** For the tenant, who stays. The count is stored first, so that a crash can lose a reboot but not repeat it. */
+/** Reboots for a tenant, who stays. The count is stored first, so that a crash can lose a reboot but not repeat it. */
 export const tenantRebootScript = constantScript(
   'reboot',
   ['id', 'reboots'],
