@@ -129,7 +129,7 @@ function whyClosed(node: NodeObject, config: ClusterConfig): string | undefined 
   return taint === undefined ? undefined : `it has the taint ${taint.key}:${taint.effect}`
 }
 
-function unsoldOf(total: number, working: number, { otherGpus, blockReason: blockReason }: NodeUse): number {
+function unsoldOf(total: number, working: number, { otherGpus, blockReason }: NodeUse): number {
   return blockReason === undefined ? Math.max(0, total - working) + otherGpus : total
 }
 

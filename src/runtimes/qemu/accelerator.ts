@@ -1,6 +1,7 @@
 /**
- * Chooses the accelerator: KVM if it can be opened and the processor has the instructions. Some kernels offer `/dev/kvm`
- * without them, for special guests, and ordinary kernels hang there. Otherwise emulation, about ten times slower.
+ * Chooses the accelerator: KVM if it can be opened and the processor has the instructions, otherwise emulation, about
+ * ten times slower. Some kernels offer `/dev/kvm` without these instructions, for special guests; ordinary kernels hang
+ * there.
  */
 import fs from 'node:fs'
 
@@ -12,10 +13,10 @@ export interface Accelerator {
 
 export function chooseAccelerator(choice: 'auto' | 'kvm' | 'tcg', root = '/'): Accelerator {
   if (choice === 'tcg') return { name: 'tcg' }
-  const why = whyNoKvm(root)
-  if (choice === 'kvm' && why !== undefined) throw new Error(`KVM is required but not available: ${why}`)
-  if (why === undefined) return { name: 'kvm' }
-  return { name: 'tcg', note: `Virtual machines run in slow emulation: ${why}` }
+  const reason = whyNoKvm(root)
+  if (choice === 'kvm' && reason !== undefined) throw new Error(`KVM is required but not available: ${reason}`)
+  if (reason === undefined) return { name: 'kvm' }
+  return { name: 'tcg', note: `Virtual machines run in slow emulation: ${reason}` }
 }
 
 function whyNoKvm(root: string): string | undefined {

@@ -1,6 +1,7 @@
 /**
- * Base images registered by the operator: downloaded once, verified, and cached by digest. A machine's disk is an overlay,
- * so the file is never written. It must not refer to another file: the tenant could read that file of the host.
+ * Base images registered by the operator: downloaded once, verified, and cached by digest. A machine's disk is an
+ * overlay, so the image file is never written. It must not refer to another file: the tenant could read that file of
+ * the host.
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
@@ -44,7 +45,7 @@ export interface BaseImages {
 export function makeBaseImages(options: BaseImagesOptions): BaseImages {
   const { folder } = options
   const downloader = makeDownloader(options)
-  // Only the disk limits them: which images there are is the operator's choice.
+  // Only the disk limits the cache, since the operator chooses the images.
   const budget = makeDiskBudget({ ...options, dir: folder, limitBytes: Infinity })
 
   const download = async (request: Pick<FileRequest, 'name' | 'url' | 'target' | 'digest' | 'signal' | 'onBytes'>) => {
@@ -70,14 +71,14 @@ export function makeBaseImages(options: BaseImagesOptions): BaseImages {
         : await download({ name, url: source, target, digest, signal, onBytes })
       if (stored.ok) return examine(target, name, signal)
       const message = `The base image ${name} could not be downloaded: ${stored.message}`
-      // A server that does not answer or a disk that is full may be fine at the next try.
+      // After a server that does not answer or a full disk, the next attempt may succeed.
       if (stored.kind === 'unavailable' || stored.kind === 'no_capacity') throw new Error(message)
       throw new NeverStarts('bad_base_image', message)
     },
   }
 }
 
-/** Copies a file of this host: the original may change. */
+/** Copies a file of this host, since the original may change. */
 async function copyImage(
   { name, source }: RegisteredImage,
   target: string,

@@ -9,7 +9,10 @@ export const SSH_PORT = 22
 /** The controller for volumes. */
 export const DISK_BUS = 'disks.0'
 export const SANDBOX = 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'
-/** Changing the user needs system calls that the sandbox denies; an unprivileged user gains nothing by them. */
+/**
+ * Changing the user needs system calls that the sandbox denies. They are safe here: the new user is unprivileged and
+ * gains nothing by them.
+ */
 const SANDBOX_OF_USER = SANDBOX.replace('elevateprivileges=deny', 'elevateprivileges=allow')
 
 export interface MachineShape {
@@ -25,7 +28,7 @@ export interface MachineShape {
   /** No network access. */
   readonly isRestricted: boolean
   readonly isSandboxed: boolean
-  /** User and group that QEMU switches to after startup. null: ours. */
+  /** The user and group that QEMU switches to after startup. null: our own. */
   readonly user: number | null
   readonly passthrough: readonly string[]
   /** Names of simulated GPUs; empty: none. */
@@ -44,7 +47,7 @@ const firmwares = [
 const EMULATED_KERNEL =
   'mitigations=off lsm= audit=0 cryptomgr.notests initcall_blacklist=crypto_kdf108_init init_on_alloc=0 noreplace-smp'
 /**
- * Starts a kernel and does nothing else. The usual firmware prepares for other operating systems first, which takes an
+ * Firmware that only starts a kernel. The usual firmware also prepares for other operating systems, which takes an
  * emulated processor 0.6 s.
  */
 const QUICK_FIRMWARE = '/usr/share/qemu/qboot.rom'
@@ -108,8 +111,8 @@ export function smallImageArgs(
   words: string,
 ): string[] {
   const console = arch === 'arm64' ? 'ttyAMA0' : 'ttyS0'
-  const boot = (more: string): string[] => {
-    const append = `console=${console} quiet ${words}${more}`
+  const boot = (extraWords: string): string[] => {
+    const append = `console=${console} quiet ${words}${extraWords}`
     return ['-kernel', image.kernel, '-initrd', image.initrd, '-append', append]
   }
   if (accelerator === 'kvm') return boot('')

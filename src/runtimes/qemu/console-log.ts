@@ -25,16 +25,16 @@ export function consoleStream(files: MachineFiles, request: ConsoleRequest, sign
   const controller = new AbortController()
   const chunks = readConsole(files, request, AbortSignal.any([signal, controller.signal]))
   const next = async (): Promise<void> => {
-    const { value, done } = await chunks.next()
-    stream.push(done === true ? null : value)
+    const { value, done: isDone } = await chunks.next()
+    stream.push(isDone === true ? null : value)
   }
   const stream = new Duplex({
     allowHalfOpen: false,
     read: () => void next().catch((error: Error) => stream.destroy(error)),
-    write: (_chunk, _encoding, done) => done(),
-    destroy: (error, done) => {
+    write: (_chunk, _encoding, callback) => callback(),
+    destroy: (error, callback) => {
       controller.abort()
-      done(error)
+      callback(error)
     },
   })
   return stream

@@ -1,12 +1,12 @@
 /**
- * Isolates machines from their host. Connections of a guest come from QEMU itself: traffic to 10.0.2.2 arrives on the
+ * Isolates machines from their host. QEMU itself opens the connections of a guest: traffic to 10.0.2.2 arrives on the
  * host's loopback, where services trust everyone. So each QEMU runs as its own user from a fixed, unused range, and
- * nftables rules forbid these users new connections to the host's addresses, and to private and link-local ones: those
- * of its owner's network, and in clouds of services that hand out secrets. Replies to connections from the host pass, and
- * so does DNS to the host's resolvers, which QEMU asks for its guests.
+ * nftables rules forbid these users new connections to the host's addresses and to private and link-local ones, such as
+ * the owner's network and the metadata services of clouds, which hand out secrets. Replies to connections from the host
+ * pass, and so does DNS to the host's resolvers, which QEMU queries for its guests.
  *
- * The rules are in a table of their own, present while there are machines and restored after a flush. Without root or
- * nftables machines run without them, and the notes say so.
+ * The rules are in a table of their own, which exists while there are machines and is restored after a flush. Without
+ * root or nftables, machines run without rules, and the notes say so.
  */
 import { randomInt } from 'node:crypto'
 import fs from 'node:fs/promises'
@@ -21,9 +21,9 @@ const TABLE = 'berth_vm'
 const NFT_MS = 10_000
 const PICKS = 100
 
-/** Atomic, and no error if the table is missing. */
+/** This is atomic, and no error if the table is missing. */
 const noRules = `add table inet ${TABLE}\ndelete table inet ${TABLE}\n`
-/** Atomic, so that there is no moment without rules. */
+/** This is atomic, so that there is no moment without rules. */
 function rulesFor(resolvers: readonly string[]): string {
   return `${noRules}table inet ${TABLE} {
   chain refuse {
@@ -53,7 +53,7 @@ export interface FenceOptions {
 
 export class Fence {
   readonly #options: FenceOptions
-  /** undefined: not tried yet. null: possible. Otherwise the reason why it is not. */
+  /** undefined: not tried yet. null: users are possible. Otherwise the reason why not. */
   #why: string | null | undefined
   #isUp = true
   /** Users whose process is starting. */
@@ -95,8 +95,8 @@ export class Fence {
 
   async #maintain(): Promise<void> {
     if (!this.#options.needsRules) return
-    const why = await whyNoUsers()
-    if (why !== undefined) return void (this.#why = why)
+    const reason = await whyNoUsers()
+    if (reason !== undefined) return void (this.#why = reason)
     const isNeeded = await this.#isWanted()
     if (!isNeeded && !this.#isUp) return
     try {
@@ -106,17 +106,17 @@ export class Fence {
       this.#isUp = isNeeded
       this.#why = null
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error)
-      if (why !== this.#why) this.#options.onError('nftables rules', error)
-      this.#why = why
+      const reason = error instanceof Error ? error.message : String(error)
+      if (reason !== this.#why) this.#options.onError('nftables rules', error)
+      this.#why = reason
     }
   }
 
   /** Machines of other agents on this host use the same table. */
   async #isWanted(): Promise<boolean> {
     if (await this.#options.hasMachines()) return true
-    const here = await networkOf('self')
-    for (const { pid } of await findGuestProcesses()) if ((await networkOf(pid)) === here) return true
+    const ownNetwork = await networkOf('self')
+    for (const { pid } of await findGuestProcesses()) if ((await networkOf(pid)) === ownNetwork) return true
     return false
   }
 
@@ -151,15 +151,15 @@ async function findGuestProcesses(): Promise<GuestProcess[]> {
   return guests
 }
 
-/** Its network namespace. undefined: it has ended. */
+/** Returns the network namespace of a process. undefined: the process has ended. */
 function networkOf(pid: string): Promise<string | undefined> {
   return fs.readlink(`/proc/${pid}/ns/net`).catch(unlessGone(undefined))
 }
 
-/** Why machines cannot have their own users. undefined: they can. */
+/** Returns why machines cannot have their own users. undefined: they can. */
 async function whyNoUsers(): Promise<string | undefined> {
   if (process.getuid?.() !== 0) return 'the agent is not running as root.'
-  // In a container root may map only few users.
+  // In a container, root may map only a few users.
   const map = (await fs.readFile('/proc/self/uid_map', 'utf8')).trim().split('\n')
   const isMapped = map.some((line) => {
     const [from = 0, , count = 0] = line.trim().split(/\s+/).map(Number)

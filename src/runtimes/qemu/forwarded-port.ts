@@ -5,24 +5,27 @@ import { contained } from '../../base/net/contained.ts'
 const FIRST_BANNER_MS = 1_000
 const BANNER_MS = 5_000
 
-/** QEMU accepts every connection, even if nothing listens inside, so only received data counts. Slow machines get more time. */
+/**
+ * QEMU accepts every connection, even if nothing listens inside, so only received data counts. Slow machines get more
+ * time.
+ */
 export async function hasBanner(port: number, bootingMs: number): Promise<boolean> {
   const socket = net.connect(port, '127.0.0.1')
   return new Promise((resolve) => {
-    const answer = (value: boolean): void => {
+    const settle = (value: boolean): void => {
       socket.destroy()
       resolve(value)
     }
-    socket.setTimeout(Math.min(BANNER_MS, FIRST_BANNER_MS + bootingMs / 10), () => answer(false))
+    socket.setTimeout(Math.min(BANNER_MS, FIRST_BANNER_MS + bootingMs / 10), () => settle(false))
     socket.once(
       'data',
       contained(
-        () => answer(false),
-        (chunk) => answer(chunk.toString('latin1').startsWith('SSH-')),
+        () => settle(false),
+        (chunk) => settle(chunk.toString('latin1').startsWith('SSH-')),
       ),
     )
-    socket.once('error', () => answer(false))
-    socket.once('close', () => answer(false))
+    socket.once('error', () => settle(false))
+    socket.once('close', () => settle(false))
   })
 }
 
@@ -34,7 +37,7 @@ export function connectTo(port: number, signal: AbortSignal): Promise<net.Socket
   if (signal.aborted) abort()
   return new Promise((resolve, reject) => {
     socket.once('connect', () => resolve(socket))
-    // Stays: the caller may be gone before anyone else listens.
+    // This listener stays: the caller may be gone before anyone else listens.
     socket.on('error', reject)
   })
 }

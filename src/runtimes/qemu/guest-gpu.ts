@@ -1,4 +1,4 @@
-/** The GPUs of a guest: passed through, or only named where they are simulated. */
+/** The GPUs of a guest: passed through, or only named if they are simulated. */
 import type { Workload } from '../../contract/agent.ts'
 import { NeverStarts } from '../runtime.ts'
 import { checkPassthrough } from './vfio.ts'

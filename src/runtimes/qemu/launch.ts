@@ -83,8 +83,8 @@ export async function launch(
   } catch (error) {
     child.kill('SIGKILL')
     const stderr = (await fs.readFile(files.stderr, 'utf8').catch(unlessGone(''))).trim().slice(-MAX_STDERR_CHARS)
-    const why = error instanceof Error ? error.message : String(error)
-    throw new Error(`QEMU did not start: ${stderr === '' ? why : stderr}`, { cause: error })
+    const cause = error instanceof Error ? error.message : String(error)
+    throw new Error(`QEMU did not start: ${stderr === '' ? cause : stderr}`, { cause: error })
   } finally {
     await stderrFile.close()
   }

@@ -80,8 +80,8 @@ export function machineFiles(root: string, id: string): MachineFiles {
 }
 
 /**
- * Makes a folder that other users can traverse but not list. Its parent is closed to them, so only processes that were
- * started inside it get that far.
+ * Creates a folder that other users can traverse but not list. Its parent is closed to them, so only processes that
+ * were started inside it get that far.
  */
 export async function makeFolder(folder: string): Promise<void> {
   await fs.mkdir(folder, { recursive: true, mode: 0o711 })
@@ -144,7 +144,7 @@ export async function isThere(file: string): Promise<boolean> {
   return (await fs.stat(file).catch(unlessGone(undefined))) !== undefined
 }
 
-/** The processes of each machine, without zombies: those have no arguments. */
+/** Finds the processes of each machine, without zombies, which have no arguments. */
 export async function findProcesses(root: string): Promise<Map<string, number[]>> {
   const machines = path.join(root, 'vms') + path.sep
   const pidsById = new Map<string, number[]>()
@@ -159,7 +159,7 @@ export async function findProcesses(root: string): Promise<Map<string, number[]>
   return pidsById
 }
 
-/** Uptime of a process by the host's clock. undefined: it has ended. */
+/** Returns the uptime of a process by the host's clock. undefined: the process has ended. */
 export async function processAgeMs(pid: number): Promise<number | undefined> {
   const stat = await fs.readFile(`/proc/${pid}/stat`, 'utf8').catch(unlessGone(undefined))
   if (stat === undefined) return undefined

@@ -131,7 +131,7 @@ export class MachineWatch {
       if (!watched.isEndExpected) {
         const files = this.#filesOf(id)
         const stderr = (await fs.readFile(files.stderr, 'utf8').catch(unlessGone(''))).trim().slice(-MAX_STDERR_CHARS)
-        // QEMU's stderr names files of the host: it is for the log, not for the customer.
+        // QEMU's stderr names files of the host, so it goes to the log and not to the customer.
         this.#onError(`end of ${id}`, new Error(stderr === '' ? 'QEMU ended without output' : `QEMU ended: ${stderr}`))
         const message = 'The virtual machine process ended unexpectedly.'
         await writeEnd(files, { failure: 'crashed', message })

@@ -22,7 +22,7 @@ export async function measureMachines(root: string): Promise<Measured[]> {
   return measured
 }
 
-/** undefined: it has ended meanwhile. */
+/** undefined: the machine has ended in the meantime. */
 async function measureMachine(root: string, id: string, pid: number): Promise<Measured | undefined> {
   const read = (name: string): Promise<string> => fs.readFile(`/proc/${pid}/${name}`, 'utf8').catch(unlessGone(''))
   const [stat, status, commandLine] = await Promise.all([read('stat'), read('status'), read('cmdline')])

@@ -116,15 +116,15 @@ export class Monitor {
     const waiting = this.#waiting.shift()
     if ('return' in message) waiting?.resolve(message.return)
     else {
-      const why = asRecord(message.error)?.desc
-      waiting?.reject(new Error(typeof why === 'string' ? why : 'invalid response'))
+      const description = asRecord(message.error)?.desc
+      waiting?.reject(new Error(typeof description === 'string' ? description : 'invalid response'))
     }
   }
 }
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** A guest may have taken over its QEMU, so nothing that arrives is trusted. undefined: not a message. */
+/** A guest may have taken over its QEMU, so no message is trusted. undefined: not a message. */
 function readMessage(line: string): Fields | undefined {
   try {
     return asRecord(JSON.parse(line))

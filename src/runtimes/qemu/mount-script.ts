@@ -6,10 +6,10 @@ import type { Disk } from '../../contract/agent.ts'
 import { NeverStarts } from '../runtime.ts'
 
 const SERIAL_CHARS = 20
-/** In the seed of the small image. */
+/** The file is part of the seed of the small image. */
 export const MOUNT_FILE = 'mounts'
 
-/** Nothing that a shell would read as more than a word. */
+/** Matches text that a shell reads as a single word. */
 const WORD = /^[\w./@+-]+$/
 
 const functions = `mount_volume() {
@@ -44,7 +44,7 @@ export function serialOf(volumeId: string): string {
   return volumeId.slice(-SERIAL_CHARS)
 }
 
-/** Empty if no disk has a path. */
+/** Returns an empty script if no disk has a path. */
 export function mountScript(disks: readonly Disk[]): string {
   const calls = disks.flatMap(({ volumeId, path, readOnly }) => {
     if (path === undefined) return []

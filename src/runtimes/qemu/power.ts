@@ -5,7 +5,10 @@ import type { Monitor } from './monitor.ts'
 
 const LOOK_EVERY_MS = 100
 
-/** Presses the power button. False: the guest has not shut down in time, or ignores the button. */
+/**
+ * Presses the power button. Returns false if the guest has not shut down in time, for example because it ignores the
+ * button.
+ */
 export async function shutDownGuest(monitor: Monitor, withinMs: number, signal: AbortSignal): Promise<boolean> {
   await monitor.execute('system_powerdown')
   for (const until = performance.now() + withinMs; performance.now() < until; await pause(LOOK_EVERY_MS)) {
@@ -15,7 +18,7 @@ export async function shutDownGuest(monitor: Monitor, withinMs: number, signal: 
   return false
 }
 
-/** Boots again, in the same process: cleanly, or after `withinMs` like the reset button. */
+/** Reboots in the same process: cleanly, or after `withinMs` like the reset button. */
 export async function rebootGuest(monitor: Monitor, withinMs: number, signal: AbortSignal): Promise<void> {
   await shutDownGuest(monitor, withinMs, signal)
   await monitor.execute('system_reset')

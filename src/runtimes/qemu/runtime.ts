@@ -312,7 +312,7 @@ class Qemu implements QemuRuntime {
       await launch(this.#arch, commandLine({ ...shape, user }), files, () => this.#watch.monitor(workload.id))
     })
     try {
-      // While the firmware runs: the machine finds them when it boots.
+      // The firmware is still running, so the machine finds its volumes when it boots.
       if (workload.disks.length > 0) await this.setDisks(workload)
     } catch (error) {
       await this.#quit(workload.id)
@@ -332,8 +332,8 @@ class Qemu implements QemuRuntime {
         await this.#throwIfEnded(files)
         throw new Error('The machine stopped while it booted')
       }
-      const outside = (await queryForwards(await this.#watch.monitor(id))).get(SSH_PORT)
-      if (outside !== undefined && (await hasBanner(outside, ageMs))) {
+      const forwardedPort = (await queryForwards(await this.#watch.monitor(id))).get(SSH_PORT)
+      if (forwardedPort !== undefined && (await hasBanner(forwardedPort, ageMs))) {
         await machine.replaceFile(files.booted, '')
       } else if (ageMs > limitMs) {
         const tail = await consoleTail(files, TAIL_BYTES)
@@ -358,13 +358,13 @@ class Qemu implements QemuRuntime {
 
   /** Best effort: QEMU may exit before it answers, or hang. */
   async #quit(id: string): Promise<void> {
-    const ask = async (): Promise<void> => {
+    const requestQuit = async (): Promise<void> => {
       const monitor = await this.#watch.monitor(id)
       this.#watch.expectEnd(id)
       await monitor.execute('quit')
     }
     const message = `QEMU did not quit within ${QUIT_MS} ms`
-    await within(QUIT_MS, ask(), message).catch((error: unknown) => this.#options.onError(`quit ${id}`, error))
+    await within(QUIT_MS, requestQuit(), message).catch((error: unknown) => this.#options.onError(`quit ${id}`, error))
   }
 
   async #pidsOf(id: string): Promise<readonly number[]> {

@@ -1,7 +1,7 @@
 /**
  * The cloud-init seed (NoCloud, a small CD labeled `cidata`) with name, login user, keys and the options of the order.
  * The network is DHCP, the default of images. The small image parses our configuration line by line, so its format is
- * narrow on purpose, and the options are a script of their own there.
+ * deliberately simple, and the options are a separate script there.
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
@@ -20,7 +20,7 @@ const NAME_CHARS = 63
 export interface Seed {
   readonly userData: string
   readonly metaData: string
-  /** Both for the small image. Empty: no options. */
+  /** The scripts for the small image. Empty: no options. */
   readonly setup: string
   readonly mounts: string
 }
@@ -76,7 +76,7 @@ export async function writeSeed(file: string, seed: Seed, signal: AbortSignal): 
   await fs.rm(folder, { recursive: true, force: true })
 }
 
-/** Without the comment, which is arbitrary text. */
+/** Removes the comment, which is arbitrary text. */
 function plainKey(text: string): string {
   const key = parseSshPublicKey(text)
   if (key === undefined) throw new NeverStarts('bad_ssh_key', 'One of the SSH keys is not an OpenSSH public key.')

@@ -1,7 +1,8 @@
 /**
- * The shell scripts of the small image, in the order in which they run. The kernel runs `/init` from memory; it loads modules, turns the disk with the serial `berth-root` into the root
- * (an empty one is formatted and filled first), and hands over to busybox' init, which runs `/etc/rc` and keeps the SSH
- * server up. Without such a disk everything stays in memory.
+ * The shell scripts of the small image, in the order in which they run. The kernel runs `/init` from memory; it loads
+ * modules, turns the disk with the serial `berth-root` into the root (an empty disk is formatted and filled first), and
+ * hands over to busybox' init, which runs `/etc/rc` and keeps the SSH server running. Without such a disk everything
+ * stays in memory.
  *
  * A disk that is neither empty nor mountable is never formatted: the machine stops with a message.
  */
@@ -138,7 +139,7 @@ fi
 [ ! -x ${RUN_ON_START} ] || ${RUN_ON_START}
 `
 
-/** Sessions get the environment of the SSH server. */
+/** Gives sessions the environment of the SSH server. */
 const rcSsh = `#!/bin/sh
 pass=
 if [ -r ${PROFILE} ]; then
@@ -148,7 +149,9 @@ fi
 exec /usr/sbin/dropbear -F -E -s $pass -r /etc/dropbear/ed25519
 `
 
-/** Without it a machine ignores its power button, and a stop waits a minute before it is cut off. */
+/**
+ * Without it a machine ignores its power button, and a stop takes a minute until the machine is turned off by force.
+ */
 const rcPower = `#!/bin/sh
 modprobe -q button
 modprobe -q evdev

@@ -83,7 +83,7 @@ async function makeImage(file: string, { sizeGb, reserved }: DesiredVolume, sign
   })
 }
 
-/** Copies it as a file, because qemu-img reads all blocks of an image whose blocks are reserved. */
+/** Copies the image as a file, because qemu-img reads all blocks of an image whose blocks are reserved. */
 async function copyImage(from: string, to: string, { reserved }: DesiredVolume, signal: AbortSignal): Promise<void> {
   await assertUnused(from, signal)
   await copyExtents(from, to, { signal })
@@ -91,7 +91,7 @@ async function copyImage(from: string, to: string, { reserved }: DesiredVolume, 
   if (reserved) await runProgram('fallocate', ['-l', String(size), to], { signal, timeoutMs: IMAGE_MS })
 }
 
-/** Throws while a machine holds the lock. */
+/** Throws while a machine has locked the file. */
 async function assertUnused(file: string, signal: AbortSignal): Promise<void> {
   await runProgram('qemu-img', ['info', '-f', 'qcow2', file], { signal, timeoutMs: IMAGE_MS }).catch(
     (error: unknown) => {
@@ -115,7 +115,7 @@ async function findVolume(folder: string, id: string): Promise<HostVolumeStatus>
   }
 }
 
-/** In the machine that has it, which sees the new size at once. False: none has. */
+/** Grows the volume in the machine that has it, which sees the new size at once. Returns false if no machine has it. */
 export async function resizePlugged(
   machines: readonly string[],
   monitorOf: (machine: string) => Promise<Monitor>,

@@ -1,4 +1,4 @@
-/** Validates client addresses: the NFS daemon would also accept names, networks and globs. */
+/** Validates client addresses, since the NFS daemon would also accept names, networks and globs. */
 import ipaddr from 'ipaddr.js'
 
 /** Clients per volume. */
@@ -7,7 +7,7 @@ const MAX_CLIENTS = 1_024
 /** No machine has one of these; the daemon reads some of them as everybody. */
 const unusableRanges: ReadonlySet<string> = new Set(['unspecified', 'broadcast', 'multicast'])
 
-/** Normalized, sorted, without duplicates. */
+/** Returns the addresses normalized and sorted, without duplicates. */
 export function readClients(addresses: readonly string[]): string[] {
   if (addresses.length > MAX_CLIENTS) throw new Error(`A volume can have at most ${MAX_CLIENTS} clients`)
   return [...new Set(addresses.map(readAddress))].toSorted()

@@ -1,7 +1,7 @@
 /**
- * Copies the file of a volume. Its blocks are shared where the file system can (reflink); elsewhere only extents with
- * data are read. `cp` reads the whole size of a file whose blocks are reserved, which is the usual volume: nine minutes
- * for 512 GB with 36 kB of data. There is no limit on the whole time, only on the time without progress.
+ * Copies the file of a volume. The copy shares blocks if the file system can (reflink); otherwise only extents with
+ * data are read. `cp` would read the whole size of a file whose blocks are reserved, as those of most volumes are: nine
+ * minutes for 512 GB with 36 kB of data. The total time has no limit, only the time without progress.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -16,7 +16,7 @@ const CHUNK_BYTES = 4 * 1_048_576
 /** Written data is flushed in steps, so that a disk that hangs shows as a lack of progress. */
 const FLUSH_BYTES = 256 * 1_048_576
 const STALL_MS = 300_000
-/** The unit of offsets: no file system has smaller blocks. */
+/** The unit of offsets. No file system has smaller blocks. */
 const BLOCK_BYTES = 512
 /** ` 3:   9255..   32767:   3709991..   3733503:  23513:   3709985: unwritten,eof`: the second range is on the disk. */
 const EXTENT_LINE = /^\s*\d+:\s*(\d+)\.\.\s*(\d+):\s*\d+\.\.\s*\d+:\s*\d+:(?:\s*\d+:)?\s*(\S*)\s*$/
@@ -29,7 +29,7 @@ export interface CopyOptions {
 /** `to` must not exist. A failed copy leaves a partial file. */
 export async function copyExtents(from: string, to: string, options: CopyOptions): Promise<void> {
   const { signal, stallMs = STALL_MS } = options
-  const inTime: InTime = (work) =>
+  const inTime: WithTimeout = (work) =>
     within(stallMs, work, `The copy made no progress for ${stallMs / 1_000} seconds. Check the disk of the host.`)
   if (await inTime(shareBlocks(from, to))) return
   const extents = await inTime(listExtents(from, signal))
@@ -46,7 +46,7 @@ export async function copyExtents(from: string, to: string, options: CopyOptions
   }
 }
 
-type InTime = <T>(step: Promise<T>) => Promise<T>
+type WithTimeout = <T>(step: Promise<T>) => Promise<T>
 
 /** Any error of this attempt also shows in the copy by extents. */
 async function shareBlocks(from: string, to: string): Promise<boolean> {
@@ -67,7 +67,7 @@ interface Copy {
   readonly size: number
   readonly extents: readonly Extent[]
   readonly signal: AbortSignal
-  readonly inTime: InTime
+  readonly inTime: WithTimeout
 }
 
 async function copyData({ source, target, size, extents, signal, inTime }: Copy): Promise<void> {
@@ -84,8 +84,8 @@ async function copyData({ source, target, size, extents, signal, inTime }: Copy)
       const chunk = buffer.subarray(0, bytesRead)
       if (!chunk.equals(zeros.subarray(0, bytesRead))) {
         for (let written = 0; written < bytesRead;) {
-          const rest = chunk.subarray(written)
-          written += (await inTime(target.write(rest, 0, rest.length, position + written))).bytesWritten
+          const unwritten = chunk.subarray(written)
+          written += (await inTime(target.write(unwritten, 0, unwritten.length, position + written))).bytesWritten
         }
         unflushedBytes += bytesRead
       }
@@ -97,9 +97,9 @@ async function copyData({ source, target, size, extents, signal, inTime }: Copy)
   }
 }
 
-/** Extents with data, in order. undefined: the file system does not tell, so any byte may be data. */
+/** Lists extents with data, in order. undefined: the file system does not report them, so any byte may be data. */
 async function listExtents(file: string, signal: AbortSignal): Promise<Extent[] | undefined> {
-  // -s: data that is not yet on the disk has no extent.
+  // -s writes data to the disk first, since unwritten data has no extent.
   const program = spawn(findProgram('filefrag'), ['-s', '-v', `-b${BLOCK_BYTES}`, file], {
     stdio: ['ignore', 'pipe', 'ignore'],
     env: programEnvironment,
@@ -115,7 +115,7 @@ async function readExtents(output: Readable): Promise<Extent[] | undefined> {
   for await (const line of createInterface({ input: output })) {
     if (!/^\s*\d+:/.test(line)) continue
     const [, first, last, flags = ''] = EXTENT_LINE.exec(line) ?? []
-    // An extent that is left out would be lost data.
+    // A line that is skipped would be lost data.
     if (first === undefined || last === undefined) isUnderstood = false
     else if (!flags.split(',').includes('unwritten'))
       extents.push({ start: Number(first) * BLOCK_BYTES, end: (Number(last) + 1) * BLOCK_BYTES })

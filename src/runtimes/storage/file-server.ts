@@ -6,26 +6,26 @@
 export interface FileServer {
   /** The address that clients mount from. */
   readonly vip: string
-  /** Throws with a sentence when it does not serve all exports. */
+  /** Throws an error with a readable sentence when an export is not served. */
   check(signal: AbortSignal): Promise<void>
   /** All volumes with their faults. An error is never an empty list. */
   list(signal: AbortSignal): Promise<StoredVolume[]>
-  /** The largest volume that fits now. May be slightly out of date. */
+  /** Returns the size of the largest volume that fits now. May be slightly out of date. */
   roomGb(): Promise<number>
   /**
-   * Idempotent. Resolves once the data is on disk. Throws `StorageFull`, leaving nothing behind, when it does not fit
-   * besides all promised volumes.
+   * Creates a volume. Idempotent. Resolves once the data is on disk. Throws `StorageFull`, leaving nothing behind, when
+   * it does not fit besides all promised volumes.
    */
   create(id: string, sizeGb: number, signal: AbortSignal): Promise<void>
   /** Deletes the data. Idempotent; refused while there are clients. */
   destroy(id: string, signal: AbortSignal): Promise<void>
-  /** When it resolves, exactly these addresses have access; others lose theirs, even if they have it mounted. */
+  /** Gives access to exactly these addresses, once it resolves; others lose theirs, even if they have it mounted. */
   setClients(id: string, addresses: readonly string[], signal: AbortSignal): Promise<void>
   /** For `mount -t nfs4 <vip>:<path>`. */
   exportPath(id: string): string
-  /** Detaches. Clients are still served, and the next process adopts the daemon. */
+  /** Detaches from the daemon, which still serves clients until the next process adopts it. */
   close(): Promise<void>
-  /** Stops serving: clients hang. The data stays. */
+  /** Stops serving, so that clients hang. The data stays. */
   shutDown(): Promise<void>
 }
 
@@ -43,5 +43,5 @@ export interface StorageLog {
   warn(detail: object, message: string): void
 }
 
-/** A volume that could not be filled is not created. */
+/** The disk has no space for a volume, so it is not created. */
 export class StorageFull extends Error {}

@@ -12,12 +12,12 @@ export async function claimFolder(folder: string): Promise<() => Promise<void>> 
     throw new Error(`The storage folder ${folder} is in use by process ${pid}`)
   }
   await fs.rm(file, { force: true })
-  // Fails for all but one of several concurrent callers.
+  // This fails for all but one of several concurrent callers.
   await fs.writeFile(file, thisProcess, { flag: 'wx', mode: 0o600 })
   return () => fs.rm(file, { force: true })
 }
 
-/** Start time of a process, which makes its pid unique. undefined: no such process. */
+/** Returns the start time of a process, which makes its pid unique. undefined: no such process. */
 async function startOf(pid: number): Promise<string | undefined> {
   const stat = await fs.readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined)
   // The name in parentheses may contain spaces; the start time is the 20th field after it.

@@ -30,11 +30,11 @@ export function settingsText({ vip, port, stateFolder }: GaneshaSettings): strin
     '  Enable_UDP = false;',
     '}',
     'NFSV4 {',
-    // No grace period: nobody else could have taken locks meanwhile.
+    // There is no grace period, since nobody else could have taken locks in the meantime.
     '  Graceless = true;',
     '  Minor_Versions = 0, 1, 2;',
     `  RecoveryRoot = "${stateFolder}";`,
-    // Numeric ids: user names of this machine mean nothing on others.
+    // Ids are numeric, since user names of this machine mean nothing on others.
     '  Only_Numeric_Owners = true;',
     '}',
     'LOG {',

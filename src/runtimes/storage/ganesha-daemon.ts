@@ -33,7 +33,7 @@ export interface DaemonOptions {
 
 export interface Exports {
   readonly text: string
-  /** The folder of each. */
+  /** The folder of each export. */
   readonly folders: readonly string[]
 }
 
@@ -42,7 +42,7 @@ const RELOAD_MS = 10_000
 const POLL_MS = 20
 const PING_EVERY_MS = 5_000
 const PING_TIMEOUT_MS = 5_000
-/** Unanswered pings in a row after which it counts as hung. */
+/** After this many unanswered pings in a row, the daemon counts as hung. */
 const MAX_SILENT_PINGS = 12
 const BACK_OFF_MS = [100, 500, 2_000, 10_000, 60_000] as const
 /** Uptime that resets the retry delay. */
@@ -68,14 +68,14 @@ export class GaneshaDaemon {
     this.#exports = exports
   }
 
-  /** Resolves when it serves. Adopts a running daemon with the same settings. */
+  /** Resolves when the daemon serves. Adopts a running daemon with the same settings. */
   static async start(options: DaemonOptions, exports: Exports): Promise<GaneshaDaemon> {
     const daemon = new GaneshaDaemon(options, exports)
     const files = daemon.#files
-    const before = await fs.readFile(files.config, 'utf8').catch(() => '')
+    const previousConfig = await fs.readFile(files.config, 'utf8').catch(() => '')
     const running = await findGanesha(files)
     await daemon.#writeConfig()
-    if (running !== undefined && before.startsWith(options.settings)) {
+    if (running !== undefined && previousConfig.startsWith(options.settings)) {
       options.log.info({ pid: running.pid }, 'adopting the running NFS daemon')
       daemon.#current = running
       await daemon.#reread(running).catch(async (error: unknown) => {
@@ -104,12 +104,12 @@ export class GaneshaDaemon {
     this.#isApplied = true
   }
 
-  /** Whether exactly these are applied. */
+  /** Tells whether exactly these exports are applied. */
   knows(exports: Exports): boolean {
     return this.#isApplied && this.#exports.text === exports.text
   }
 
-  /** Throws with a sentence when it does not serve all exports. */
+  /** Throws an error with a readable sentence when an export is not served. */
   async check(): Promise<void> {
     const running = this.#current
     if (running === undefined) throw new Error(`The NFS daemon is not running: ${this.#why}`)
@@ -159,21 +159,21 @@ export class GaneshaDaemon {
     }
   }
 
-  /** Resolves with the reason when it ends, hangs or is stopped. */
+  /** Resolves with the reason when the daemon ends, hangs or is stopped. */
   async #watch(running: GaneshaProcess): Promise<string> {
     const { vip, port } = this.#options
     const ended = running.exited
-    for (let silent = 0; silent < MAX_SILENT_PINGS;) {
-      const over = new AbortController()
-      const signal = AbortSignal.any([over.signal, this.#stopping.signal])
+    for (let silentPings = 0; silentPings < MAX_SILENT_PINGS;) {
+      const finished = new AbortController()
+      const signal = AbortSignal.any([finished.signal, this.#stopping.signal])
       const pause = delay(PING_EVERY_MS, undefined, { signal, ref: false }).catch(() => undefined)
-      const why = await Promise.race([ended, pause])
-      over.abort()
-      if (why !== undefined) return why
+      const reason = await Promise.race([ended, pause])
+      finished.abort()
+      if (reason !== undefined) return reason
       if (this.#stopping.signal.aborted) return 'it was stopped'
-      silent = await pingNfs(vip, port, PING_TIMEOUT_MS).then(
+      silentPings = await pingNfs(vip, port, PING_TIMEOUT_MS).then(
         () => 0,
-        () => silent + 1,
+        () => silentPings + 1,
       )
       await this.#rotateLog()
     }
@@ -204,8 +204,9 @@ export class GaneshaDaemon {
     const offset = await logLength(this.#files)
     if (!(await sendSignal(running, this.#files, 'SIGHUP'))) throw new Error('ganesha.nfsd has ended')
     const text = await this.#untilLogged(running, offset, 'Reread exports complete', RELOAD_MS)
-    const bad = text.split('\n').filter((line) => /\[sigmgr\].*:(CRIT|MAJ|FATAL) :/.test(line))
-    if (bad.length > 0) throw new Error(`ganesha.nfsd rejected its configuration: ${logTail(bad.join('\n'))}`)
+    const errorLines = text.split('\n').filter((line) => /\[sigmgr\].*:(CRIT|MAJ|FATAL) :/.test(line))
+    if (errorLines.length > 0)
+      throw new Error(`ganesha.nfsd rejected its configuration: ${logTail(errorLines.join('\n'))}`)
     await this.#assertServed(running, text)
   }
 
@@ -235,8 +236,8 @@ export class GaneshaDaemon {
   /** The daemon skips exports that fail, so its log is not enough. */
   async #assertServed(running: GaneshaProcess, text: string): Promise<void> {
     const open = await openFolders(running)
-    const missing = this.#exports.folders.filter((folder) => !open.has(folder))
-    if (missing.length > 0) throw new Error(`ganesha.nfsd does not serve ${missing.join(', ')}: ${logTail(text)}`)
+    const unserved = this.#exports.folders.filter((folder) => !open.has(folder))
+    if (unserved.length > 0) throw new Error(`ganesha.nfsd does not serve ${unserved.join(', ')}: ${logTail(text)}`)
   }
 
   async #untilRunning(otherThan?: GaneshaProcess): Promise<GaneshaProcess> {

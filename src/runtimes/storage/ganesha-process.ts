@@ -23,7 +23,7 @@ export interface GaneshaProcess {
 
 const POLL_MS = 200
 const STOP_MS = 10_000
-/** Far more than one start or change logs. */
+/** This is far more than one start or change logs. */
 const MAX_LOG_READ_BYTES = 1_048_576
 const LOG_TAIL_CHARS = 2_000
 
@@ -77,7 +77,7 @@ export async function endGanesha(daemon: GaneshaProcess, files: GaneshaFiles): P
   throw new Error(`ganesha.nfsd (${daemon.pid}) does not stop`)
 }
 
-/** false: it is gone. The pid alone is not trusted, since pids are reused. */
+/** Returns false if the process is gone. The pid alone is not trusted, since pids are reused. */
 export async function sendSignal(
   daemon: GaneshaProcess,
   files: GaneshaFiles,
@@ -92,11 +92,11 @@ export async function sendSignal(
   }
 }
 
-/** Its open folders, which include the root of each served file system. */
+/** Lists the daemon's open folders, which include the root of each served file system. */
 export async function openFolders(daemon: GaneshaProcess): Promise<Set<string>> {
   const folder = `/proc/${daemon.pid}/fd`
   const names = await fs.readdir(folder)
-  // A file that was closed meanwhile has no link.
+  // A file that was closed in the meantime has no link.
   const links = await Promise.all(names.map((name) => fs.readlink(path.join(folder, name)).catch(() => '')))
   return new Set(links)
 }
@@ -126,7 +126,7 @@ export function logTail(text: string): string {
   return messages.join('; ').slice(-LOG_TAIL_CHARS)
 }
 
-/** A zombie has no command line. */
+/** A zombie has no command line, so it does not count. */
 async function isOurs(pid: number, files: GaneshaFiles): Promise<boolean> {
   const line = await fs.readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
   const args = line.split('\0')

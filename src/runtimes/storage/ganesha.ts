@@ -83,7 +83,7 @@ class Ganesha implements FileServer {
   readonly #images: VolumeImages
   /** Volumes whose mount this process created or verified. */
   readonly #mounted = new Set<string>()
-  /** Reasons of volumes with clients that cannot be served. */
+  /** Why volumes with clients cannot be served, by id. */
   readonly #broken = new Map<string, string>()
   #roomAsked: Promise<number> | undefined
   /** The disk had no space for the reserve at the last attempt. */
@@ -103,7 +103,7 @@ class Ganesha implements FileServer {
   }
 
   async open(): Promise<void> {
-    // First: later writes may need this reserve.
+    // The reserve comes first, since later writes may need it.
     await this.#refillSpare()
     await this.#settle()
     // Finish what a crash interrupted: creates and destroys.
@@ -149,16 +149,16 @@ class Ganesha implements FileServer {
       throw new Error(`A volume must have 1 to ${MAX_SIZE_GB} GB, not ${sizeGb}`)
     }
     await this.#inTurn(signal, async () => {
-      const known = this.#records.get(id)
-      if (known !== undefined && known.sizeGb !== sizeGb) throw new Error(`The volume ${id} has ${known.sizeGb} GB`)
-      if (known?.state === 'going') throw new Error(`The volume ${id} is being destroyed`)
-      if (known?.state === 'ready') {
+      const record = this.#records.get(id)
+      if (record !== undefined && record.sizeGb !== sizeGb) throw new Error(`The volume ${id} has ${record.sizeGb} GB`)
+      if (record?.state === 'going') throw new Error(`The volume ${id} is being destroyed`)
+      if (record?.state === 'ready') {
         // A lost volume is never recreated empty.
         const fault = await this.#images.faultOf(id, sizeGb)
         if (fault !== null) throw new Error(fault)
         return
       }
-      if (known === undefined) await this.#assertRoom(sizeGb)
+      if (record === undefined) await this.#assertRoom(sizeGb)
       await this.#make(id, sizeGb, signal)
     })
   }
@@ -182,10 +182,10 @@ class Ganesha implements FileServer {
   async destroy(id: string, signal: AbortSignal): Promise<void> {
     assertVolumeId(id)
     await this.#inTurn(signal, async () => {
-      const known = this.#records.get(id)
-      if (known === undefined) return
-      if (known.clients.length > 0) throw new Error(`The volume ${id} has clients`)
-      await this.#records.write(id, { ...known, state: 'going' })
+      const record = this.#records.get(id)
+      if (record === undefined) return
+      if (record.clients.length > 0) throw new Error(`The volume ${id} has clients`)
+      await this.#records.write(id, { ...record, state: 'going' })
       await this.#finishOff(id)
     })
   }
@@ -194,15 +194,15 @@ class Ganesha implements FileServer {
     assertVolumeId(id)
     const clients = readClients(addresses)
     await this.#inTurn(signal, async () => {
-      const known = this.#records.get(id)
-      if (known === undefined || known.state === 'making') throw new Error(`There is no volume ${id}`)
-      if (known.state === 'going') throw new Error(`The volume ${id} is being destroyed`)
-      if (this.#isSettled && clients.join() === known.clients.join()) return
+      const record = this.#records.get(id)
+      if (record === undefined || record.state === 'making') throw new Error(`There is no volume ${id}`)
+      if (record.state === 'going') throw new Error(`The volume ${id} is being destroyed`)
+      if (this.#isSettled && clients.join() === record.clients.join()) return
       this.#isSettled = false
-      await this.#parts.spare.use(() => this.#records.write(id, { ...known, clients }))
+      await this.#parts.spare.use(() => this.#records.write(id, { ...record, clients }))
       await this.#settle()
-      const why = this.#broken.get(id)
-      if (why !== undefined) throw new Error(why)
+      const fault = this.#broken.get(id)
+      if (fault !== undefined) throw new Error(fault)
     })
   }
 
@@ -242,7 +242,7 @@ class Ganesha implements FileServer {
 
   /** A failing volume must not block the others. */
   async #mountExports(): Promise<Exports> {
-    const before = new Map(this.#broken)
+    const previousFaults = new Map(this.#broken)
     this.#broken.clear()
     const present = new Set(await this.#images.mounted())
     const folders: string[] = []
@@ -253,10 +253,11 @@ class Ganesha implements FileServer {
         if (!present.has(id) || !this.#mounted.has(id)) await this.#parts.spare.use(() => this.#images.mount(id))
         this.#mounted.add(id)
       } catch (error) {
-        const why = error instanceof Error ? error.message : String(error)
-        this.#broken.set(id, why)
+        const cause = error instanceof Error ? error.message : String(error)
+        this.#broken.set(id, cause)
         // Retried every few seconds; logged when the cause is new.
-        if (before.get(id) !== why) this.#parts.log.warn({ volume: id, err: error }, 'could not mount a volume')
+        if (previousFaults.get(id) !== cause)
+          this.#parts.log.warn({ volume: id, err: error }, 'could not mount a volume')
         continue
       }
       const folder = this.#images.mountPoint(id)
@@ -268,11 +269,11 @@ class Ganesha implements FileServer {
 
   async #finishOff(id: string): Promise<void> {
     await this.#images.remove(id)
-    // Last, so that there is never data without a record.
+    // The record goes last, so that there is never data without a record.
     await this.#records.remove(id)
   }
 
-  /** It is no longer exported; if a local process uses it, it stays mounted for a while. */
+  /** Unmounts a volume that is no longer exported. If a local process uses it, it stays mounted for a while. */
   async #unmount(id: string): Promise<void> {
     this.#mounted.delete(id)
     await this.#images.unmount(id).catch((error: unknown) => {

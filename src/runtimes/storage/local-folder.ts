@@ -25,13 +25,13 @@ export async function assertLocal(folder: string, log: StorageLog): Promise<void
     throw new Error(`The storage folder ${folder} has characters in its path that are not letters, digits or . _ @ + -`)
   }
   const { type } = await fs.statfs(folder)
-  const why = whyNotLocal(type)
-  if (why !== undefined) throw new Error(`The storage folder ${folder} is on ${why}; it must be on a local disk`)
+  const fault = whyNotLocal(type)
+  if (fault !== undefined) throw new Error(`The storage folder ${folder} is on ${fault}; it must be on a local disk`)
   if (memory.has(type))
     log.warn({ folder }, 'the storage folder is in memory: its contents are lost when the machine restarts')
 }
 
-/** `type`: from statfs, signed on some machines. */
+/** `type` comes from statfs; some machines report it signed. */
 export function whyNotLocal(type: number): string | undefined {
   return remote.get(type >>> 0)
 }

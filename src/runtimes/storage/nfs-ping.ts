@@ -1,4 +1,4 @@
-/** The NFSv4 null call (RFC 5531, procedure 0), which any client may make. */
+/** Sends the NFSv4 null call (RFC 5531, procedure 0), which any client may make. */
 import { randomBytes } from 'node:crypto'
 import net from 'node:net'
 import { contained } from '../../base/net/contained.ts'

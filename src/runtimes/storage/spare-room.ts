@@ -1,6 +1,6 @@
 /**
- * A reserve of disk space. Client lists are stored on the same disk as the volumes: on a full disk a former tenant could
- * not be locked out. A small file holds a few megabytes that are freed for such a write.
+ * A reserve of disk space. Client lists are stored on the same disk as the volumes, so on a full disk a former tenant
+ * could not be locked out. A small file reserves a few megabytes that are freed for such a write.
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
@@ -22,7 +22,7 @@ export class SpareRoom {
     await runCommand('fallocate', ['-l', String(SPARE_BYTES), this.#file])
   }
 
-  /** `write` must be safe to repeat. */
+  /** Runs `write` again with the reserve if the disk is full, so it must be safe to repeat. */
   async use<T>(write: () => Promise<T>): Promise<T> {
     try {
       return await write()

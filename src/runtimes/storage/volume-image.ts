@@ -28,7 +28,7 @@ export interface VolumeImages {
   mountPoint(id: string): string
   /** Throws without leaving anything behind. */
   make(id: string, sizeGb: number, options: WriteOptions): Promise<void>
-  /** The problem with the file. null: present with its size. */
+  /** Describes the problem with the file. null: it exists with its size. */
   faultOf(id: string, sizeGb: number): Promise<string | null>
   mount(id: string): Promise<void>
   unmount(id: string): Promise<void>
@@ -36,9 +36,9 @@ export interface VolumeImages {
   mounted(): Promise<string[]>
   remove(id: string): Promise<void>
   list(): Promise<HostVolumeStatus[]>
-  /** Works whether it is mounted or not. */
+  /** Works on mounted and unmounted volumes. */
   grow(id: string, sizeGb: number, options: WriteOptions): Promise<void>
-  /** Copies one that is not mounted. Shares blocks if the disk can. Throws without leaving anything behind. */
+  /** Copies an unmounted volume. Shares blocks if the disk can. Throws without leaving anything behind. */
   copy(from: string, to: string, options: WriteOptions): Promise<void>
   /** Free bytes of the disk, and bytes used by images. */
   room(): Promise<{ freeBytes: number; takenBytes: number }>
@@ -116,8 +116,8 @@ class LoopImages implements VolumeImages {
     await runCommand('mount', ['-t', 'ext4', '-o', options, this.#fileOf(id), this.mountPoint(id)])
     const device = (await findMounts()).get(this.mountPoint(id))
     if (device === undefined) throw new Error(`${this.mountPoint(id)} was mounted but is not in the mount table`)
-    // The NFS daemon caches the file system of a device by name, and would take this volume for the previous one on the
-    // same loop device unless the device looks changed.
+    // The NFS daemon caches the file system of a device by name. Unless the device looks changed, it would mistake this
+    // volume for the previous one on the same loop device.
     await runCommand('touch', ['--no-create', device])
   }
 
@@ -140,7 +140,7 @@ class LoopImages implements VolumeImages {
       if (!name.endsWith(ENDING)) continue
       const id = name.slice(0, -ENDING.length)
       const device = (await findMounts()).get(this.mountPoint(id))
-      // May be removed concurrently.
+      // The file may be removed concurrently.
       const system = await readFileSystem(device ?? this.#fileOf(id)).catch(nullIfGone)
       if (system === null) continue
       const usedBytes = device === undefined ? system.usedBytes : await usedIn(this.mountPoint(id))
@@ -189,7 +189,7 @@ class LoopImages implements VolumeImages {
     const { bavail, bsize } = await fs.statfs(this.#files)
     let takenBytes = 0
     for (const name of await fs.readdir(this.#files)) {
-      // May be removed concurrently.
+      // The file may be removed concurrently.
       const stats = await fs.stat(path.join(this.#files, name)).catch(nullIfGone)
       takenBytes += (stats?.blocks ?? 0) * STAT_BLOCK_BYTES
     }
@@ -202,8 +202,8 @@ class LoopImages implements VolumeImages {
 }
 
 /**
- * The size of the file system, which is less than that of its file while it grows, and the bytes in use, which are current
- * once it was unmounted cleanly. null: not known.
+ * Reads the size of the file system, which is less than the size of its file while it grows, and the bytes in use,
+ * which are current after a clean unmount. null: unknown.
  */
 async function readFileSystem(file: string): Promise<{ bytes: number; usedBytes: number | null }> {
   const handle = await fs.open(file, 'r')
@@ -241,7 +241,7 @@ export function bytesOf(sizeGb: number): number {
   return sizeGb * BYTES_PER_GB
 }
 
-/** Mount points with their device; of stacked mounts the topmost. */
+/** Returns mount points with their device; for stacked mounts, the topmost device. */
 async function findMounts(): Promise<Map<string, string>> {
   const lines = (await fs.readFile('/proc/self/mountinfo', 'utf8')).split('\n')
   return new Map(

@@ -1,5 +1,5 @@
 /**
- * One record file per volume, written before each action. The state tells how far the action may have come, so that the
+ * One record file per volume, written before each action. The state tells how far the action may have got, so that the
  * next start or call finishes it after a crash.
  */
 import fs from 'node:fs/promises'
@@ -12,7 +12,7 @@ export const MAX_VOLUMES = 4_096
 export const MAX_EXPORT_ID = 65_534
 
 const volumeRecord = z.object({
-  /** Part of clients' file handles, so it must never change. */
+  /** The id is part of clients' file handles, so it must never change. */
   exportId: z.int().min(1).max(MAX_EXPORT_ID),
   sizeGb: z.int().min(1),
   clients: z.array(z.string()),
@@ -75,7 +75,7 @@ async function readRecord(file: string): Promise<VolumeRecord> {
   try {
     return volumeRecord.parse(JSON.parse(await fs.readFile(file, 'utf8')))
   } catch (error) {
-    // Ignoring it would make the volume look deleted.
+    // Ignoring the file would make the volume look deleted.
     throw new Error(`The record ${file} cannot be read`, { cause: error })
   }
 }

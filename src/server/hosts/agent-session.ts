@@ -28,12 +28,12 @@ import type { HostLink } from './host-links.ts'
 import { validate } from '../http/validation.ts'
 
 const MAX_MESSAGES_PER_SECOND = 50
-/** Moves are made by people; more than this are refused. */
+/** People make moves, so more than this are refused. */
 const MAX_MOVES_WAITING = 8
 const MAX_LOGS_WAITING = 16
 /** An unchanged report is written again after this time: another server may have changed the row. */
 const SAVE_AGAIN_MS = 60_000
-/** How soon the desired state is sent again to an agent that has not acted on it. */
+/** How long after sending the desired state it is sent again to an agent that has not acted on it. */
 const RESEND_AFTER_MS = 2_000
 /** An agent that leaves this much unread is disconnected. */
 const MAX_BACKLOG_BYTES = 8_388_608
@@ -80,11 +80,14 @@ export class AgentSession implements HostLink {
   #saved: { readonly value: HostReport; readonly text: string; readonly atMs: number } | undefined
   #sent: { readonly generation: number; readonly text: string; readonly atMs: number } | undefined
   #sending: Promise<void> = Promise.resolve()
-  /** Pings since the last sign of life. A count, not a time: a server that was suspended has sent none. */
+  /** Pings since the last sign of life. A count, not a time, since a suspended server has sent none. */
   #missedPings = 0
-  /** The last report that saw the host's runtime, from this session or an earlier one. A connection alone proves nothing. */
+  /**
+   * The last report that saw the host's runtime, from this session or an earlier one. A connection alone proves
+   * nothing.
+   */
   #reportedAt: Instant | null
-  /** It has reported again, and that is not written yet. */
+  /** The host has reported again, and that is not written yet. */
   #isBack = false
   #second = { startedMs: 0, messages: 0 }
   /** Stream frames queued in the socket. */
@@ -140,7 +143,7 @@ export class AgentSession implements HostLink {
     this.#sendText(JSON.stringify(message))
   }
 
-  /** Sends the desired state unless the agent has it. One at a time, so that the newest is sent last. */
+  /** Sends the desired state unless the agent has it. Sends one at a time, so that the newest is sent last. */
   sendDesired(): Promise<void> {
     this.#sending = this.#sending
       .then(() => this.#sendDesiredOnce())
@@ -161,9 +164,9 @@ export class AgentSession implements HostLink {
     if (!this.#isOpen()) return
     if (desired === undefined) return this.#giveUp('unknown_host', 'This host is no longer registered')
     const text = JSON.stringify(desired)
-    const before = this.#sent
-    const isLate = before !== undefined && performance.now() - before.atMs >= RESEND_AFTER_MS && this.#isBehind()
-    if (before?.text === text && !isLate) return
+    const previous = this.#sent
+    const isLate = previous !== undefined && performance.now() - previous.atMs >= RESEND_AFTER_MS && this.#isBehind()
+    if (previous?.text === text && !isLate) return
     this.#sent = { generation: desired.generation, text, atMs: performance.now() }
     this.#sendText(text)
   }
@@ -246,7 +249,7 @@ export class AgentSession implements HostLink {
       const report = this.#report
       const log = this.#lastLogs.shift()
       try {
-        // Before the report that no longer lists the workload.
+        // The log is saved before the report that no longer lists the workload.
         if (log !== undefined) await saveLastLog(this.#ports.app, this.hostId, log)
         if (move !== undefined) await this.#move(move)
         else if (report !== undefined) {
@@ -268,9 +271,9 @@ export class AgentSession implements HostLink {
     const isOurs = await transact(database, async (tx) => {
       const saved = await saveReport(tx, this.hostId, this.id, report.value, clock.now())
       if (saved && report.text !== this.#saved?.text) tx.wake.add('observe')
-      // A host that was silent went off sale, whatever it offers.
-      const sold = ({ offer, fault }: HostReport): string => JSON.stringify([offer, fault])
-      const isNewOffer = this.#saved === undefined || sold(report.value) !== sold(this.#saved.value)
+      // A host that was silent was withdrawn from sale, so its next report changes the supply.
+      const supplyOf = ({ offer, fault }: HostReport): string => JSON.stringify([offer, fault])
+      const isNewOffer = this.#saved === undefined || supplyOf(report.value) !== supplyOf(this.#saved.value)
       if (saved && (isNewOffer || isBack)) tx.wake.add('inventory')
       return saved
     })
@@ -280,7 +283,10 @@ export class AgentSession implements HostLink {
     this.#remind()
   }
 
-  /** Before the report, which lets time be charged. A fault that cannot be applied must not make the host look silent. */
+  /**
+   * Applied before the report, which lets time be charged. A fault that cannot be applied must not make the host look
+   * silent.
+   */
   async #applyFaults({ gpuFaults = [] }: HostReport): Promise<void> {
     try {
       await applyGpuFaults(this.#ports.app, this.hostId, this.id, gpuFaults)
@@ -297,9 +303,9 @@ export class AgentSession implements HostLink {
 
   async #move(to: 'ready' | 'draining' | 'left'): Promise<void> {
     const { database } = this.#ports.app
-    const moved = await transact(database, (tx) => moveHost(tx, this.hostId, to))
-    // Keep the connection: a refused move does not affect the tenants.
-    if (!moved.ok) this.sendMessage({ type: 'refused', reason: moved.reason ?? moved.kind, message: moved.message })
+    const result = await transact(database, (tx) => moveHost(tx, this.hostId, to))
+    // The connection stays: a refused move does not affect the tenants.
+    if (!result.ok) this.sendMessage({ type: 'refused', reason: result.reason ?? result.kind, message: result.message })
   }
 
   #checkLiving(): void {

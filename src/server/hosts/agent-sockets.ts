@@ -52,7 +52,7 @@ export interface AgentSocketsOptions {
   readonly trustedProxy: TrustedProxy | undefined
   readonly metrics?: Metrics
   readonly recorder: MetricRecorder
-  /** For other servers. null: they cannot reach the hosts connected here. */
+  /** Identifies this server to others. null: they cannot reach the hosts connected here. */
   readonly serverId?: string | null
 }
 
@@ -124,10 +124,10 @@ class Sockets {
   take(request: IncomingMessage, socket: Socket, head: Buffer): boolean {
     if (pathOf(request) !== AGENT_PATH) return false
     const address = addressOf(request, this.#options.trustedProxy)
-    const here = [...this.#unauthenticated.values()].filter((one) => one === address).length
+    const ofAddress = [...this.#unauthenticated.values()].filter((one) => one === address).length
     if (this.#isClosed || this.#unauthenticated.size >= MAX_UNAUTHENTICATED) {
       refuseUpgrade(socket, requestFailurePage('v2', fail('too_many_connections')), SECOND_MS)
-    } else if (here >= MAX_UNAUTHENTICATED_PER_ADDRESS || this.#refusals.of(address) >= MAX_REFUSALS_PER_MINUTE) {
+    } else if (ofAddress >= MAX_UNAUTHENTICATED_PER_ADDRESS || this.#refusals.of(address) >= MAX_REFUSALS_PER_MINUTE) {
       const failure = fail('rate_limited', {
         limit: MAX_REFUSALS_PER_MINUTE,
         unit: 'connections that fail to authenticate',
@@ -263,13 +263,13 @@ class Sockets {
 
   /** `key`: the host or the address that caused it. */
   #warn(key: string, fields: object, message: string): void {
-    const more = this.#lines.take(key)
-    if (more !== undefined) this.#options.log.warn({ ...fields, ...more }, message)
+    const line = this.#lines.take(key)
+    if (line !== undefined) this.#options.log.warn({ ...fields, ...line }, message)
   }
 
   #inform(hostId: string, message: string): void {
-    const more = this.#lines.take(hostId)
-    if (more !== undefined) this.#options.log.info({ hostId, ...more }, message)
+    const line = this.#lines.take(hostId)
+    if (line !== undefined) this.#options.log.info({ hostId, ...line }, message)
   }
 
   #everySecond(): void {

@@ -1,6 +1,6 @@
 /**
  * Links to the machines of drivers that open streams themselves. They look like the connection of an agent, so that
- * terminals, logs, ports and health checks need to know one kind only.
+ * terminals, logs, ports and health checks handle one kind only.
  */
 import { makeMux, type Mux } from '../../base/net/mux.ts'
 import type { Driver, StreamDriver } from '../../drivers/driver.ts'
@@ -19,7 +19,7 @@ function linksOf(streams: StreamDriver): LinkSource {
   }
 }
 
-/** Both ends of a connection in one process. Each stream has its own, so that none takes another's place. */
+/** Holds both ends of a connection in one process. Each stream has its own, so that none blocks another. */
 function linkedMux(streams: StreamDriver): HostLink['open'] {
   return (request) => {
     const ends: { near?: Mux } = {}

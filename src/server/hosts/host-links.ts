@@ -17,7 +17,7 @@ export interface RemoteLinks {
   hostIds(): string[]
 }
 
-/** Machines that are reached in another way than by their agent's connection. */
+/** Machines that are reached without an agent's connection. */
 export interface LinkSource {
   ids(): readonly string[]
   get(hostId: string): HostLink | undefined
@@ -27,23 +27,25 @@ export interface HostLinks {
   add(hostId: string, link: HostLink): void
   /** Does nothing if another link has replaced this one. */
   remove(hostId: string, link: HostLink): void
-  /** Here, else through another server. */
+  /** Returns the link on this server, else one through another server. */
   get(hostId: string): HostLink | undefined
   /** undefined: the host is not connected. */
   open(hostId: string, request: StreamRequest): MuxStream | undefined
   /** undefined: the host is not connected to this server. */
   openHere(hostId: string, request: StreamRequest): MuxStream | undefined
-  /** Connected to this server, or reached without a connection. */
+  /** Hosts that are connected to this server or reached without a connection. */
   ids(): string[]
-  /** Connected to any server. */
+  /** Hosts that are connected to any server. */
   reachableIds(): string[]
-  /** Hosts that are not connected here are reached through these. */
+  /** Sets the links for hosts that are not connected here. */
   addRemote(remote: RemoteLinks): void
-  /** Hosts have connected to other servers, or left them. */
+  /** Called when hosts have connected to other servers, or left them. */
   remoteChanged(): void
-  /** The desired state of a host connected here may have changed. */
+  /** Called when the desired state of a host connected here may have changed. */
   notify(hostId: string): void
-  /** Calls back when a host connects, disconnects or gets a new desired state. Returns a function that stops it. */
+  /**
+   * Calls the listener when a host connects, disconnects or gets a new desired state. Returns a function that stops it.
+   */
   watch(listener: () => void): () => void
 }
 
@@ -63,9 +65,9 @@ export function makeHostLinks(sources: readonly LinkSource[] = []): HostLinks {
   const sourceIds = (): string[] => sources.flatMap((source) => [...source.ids()])
   return {
     add: (hostId, link) => {
-      const before = links.get(hostId)
+      const previous = links.get(hostId)
       links.set(hostId, link)
-      if (before !== link) before?.replace()
+      if (previous !== link) previous?.replace()
       changed()
     },
     remove: (hostId, link) => {
@@ -78,7 +80,7 @@ export function makeHostLinks(sources: readonly LinkSource[] = []): HostLinks {
     openHere: (hostId, request) => links.get(hostId)?.open(request),
     ids: () => [...links.keys(), ...sourceIds()],
     reachableIds: () => [...new Set([...links.keys(), ...sourceIds(), ...(remote?.hostIds() ?? [])])],
-    addRemote: (added) => (remote = added),
+    addRemote: (source) => (remote = source),
     remoteChanged: changed,
     notify: (hostId) => {
       if (links.has(hostId)) changed()

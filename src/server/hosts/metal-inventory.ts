@@ -1,4 +1,4 @@
-/** Bare-metal hosts from the operator: one at a time over the API, or all in a file. */
+/** Adds bare-metal hosts of the operator: one at a time over the API, or all from a file. */
 import { readFile } from 'node:fs/promises'
 import { addMetalHost } from '../../app/supply/host.ts'
 import type { App } from '../../app/app.ts'
@@ -30,14 +30,14 @@ export async function importInventory(app: App, file: string): Promise<void> {
   const read = parseInventory(text)
   if (read.kind === 'faulty') throw new SettingsError(`BERTH_INVENTORY: ${read.faults.join('; ')}`)
   for (const host of read.hosts) {
-    const known = await findHost(app.database.db, host.id)
-    if (known !== undefined && isReachedOverSsh(known) && known.state !== 'left') {
-      await changeMetalHost(app, known, host)
+    const existing = await findHost(app.database.db, host.id)
+    if (existing !== undefined && isReachedOverSsh(existing) && existing.state !== 'left') {
+      await changeMetalHost(app, existing, host)
       continue
     }
     const { id, offer, address, access, declared } = host
     const row = { id, offer, address, access: sealMetal(app, access, declared) }
-    const added = await transact(app.database, (tx) => addMetalHost(tx, 'inventory file', row))
-    if (!added.ok) throw new SettingsError(`BERTH_INVENTORY: host ${id}: ${added.message}`)
+    const result = await transact(app.database, (tx) => addMetalHost(tx, 'inventory file', row))
+    if (!result.ok) throw new SettingsError(`BERTH_INVENTORY: host ${id}: ${result.message}`)
   }
 }

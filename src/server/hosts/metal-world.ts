@@ -28,14 +28,14 @@ export function sealMetal(app: Pick<App, 'vault'>, access: MetalAccess, declared
   return app.vault.seal(JSON.stringify({ access, declared }))
 }
 
-/** Updates a known host. A learned host key stays unless another one is given. */
+/** Updates a known host. A learned host key stays unless a new one is given. */
 export async function changeMetalHost(
   app: Pick<App, 'database' | 'vault'>,
   known: HostRow,
   entry: Pick<MetalHost, 'access' | 'declared' | 'address' | 'offer'>,
 ): Promise<void> {
-  const before = known.access === null ? undefined : sealed.parse(JSON.parse(app.vault.open(known.access)))
-  const hostKey = entry.access.hostKey ?? before?.access.hostKey
+  const previous = known.access === null ? undefined : sealed.parse(JSON.parse(app.vault.open(known.access)))
+  const hostKey = entry.access.hostKey ?? previous?.access.hostKey
   const access: MetalAccess = { ...entry.access, ...(hostKey === undefined ? {} : { hostKey }) }
   await updateMetalHost(app.database.db, {
     id: known.id,
@@ -51,7 +51,7 @@ export function metalWorld(app: Pick<App, 'database' | 'clock' | 'vault' | 'inst
   return {
     async listMetalHosts() {
       const rows = await listMetalHosts(database.steady, 'private-cloud', MAX_HOSTS)
-      const taken = await listTenanted(
+      const tenantedIds = await listTenanted(
         db,
         rows.map(({ id }) => id),
       )
@@ -59,8 +59,8 @@ export function metalWorld(app: Pick<App, 'database' | 'clock' | 'vault' | 'inst
         if (row.access === null || row.address === null) return []
         const { access, declared } = sealed.parse(JSON.parse(vault.open(row.access)))
         const { id, state_reason: reason, generation, address, offer } = row
-        // A tenant stays on a host that was taken out of service: it is treated as draining.
-        const state = row.state === 'quarantined' && taken.has(id) ? 'draining' : row.state
+        // A tenant stays on a host that was quarantined: the host is treated as draining.
+        const state = row.state === 'quarantined' && tenantedIds.has(id) ? 'draining' : row.state
         return [
           {
             id,

@@ -1,8 +1,9 @@
 /**
- * Connections between the servers over one database. An agent is connected to one server, and a customer may come to any:
- * a server that does not have the host itself opens the stream through the server that does. Servers find each other in
- * the database. Both ends prove that they know the installation's secret key (TLS with a pre-shared key derived from it),
- * so no certificates are needed. A stream is forwarded once at most: the server that gets it has the host, or refuses.
+ * Connections between the servers that share one database. An agent is connected to one server, but a customer may
+ * reach any: a server that does not have the host opens the stream through the server that does. Servers find each
+ * other in the database. Both ends prove that they know the installation's secret key (TLS with a pre-shared key
+ * derived from it), so no certificates are needed. A stream is forwarded at most once: the server that gets it has the
+ * host, or refuses.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
@@ -29,22 +30,22 @@ import {
 import type { HostLink, HostLinks, RemoteLinks } from './host-links.ts'
 
 const ANNOUNCE_MS = 5_000
-/** A server that has not announced itself for so long is gone. */
+/** A server that has not announced itself for this long is gone. */
 const FORGET_SECONDS = 20
-/** How often everything is read again: notifications may be missed. */
+/** How often everything is read again, since notifications may be missed. */
 const READ_MS = 5_000
 const PING_MS = 3_000
 const MAX_MISSED_PINGS = 2
 const CONNECT_MS = 3_000
-/** After a failed connection, hosts of that server are not reachable for so long. */
+/** After a failed connection, hosts of that server are not reachable for this long. */
 const RETRY_MS = 1_000
 const MAX_STREAMS = 16_384
 const MAX_FRAME_BYTES = 131_072
 const MAX_BACKLOG_BYTES = 1_048_576
 const PATH = '/peer'
-/** The trigger `host_has_moved` notifies it. */
+/** The trigger `host_has_moved` notifies this channel. */
 const PLACES_CHANNEL = 'berth_host_places'
-/** With forward secrecy. OpenSSL has them up to TLS 1.2 only. */
+/** These ciphers have forward secrecy. OpenSSL offers them up to TLS 1.2 only. */
 const tlsOptions = { ciphers: 'ECDHE-PSK-CHACHA20-POLY1305', minVersion: 'TLSv1.2', maxVersion: 'TLSv1.2' } as const
 
 const forwarded = z.strictObject({ hostId: z.string().max(255), request: streamRequest })
@@ -58,7 +59,7 @@ export interface PeersOptions {
 }
 
 export interface Peers {
-  /** This server, for the sessions of its agents. */
+  /** The id of this server, for the sessions of its agents. */
   readonly serverId: string
   close(): Promise<void>
 }
@@ -72,12 +73,12 @@ export async function openPeers(options: PeersOptions): Promise<Peers> {
 class OtherServers implements Peers, RemoteLinks {
   readonly serverId = randomUUID()
   readonly #options: PeersOptions
-  /** The key of the map is the identity that a peer names: while the secret key changes, servers have different ones. */
+  /** Keys by the identity that a peer names. While the secret key is being changed, servers have different ones. */
   readonly #keys: ReadonlyMap<string, Buffer>
   readonly #server: https.Server
   readonly #sockets = new WebSocketServer({ noServer: true, maxPayload: MAX_FRAME_BYTES })
   readonly #incoming = new Set<PeerConnection>()
-  /** The key of the map is the id of the server. */
+  /** Connections by the id of the server. */
   readonly #outgoing = new Map<string, PeerConnection>()
   readonly #failedMs = new Map<string, number>()
   #places = new Map<string, PeerServer>()
@@ -96,7 +97,7 @@ class OtherServers implements Peers, RemoteLinks {
       pskCallback: (_socket, identity) => this.#keys.get(identity) ?? null,
       handshakeTimeout: CONNECT_MS,
     })
-    // Whoever does not know the key ends here.
+    // A peer that does not know the key fails here.
     this.#server.on('tlsClientError', (error) => options.log.debug({ err: error }, 'refused a peer connection'))
     this.#server.on('request', (_request, response) => response.writeHead(404).end())
     this.#server.on(
@@ -181,16 +182,16 @@ class OtherServers implements Peers, RemoteLinks {
       for (const place of await listHostPlaces(this.#options.app.database.db)) this.#put(places, place)
       this.#places = places
       this.#options.links.remoteChanged()
-      const used = new Set([...places.values()].map(({ id }) => id))
-      for (const [id, connection] of this.#outgoing) if (!used.has(id)) connection.closeWhenIdle()
+      const usedIds = new Set([...places.values()].map(({ id }) => id))
+      for (const [id, connection] of this.#outgoing) if (!usedIds.has(id)) connection.closeWhenIdle()
     } finally {
       this.#isReading = false
     }
   }
 
   #connectionTo(server: PeerServer): PeerConnection | undefined {
-    const known = this.#outgoing.get(server.id)
-    if (known !== undefined) return known
+    const existing = this.#outgoing.get(server.id)
+    if (existing !== undefined) return existing
     if (performance.now() - (this.#failedMs.get(server.id) ?? Number.NEGATIVE_INFINITY) < RETRY_MS) return undefined
     const [[identity, psk] = []] = this.#keys
     if (identity === undefined || psk === undefined) return undefined
@@ -240,7 +241,7 @@ class OtherServers implements Peers, RemoteLinks {
     join(stream, target)
   }
 
-  /** Everything is tried again a little later. */
+  /** Logs the error; everything is tried again a little later. */
   async #try(what: string, work: Promise<void>): Promise<void> {
     try {
       await work
@@ -250,7 +251,7 @@ class OtherServers implements Peers, RemoteLinks {
   }
 }
 
-/** Bytes and signals both ways; a failure of one ends the other with the same reason. */
+/** Passes bytes and signals both ways; a failure of one ends the other with the same reason. */
 function join(one: MuxStream, other: MuxStream): void {
   const pass = (from: MuxStream, to: MuxStream): void => {
     const end = (error: Error): unknown => to.destroy(error)
@@ -260,7 +261,7 @@ function join(one: MuxStream, other: MuxStream): void {
     )
     from.once('error', end)
     from.once('close', () => {
-      // One that closed normally may still have bytes on their way.
+      // A stream that closed normally may still have bytes in flight.
       if (!isOver(from)) to.destroy()
     })
     from.pipe(to)
@@ -278,7 +279,7 @@ class PeerConnection {
   readonly #mux: Mux
   readonly #ping: NodeJS.Timeout
   /** Frames that wait for the connection. */
-  #early: Buffer[] | undefined = []
+  #unsent: Buffer[] | undefined = []
   #missedPings = 0
   #error: Error | undefined
 
@@ -331,19 +332,19 @@ class PeerConnection {
   }
 
   #send(frame: Buffer): void {
-    if (this.#early === undefined) {
+    if (this.#unsent === undefined) {
       if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(frame, () => this.#mux.flush())
       return
     }
-    this.#early.push(frame)
-    if (this.#early.reduce((sum, one) => sum + one.length, 0) > MAX_BACKLOG_BYTES)
+    this.#unsent.push(frame)
+    if (this.#unsent.reduce((sum, one) => sum + one.length, 0) > MAX_BACKLOG_BYTES)
       this.#fail(new Error('too much waits for the connection'))
   }
 
   #flush(): void {
-    const early = this.#early ?? []
-    this.#early = undefined
-    for (const frame of early) this.#socket.send(frame)
+    const frames = this.#unsent ?? []
+    this.#unsent = undefined
+    for (const frame of frames) this.#socket.send(frame)
   }
 
   #checkLiving(): void {

@@ -1,5 +1,5 @@
 /**
- * How a pod proves that it may download its weights: with a token that only this installation can make, and that is
+ * Lets a pod prove that it may download its weights: with a token that only this installation can make, and that is
  * worth nothing once the rental has ended.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
@@ -11,7 +11,7 @@ import { findRental } from '../../store/rental/rental.ts'
 
 const PURPOSE = 'weights of pods'
 
-/** For `Authorization`. */
+/** Returns the value of the `Authorization` header. */
 export function podAuthorization({ vault }: Pick<App, 'vault'>, tag: string): string {
   return `${POD_SCHEME} ${tokenOf(vault.derive(PURPOSE), tag)}`
 }
@@ -20,16 +20,16 @@ export function isPod(authorization: string | undefined): authorization is strin
   return authorization?.startsWith(`${POD_SCHEME} `) === true
 }
 
-/** undefined: the token is not that of the pod, its rental has ended, or its weights have no such file. */
+/** undefined: the token does not belong to the pod, its rental has ended, or its weights have no such file. */
 export async function findPodFile(
   app: Pick<App, 'vault' | 'database' | 'installationId'>,
   authorization: string,
   { tag, sha256 }: { readonly tag: string; readonly sha256: string },
 ): Promise<WeightsFile | undefined> {
-  const given = Buffer.from(authorization.slice(POD_SCHEME.length + 1))
+  const token = Buffer.from(authorization.slice(POD_SCHEME.length + 1))
   const isGood = app.vault.deriveAll(PURPOSE).some((key) => {
-    const token = Buffer.from(tokenOf(key, tag))
-    return token.length === given.length && timingSafeEqual(token, given)
+    const expected = Buffer.from(tokenOf(key, tag))
+    return expected.length === token.length && timingSafeEqual(expected, token)
   })
   const id = isGood ? idOfTag(app.installationId, 'rental', tag) : undefined
   const rental = id === undefined ? undefined : await findRental(app.database.db, id)

@@ -1,13 +1,13 @@
 /**
- * The public ports of workloads on hosts without a public address. For every host connected here or to another server, the relay
- * listens on its workloads' ports, and each connection becomes a stream to the host. Each direction ends separately, and a reader
- * that stalls slows the sender down, all the way through the host's connection. The host reports an unreachable port,
- * and a host that hangs loses its connection, so no client waits longer than that.
+ * The public ports of workloads on hosts without a public address. For every host connected here or to another server,
+ * the relay listens on its workloads' ports, and each connection becomes a stream to the host. Each direction ends
+ * separately, and a reader that stalls slows the sender down, all the way through the host's connection. The host
+ * reports an unreachable port, and a host that hangs loses its connection, so no client waits longer than that.
  *
- * HTTP ports are not relayed: they are behind the proxy of server/ports/port-proxy.ts, which checks who may come. Connections beyond a
- * tenant's share (server/ports/port-share.ts) are closed at once.
+ * HTTP ports are not relayed: they are behind the proxy of server/ports/port-proxy.ts, which checks access. Connections
+ * beyond a tenant's share (server/ports/port-share.ts) are closed at once.
  *
- * A port that is no longer relayed is closed with all its connections before it can be given to anyone else.
+ * A port that is no longer relayed is closed with all its connections before another workload can get it.
  */
 import net, { type Server, type Socket } from 'node:net'
 import type { Logger } from 'pino'
@@ -17,7 +17,7 @@ import { listRelayPorts } from '../../store/host/workload.ts'
 import type { HostLinks } from './host-links.ts'
 import { makePortShares, type PortShares } from '../ports/port-share.ts'
 
-/** Notifications may be missed, and occupied ports become free. */
+/** Changes may be missed without polling: notifications get lost, and occupied ports become free. */
 const CHECK_MS = 3_000
 /** The target port that stands for SSH, whatever its number. */
 const SSH_TARGET = 0
@@ -28,7 +28,7 @@ export interface RelayOptions {
   readonly links: HostLinks
   readonly host: string
   readonly log: Logger
-  /** Absent: the relay counts alone. */
+  /** Absent: the relay counts only its own connections. */
   readonly shares?: PortShares
 }
 
@@ -58,23 +58,23 @@ export function openRelay(options: RelayOptions): Relay {
   }
 }
 
-type Wanted = Awaited<ReturnType<typeof listRelayPorts>>[number]
+type RelayedPort = Awaited<ReturnType<typeof listRelayPorts>>[number]
 
 interface OpenPort {
-  readonly wanted: Wanted
+  readonly wanted: RelayedPort
   readonly server: Server
   readonly sockets: Set<Socket>
-  /** Resolves once it listens, or has failed to. */
+  /** Resolves once the port listens, or has failed to. */
   readonly listening: Promise<void>
 }
 
 class PortRelay {
   readonly #options: RelayOptions
   readonly #open = new Map<number, OpenPort>()
-  /** Ports that could not be opened: logged once, not at every check. */
-  readonly #taken = new Set<number>()
+  /** Ports that could not be opened. Logged once, not at every check. */
+  readonly #failed = new Set<number>()
   readonly #shares: PortShares
-  /** Ports that refused a connection since the last check: logged once. */
+  /** Ports that refused a connection since the last check. Logged once. */
   readonly #full = new Set<number>()
   #syncing: Promise<void> | undefined
   #next: Promise<void> | undefined
@@ -85,7 +85,7 @@ class PortRelay {
     this.#shares = options.shares ?? makePortShares()
   }
 
-  /** A check in progress may have read too early, so another one follows it, one for all callers. */
+  /** A check in progress may have read too early, so another one follows it, shared by all callers. */
   refresh(): Promise<void> {
     if (this.#syncing !== undefined) {
       this.#next ??= this.#syncing.then(() => {
@@ -112,7 +112,7 @@ class PortRelay {
     const { app, links, log } = this.#options
     if (this.#isClosed) return
     this.#full.clear()
-    let all: Wanted[]
+    let all: RelayedPort[]
     try {
       all = await listRelayPorts(app.database.db, links.reachableIds())
     } catch (error) {
@@ -121,14 +121,14 @@ class PortRelay {
     }
     if (this.#isClosed) return
     const desired = new Map(all.map((one) => [one.port, one]))
-    const gone = [...this.#open.values()].filter((port) => !isSame(port.wanted, desired.get(port.wanted.port)))
-    await Promise.all(gone.map((port) => this.#shut(port)))
-    for (const port of this.#taken) if (!desired.has(port)) this.#taken.delete(port)
-    const added = [...desired.values()].filter((one) => !this.#open.has(one.port))
-    await Promise.all(added.map((one) => this.#listen(one)))
+    const closing = [...this.#open.values()].filter((port) => !isSame(port.wanted, desired.get(port.wanted.port)))
+    await Promise.all(closing.map((port) => this.#shut(port)))
+    for (const port of this.#failed) if (!desired.has(port)) this.#failed.delete(port)
+    const opening = [...desired.values()].filter((one) => !this.#open.has(one.port))
+    await Promise.all(opening.map((one) => this.#listen(one)))
   }
 
-  #listen(forward: Wanted): Promise<void> {
+  #listen(forward: RelayedPort): Promise<void> {
     const { host, log } = this.#options
     const { port } = forward
     const server = net.createServer({
@@ -147,12 +147,12 @@ class PortRelay {
     )
     const listening = new Promise<void>((resolve) => {
       server.once('listening', () => {
-        this.#taken.delete(port)
+        this.#failed.delete(port)
         resolve()
       })
       server.on('error', (error) => {
-        if (!this.#taken.has(port)) log.warn({ port, err: error }, 'could not listen on a port; retrying')
-        this.#taken.add(port)
+        if (!this.#failed.has(port)) log.warn({ port, err: error }, 'could not listen on a port; retrying')
+        this.#failed.add(port)
         if (!server.listening) this.#open.delete(port)
         resolve()
       })
@@ -170,7 +170,7 @@ class PortRelay {
     await closed
   }
 
-  #connect(socket: Socket, forward: Wanted, sockets: Set<Socket>): void {
+  #connect(socket: Socket, forward: RelayedPort, sockets: Set<Socket>): void {
     const { links, log } = this.#options
     socket.on('error', () => {})
     const { hostId, workloadId, target } = forward
@@ -201,7 +201,7 @@ class PortRelay {
   }
 }
 
-function isSame(one: Wanted, other: Wanted | undefined): boolean {
+function isSame(one: RelayedPort, other: RelayedPort | undefined): boolean {
   return (
     other !== undefined &&
     one.workloadId === other.workloadId &&

@@ -1,11 +1,12 @@
 /**
- * Terminals and commands over a WebSocket, and logs, of a customer's machine. Access is checked as for every operation before the
- * upgrade, so a refusal is a normal HTTP answer. Browsers cannot send headers with a WebSocket, so they offer the key as a
- * subprotocol, which is never sent back. The console uses its cookie, which counts only from our own origin.
+ * Terminals and commands over a WebSocket, and logs, of a customer's machine. Access is checked before the upgrade as
+ * for every operation, so a refusal is a normal HTTP answer. Browsers cannot send headers with a WebSocket, so they
+ * offer the key as a subprotocol, which is never sent back. The console uses its cookie, which counts only from our own
+ * origin.
  *
- * Binary messages are the bytes of the terminal. Without one (`tty=false`), those to the client are the frames of
- * base/net/output-frame.ts. Text messages are JSON: `{ columns, rows }` and `{ end: true }` from the client, `{ exitCode }` to
- * it.
+ * Binary messages are the bytes of the terminal. Without a terminal (`tty=false`), binary messages to the client are
+ * the frames of base/net/output-frame.ts. Text messages are JSON: `{ columns, rows }` and `{ end: true }` from the
+ * client, `{ exitCode }` to it.
  */
 import { isReachable } from '../../domain/rental.ts'
 import type { IncomingMessage } from 'node:http'
@@ -99,8 +100,8 @@ export function openSessionSockets(options: SessionSocketsOptions): SessionSocke
     if (socket.destroyed) return
     if (!checked.ok) return refuse(socket, checked)
     const { caller, start, tty } = checked
-    const own = [...open.values()].filter((accountId) => accountId === caller.accountId).length
-    if (isClosed || open.size >= MAX_TERMINALS || own >= MAX_TERMINALS_PER_ACCOUNT) {
+    const ownSessions = [...open.values()].filter((accountId) => accountId === caller.accountId).length
+    if (isClosed || open.size >= MAX_TERMINALS || ownSessions >= MAX_TERMINALS_PER_ACCOUNT) {
       return refuse(socket, refused(tooMany()))
     }
     socket.setKeepAlive(true, KEEP_ALIVE_MS)
@@ -186,7 +187,7 @@ async function check(options: SessionSocketsOptions, request: IncomingMessage, i
   return { ok: true, caller: caller.value, tty, start }
 }
 
-/** Does for upgrade requests what `admit` in server/http/access.ts does for the others. */
+/** Does for upgrade requests what `admit` in server/http/access.ts does for other requests. */
 async function admit(options: SessionSocketsOptions, request: IncomingMessage): Promise<Result<Authenticated>> {
   const { authenticator, rates, trustedProxy, app } = options
   const limited = (limit: number, resetAt: number): Failure =>

@@ -9,7 +9,7 @@ const BACKLOG_BYTES = 262_144
 const REASON_BYTES = 123
 /** One missed ping is not enough: the server itself may have been suspended. */
 const SILENT_BEATS = 2
-/** Resizes are sent at most this often; the last one counts. */
+/** Resizes are sent at most this often; only the last one counts. */
 const RESIZE_EVERY_MS = 50
 
 const resize = z.strictObject({ columns: z.int().min(1).max(1_000), rows: z.int().min(1).max(1_000) })
@@ -21,8 +21,8 @@ const exit = z.object({ exitCode: z.int().nullable() })
 export interface TerminalCheck {
   readonly everyMs: number
   /**
-   * A client that answers no pings is disconnected. false: it may be busy for as long as it likes, such as a pager that
-   * takes the output of a command; the kernel tells when its machine is gone.
+   * Disconnects a client that answers no pings. false: the client may be busy for any time, such as a pager that takes
+   * the output of a command; TCP keep-alive detects when its machine is gone.
    */
   readonly needsPongs: boolean
   /** Checked each time: revoking a key ends its terminals. */
@@ -39,7 +39,7 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
     stream.destroy()
     close(1008, 'the key is no longer valid')
   }
-  const beat = setInterval(() => {
+  const heartbeat = setInterval(() => {
     if (missedPings >= SILENT_BEATS) return socket.terminate()
     if (check.needsPongs) missedPings += 1
     socket.ping()
@@ -50,7 +50,7 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
   socket.on('pong', () => (missedPings = 0))
   socket.on('error', () => socket.terminate())
   socket.once('close', () => {
-    clearInterval(beat)
+    clearInterval(heartbeat)
     sizes.stop()
     stream.destroy()
   })
@@ -98,11 +98,11 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
 
 function closeWith(socket: WebSocket, code: number, reason: string): void {
   socket.close(code, Buffer.from(reason).subarray(0, REASON_BYTES).toString().replaceAll('\uFFFD', ''))
-  // Input that nobody reads would reset the connection, and the client would lose the last output.
+  // Unread input would reset the connection, and the client would lose the last output.
   socket.resume()
 }
 
-/** Signals have no back-pressure, so a flood of resizes would pile up on the way to the host. */
+/** Limits the rate of resizes: signals have no back-pressure, so a flood would pile up on the way to the host. */
 function sendSizes(stream: MuxStream): { send: (size: z.output<typeof resize>) => void; stop: () => void } {
   let nextSize: z.output<typeof resize> | undefined
   let timer: NodeJS.Timeout | undefined

@@ -69,7 +69,7 @@ export function inferenceCaller({ authenticator }: Pick<AccessOptions, 'authenti
   return authenticator.callerOf(caller)
 }
 
-/** Only failures are counted by address: a thousand customers may share one. */
+/** Only failures are counted by address, since a thousand customers may share one. */
 export function countFailedKey(
   { rates, app }: Pick<AccessOptions, 'rates' | 'app'>,
   failure: Failure,
@@ -80,7 +80,7 @@ export function countFailedKey(
   return rate.allowed ? failure : tooMany(reply, rate, app.clock.now())
 }
 
-/** A wrong secret in the body of a public operation counts like a wrong key. */
+/** Counts a wrong secret in the body of a public operation like a wrong key. */
 export function countRefusal(
   options: Pick<AccessOptions, 'rates' | 'app'>,
   endpoint: Endpoint,
@@ -93,8 +93,8 @@ export function countRefusal(
 }
 
 /**
- * For streams. The scope is checked again too: a member demoted to viewer keeps the key. A failed lookup does not end
- * the stream.
+ * Checks open streams. The scope is checked again too: a member demoted to viewer keeps the key. A failed lookup does
+ * not end the stream.
  */
 export async function mayStillCall(
   { authenticator }: Pick<AccessOptions, 'authenticator'>,

@@ -209,7 +209,7 @@ function stillValid(options: AnswerOptions, { endpoint, request }: Call): () => 
   return () => mayStillCall(options, endpoint, credentials)
 }
 
-/** For an answer that is written to the raw response. */
+/** Copies the headers for an answer that is written to the raw response. */
 function copyHeaders(reply: FastifyReply): void {
   for (const [name, value] of Object.entries(reply.getHeaders())) {
     if (value !== undefined) reply.raw.setHeader(name, value)
@@ -221,14 +221,14 @@ function hijack(options: AnswerOptions, call: Call, opened: Result<void>): Fasti
   return opened.ok ? call.reply.hijack() : sendFailure(options, call, opened)
 }
 
-/** Only characters that are safe in a command line: the URL is shown in commands to copy. */
+/** Accepts only characters that are safe in a command line, since the URL is shown in commands to copy. */
 export function baseUrlOf(request: FastifyRequest): string | undefined {
   return /^[\w.:[\]-]{1,260}$/.test(request.host) ? `${request.protocol}://${request.host}` : undefined
 }
 
 function sendFailure(options: AnswerOptions, { endpoint, request, reply }: Call, failure: Failure): FastifyReply {
-  const counted = countRefusal(options, endpoint, failure, request, reply)
-  return send(reply, failurePage(endpoint, counted), counted)
+  const answer = countRefusal(options, endpoint, failure, request, reply)
+  return send(reply, failurePage(endpoint, answer), answer)
 }
 
 export function send(reply: FastifyReply, page: ErrorPage, failure?: Failure): FastifyReply {

@@ -29,19 +29,19 @@ export interface Authenticated extends Actor {
   readonly accountName: string
   /** null: the default of base/limits. */
   readonly requestsPerMinute: number | null
-  /** The cached row: values derived from it are cached as long. */
+  /** The cached row. Values derived from it are cached as long. */
   readonly key: KnownKey
 }
 
 export interface Authenticator {
   authenticate(credentials: Credentials): Promise<Result<Authenticated>>
-  /** The inference caller for a key that this authenticator found. */
+  /** Returns the inference caller for a key that this authenticator found. */
   callerOf(authenticated: Authenticated): Caller
-  /** For one connection: the caller, if its key is in memory and may call models. */
+  /** Creates a reader for one connection: it returns the caller if its key is in memory and may call models. */
   identifier(): (authorization: string) => Caller | undefined
-  /** The same for a worker, looked up if needed. undefined: a request with it takes the full path. */
+  /** The same for a worker, with a lookup if needed. undefined: a request with this key takes the full path. */
   inferenceCaller(authorization: string): Promise<KnownCaller | undefined>
-  /** Keys that a worker used. */
+  /** Records keys that a worker used. */
   keysUsed(lastUsed: ReadonlyMap<string, Instant>): void
   isCaching(): boolean
   /** This server changed the key itself and need not wait for the notification. */
@@ -62,7 +62,7 @@ export interface AuthenticatorOptions {
 export function makeAuthenticator(options: AuthenticatorOptions): Authenticator {
   const { clock, log } = options
   const cache = makeKeyCache(options)
-  const used = recordLastUsed(options)
+  const lastUsed = recordLastUsed(options)
   const callers = new WeakMap<KnownKey, Caller>()
   const callerOf = (key: KnownKey): Caller => {
     const caller = callers.get(key) ?? makeCaller(key)
@@ -70,25 +70,25 @@ export function makeAuthenticator(options: AuthenticatorOptions): Authenticator 
     return caller
   }
   const authenticate = async (credentials: Credentials): Promise<Result<Authenticated>> => {
-    let known: Result<KnownKey>
+    let lookup: Result<KnownKey>
     try {
-      known = await findKey(options, cache, credentials)
+      lookup = await findKey(options, cache, credentials)
     } catch (error) {
       log.warn({ err: error }, 'could not look up a key')
       return fail('database_unavailable', { retryAfterMs: 1_000 })
     }
-    if (!known.ok) return known
-    const key = known.value
+    if (!lookup.ok) return lookup
+    const key = lookup.value
     const now = clock.now()
     const refused = refuseStanding(key, now)
     if (refused !== undefined) return refused
-    used.note(key.public_id, now)
+    lastUsed.note(key.public_id, now)
     return ok(authenticated(key))
   }
 
   return {
     authenticate,
-    callerOf: (given) => callerOf(given.key),
+    callerOf: (authenticated) => callerOf(authenticated.key),
     identifier: () => {
       const peek = makeKeyReader(cache)
       return (authorization) => {
@@ -96,7 +96,7 @@ export function makeAuthenticator(options: AuthenticatorOptions): Authenticator 
         const now = clock.now()
         if (key === undefined || refuseStanding(key, now) !== undefined) return undefined
         if (!holdsScope(effectiveScopes(key.role, key.scopes), 'inference')) return undefined
-        used.note(key.public_id, now)
+        lastUsed.note(key.public_id, now)
         return callerOf(key)
       }
     },
@@ -109,15 +109,15 @@ export function makeAuthenticator(options: AuthenticatorOptions): Authenticator 
       const isCached = cache.isCaching() && cache.peek(key.public_id) === key
       return { caller: callerOf(key), expiresAt: key.expires_at, isCached }
     },
-    keysUsed: (lastUsed) => {
-      for (const [publicId, at] of lastUsed) used.note(publicId, at)
+    keysUsed: (times) => {
+      for (const [publicId, at] of times) lastUsed.note(publicId, at)
     },
     isCaching: () => cache.isCaching(),
     forget: (payload) => cache.forget(payload),
-    flushLastUsed: used.flush,
+    flushLastUsed: lastUsed.flush,
     close: async () => {
       cache.close()
-      await used.close()
+      await lastUsed.close()
     },
   }
 }
@@ -137,22 +137,25 @@ async function findKey(
     const publicId = await within(limits.statementTimeoutMs, lookup, 'the database did not answer in time')
     return publicId === undefined ? fail('session_ended') : findKnown(publicId)
   }
-  const given = readKey(credentials)
-  if (!given.ok) return given
-  const key = await cache.find(given.value.publicId)
+  const parts = readKey(credentials)
+  if (!parts.ok) return parts
+  const key = await cache.find(parts.value.publicId)
   // Anything that only the holder of the secret may learn comes after this comparison.
-  return key === undefined || !timingSafeEqual(key.secret_hash, given.value.secretHash) ? invalidKey() : ok(key)
+  return key === undefined || !timingSafeEqual(key.secret_hash, parts.value.secretHash) ? invalidKey() : ok(key)
 }
 
-/** For one connection: the key of a header, if it is in memory. A repeated header is not parsed and compared again. */
+/**
+ * Creates a key reader for one connection, which knows only keys in memory. A repeated header is not parsed and
+ * compared again.
+ */
 function makeKeyReader(cache: KeyCache): (authorization: string) => KnownKey | undefined {
   let last: { authorization: string; publicId: string; key: KnownKey } | undefined
   return (authorization) => {
     if (last?.authorization !== authorization || cache.peek(last.publicId) !== last.key) {
-      const given = readAuthorization(authorization)
-      const key = given.ok ? cache.peek(given.value.publicId) : undefined
-      if (!given.ok || key === undefined || !timingSafeEqual(key.secret_hash, given.value.secretHash)) return undefined
-      last = { authorization, publicId: given.value.publicId, key }
+      const parts = readAuthorization(authorization)
+      const key = parts.ok ? cache.peek(parts.value.publicId) : undefined
+      if (!parts.ok || key === undefined || !timingSafeEqual(key.secret_hash, parts.value.secretHash)) return undefined
+      last = { authorization, publicId: parts.value.publicId, key }
     }
     return last.key
   }

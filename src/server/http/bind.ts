@@ -53,15 +53,15 @@ export function bind(server: FastifyInstance, binding: Binding): void {
 }
 
 function routeOf({ path, restOfPath }: Endpoint): string {
-  const rest = restOfPath === true ? path.replace(/\{\w+\}$/, '*') : path
-  return rest.replaceAll(/\{(\w+)\}/g, ':$1')
+  const routePath = restOfPath === true ? path.replace(/\{\w+\}$/, '*') : path
+  return routePath.replaceAll(/\{(\w+)\}/g, ':$1')
 }
 
-/** The router gives the rest of a path no name. */
+/** Renames the wildcard parameter, since the router has no name for the end of a path. */
 function paramsOf({ path, restOfPath }: Endpoint, params: unknown): unknown {
   if (restOfPath !== true) return params
-  const { '*': rest, ...others } = params as Record<string, string>
-  return { ...others, [/\{(\w+)\}$/.exec(path)?.[1] ?? '']: rest }
+  const { '*': wildcard, ...others } = params as Record<string, string>
+  return { ...others, [/\{(\w+)\}$/.exec(path)?.[1] ?? '']: wildcard }
 }
 
 function readInput(

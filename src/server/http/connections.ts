@@ -1,4 +1,4 @@
-/** Connections of the HTTP server: the fast path for chats in front of it, and the end of all of them at a stop. */
+/** Connections of the HTTP server: the fast path for chats in front of it, and closing all of them at a stop. */
 import type http from 'node:http'
 import type { Socket } from 'node:net'
 import { contained } from '../../base/net/contained.ts'
@@ -14,7 +14,7 @@ export interface FastPathParts {
   readonly bodies: BodyBudget
   readonly authenticator: Authenticator
   readonly clock: Clock
-  /** Whether a host name is that of an HTTP port of a rental. */
+  /** Tells whether a host name belongs to an HTTP port of a rental. */
   readonly isOther: (host: string) => boolean
   readonly isDraining: () => boolean
   readonly spread: FastPathOptions['spread']
@@ -29,7 +29,7 @@ export interface ServerFastPath extends FastPath {
 
 export type Accept = (socket: Socket) => void
 
-/** Gives a connection to those who listen for it now. */
+/** Gives a connection to the current listeners. */
 export function acceptOf(server: http.Server): Accept {
   const usual = server.listeners('connection') as Accept[]
   return (socket) => {
@@ -37,7 +37,7 @@ export function acceptOf(server: http.Server): Accept {
   }
 }
 
-/** Chats are answered on bare sockets; other connections go to node:http. */
+/** Answers chats on bare sockets and gives other connections to node:http. */
 export function openFastPath(server: http.Server, options: FastPathParts): ServerFastPath {
   const { gateway, bodies, authenticator, clock, isOther, isDraining, spread } = options
   const accept = acceptOf(server)
@@ -95,8 +95,9 @@ export interface Drain {
   /** Counts answers from now on. Call once all listeners for requests are attached. */
   watch(): void
   /**
-   * After a drain, waits for the answers that began before it and could not say that their connection closes: a client
-   * sends its next request there at once, and is told then. Takes at most half of the time for pending requests.
+   * Waits, after a drain, for the answers that began before it and could not announce that their connection closes:
+   * their clients send the next request on it at once, and are told then. Takes at most half of the time for pending
+   * requests.
    */
   settle(): Promise<void>
   /** Lets pending requests finish for a bounded time, then closes all connections. */
@@ -115,7 +116,7 @@ export function makeDrain(server: http.Server, options: DrainOptions): Drain {
   const setDeadline = (): number => (deadline ??= performance.now() + finishMs)
   return {
     watch: () => {
-      // Before the request is answered.
+      // This runs before the request is answered.
       server.prependListener('request', (_request, response: http.ServerResponse) => {
         if (isDraining()) response.shouldKeepAlive = false
         pending.add(response)
@@ -138,7 +139,7 @@ export function makeDrain(server: http.Server, options: DrainOptions): Drain {
   }
 }
 
-/** Until no client has used a connection for a while, or the time is over. */
+/** Resolves when no client has used a connection for a while, or the time is over. */
 export async function untilQuiet(isBusy: () => boolean, until: number): Promise<void> {
   let busyAt = performance.now()
   for (let now = busyAt; now < until && now - busyAt < QUIET_MS; now = performance.now()) {

@@ -1,7 +1,8 @@
 /**
- * The credentials of a request: the Authorization header, else `x-api-key`, else the console's session cookie. Browsers also send cookies
- * with requests that other sites cause. So the cookie counts only on requests from the console's own pages: browsers
- * send `Sec-Fetch-Site` and `Origin`, which no page can change, and a change needs a header that no form can send.
+ * The credentials of a request: the Authorization header, else `x-api-key`, else the console's session cookie. Browsers
+ * also send cookies with requests that other sites cause. So the cookie counts only on requests from the console's own
+ * pages: browsers send `Sec-Fetch-Site` and `Origin`, which no page can change, and a change needs a header that no
+ * form can send.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import { CONSOLE_HEADER, CONSOLE_HEADER_VALUE } from '../../contract/session.ts'
@@ -12,12 +13,12 @@ export type Credentials =
   /** A bare key, as in `x-api-key` or as typed on the sign-in page. */
   | { readonly kind: 'key'; readonly text: string }
   | { readonly kind: 'session'; readonly token: string }
-  /** Proven earlier: something that we have signed names the key. */
+  /** Proven before: something that we have signed names the key. */
   | { readonly kind: 'proven'; readonly keyId: string }
   /** A session cookie on a request that the console did not send. */
   | { readonly kind: 'cross-site' }
 
-/** The parts of a request that matter here. */
+/** The parts of a request that hold or restrict credentials. */
 export interface Sent {
   readonly headers: IncomingHttpHeaders
   readonly method: string
@@ -37,18 +38,18 @@ export function credentialsOf(sent: Sent): Credentials {
   return isCrossSite(sent) ? { kind: 'cross-site' } : { kind: 'session', token }
 }
 
-/** Whether another site may have caused the request. Requests without browser headers come from programs. */
+/** Tells whether another site may have caused the request. Requests without browser headers come from programs. */
 export function isCrossSite(sent: Sent): boolean {
   const { headers, method } = sent
   const isRead = method === 'GET' || method === 'HEAD'
   const site = headers['sec-fetch-site']
-  // `none`: typed into the address bar, or a bookmark.
+  // `none` means typed into the address bar, or a bookmark.
   if (site !== undefined && site !== 'same-origin' && !(isRead && site === 'none')) return true
   if (headers.origin !== undefined && !isOwnOrigin(sent)) return true
   return !isRead && headers[consoleHeader] !== CONSOLE_HEADER_VALUE
 }
 
-/** Whether its origin is a page of this server. */
+/** Tells whether the request comes from a page of this server. */
 export function isOwnOrigin({ headers: { origin }, host }: Pick<Sent, 'headers' | 'host'>): boolean {
   return origin !== undefined && URL.canParse(origin) && new URL(origin).host === host.toLowerCase()
 }

@@ -1,6 +1,6 @@
 /**
- * Pagination. A list asks the store for one row more than a page; the extra row only shows that there is a next page. A
- * cursor is the last row's id in base64url, so that clients treat it as opaque.
+ * Pagination. A list requests one row more than a page from the store; the extra row only shows that there is a next
+ * page. A cursor is the last row's id in base64url, so that clients treat it as opaque.
  */
 import { failField, type Failure } from '../../contract/result.ts'
 
@@ -8,11 +8,11 @@ export function encodeCursor(text: string): string {
   return Buffer.from(text, 'utf8').toString('base64url')
 }
 
-/** undefined: not one of our cursors. */
+/** undefined: the cursor is not ours. */
 export function decodeCursor(cursor: string): string | undefined {
   const text = Buffer.from(cursor, 'base64url').toString('utf8')
-  // Node skips invalid base64url and replaces invalid UTF-8, so only a cursor that encodes back to itself is ours.
-  // PostgreSQL refuses control characters, and no id has them.
+  // Node skips invalid base64url and replaces invalid UTF-8, so a cursor must encode back to itself. PostgreSQL refuses
+  // control characters, and no id has them.
   return text !== '' && encodeCursor(text) === cursor && !/\p{Cc}/u.test(text) ? text : undefined
 }
 
@@ -44,6 +44,6 @@ export function pageOf<Row>(
 ): Page<Row> {
   const rows = matches.slice(0, limit)
   const last = rows.at(-1)
-  const more = matches.length > limit && last !== undefined
-  return { rows, nextCursor: more ? encodeCursor(String(idOf(last))) : null }
+  const hasMore = matches.length > limit && last !== undefined
+  return { rows, nextCursor: hasMore ? encodeCursor(String(idOf(last))) : null }
 }

@@ -16,7 +16,7 @@ export function chooseEncoding(accepted: string | undefined): Encoding | undefin
   return encodings.find((one) => takes.get(one) ?? takes.get('*') ?? false)
 }
 
-/** Runs on the thread pool. `brotliQuality`: 0 to 11, slower with each step. */
+/** Compresses on the thread pool. `brotliQuality`: 0 to 11, slower with each step. */
 export async function compress(plain: Buffer, encoding: Encoding, brotliQuality: number): Promise<Buffer> {
   if (encoding === 'gzip') return promisify(gzip)(plain)
   return promisify(brotliCompress)(plain, {

@@ -19,12 +19,12 @@ export function writePage({ body }: ErrorPage, requestId: string): string {
   return JSON.stringify('request_id' in body ? { ...body, request_id: requestId } : body)
 }
 
-/** The id that a cost belongs to, where there is one. */
+/** Returns the request id that a cost belongs to, if there is one. */
 export function requestIdOf(reply: FastifyReply): string {
   return String(reply.getHeader('X-Inference-Request-Id') ?? reply.request.id)
 }
 
-/** For a failure before any operation is known. */
+/** Answers a failure before any operation is known. */
 export function requestFailurePage(family: Family, failure: Failure): ErrorPage {
   return errorForms[family].write({ ...failure, status: fixedStatus(failure) ?? v1Status(failure.kind) })
 }

@@ -18,7 +18,7 @@ export interface HandlerRequest<Op extends OperationId> {
   /** The address that the client used: `https://berth.example.com`. undefined: unknown. */
   readonly baseUrl?: string | undefined
   readonly idempotencyKey: string | undefined
-  /** For an answer with a fact in a header. Absent: the handler is not called over HTTP. */
+  /** Sets a header of the answer. Absent: the handler is not called over HTTP. */
   readonly setHeader?: (name: string, value: string) => void
 }
 
@@ -26,10 +26,10 @@ export interface HandlerRequest<Op extends OperationId> {
 type FormId = 'uploadFile'
 
 export interface FormRequest<Op extends OperationId> extends HandlerRequest<Op> {
-  /** Reads the form to its end. Fields that the schema rejects are answered as such. */
+  /** Reads the form to its end. Rejected fields are answered with their errors. */
   readonly readUpload: <T>(
     options: FormOptions,
-    file: { readonly take: (file: FormFile) => Promise<Result<T>>; readonly drop: (taken: T) => Promise<void> },
+    file: { readonly take: (file: FormFile) => Promise<Result<T>>; readonly drop: (stored: T) => Promise<void> },
   ) => Promise<Result<{ readonly body: BodyOf<Api[Op]>; readonly file: T }>>
 }
 

@@ -1,4 +1,4 @@
-/** The HTTP server: what holds for every request, and the console for paths that are no route. */
+/** The HTTP server: the rules for every request, and the console for paths without a route. */
 import Fastify, {
   LogController,
   type FastifyError,
@@ -31,14 +31,14 @@ export interface HttpOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: Metrics
-  /** The folder of the built console; undefined: where a build puts it. */
+  /** The folder of the built console. undefined: the default folder of a build. */
   readonly consoleDir: string | undefined
 }
 
-/** It has no routes yet, and does not listen. */
+/** A server without routes, which does not listen yet. */
 export interface HttpServer {
   readonly routes: FastifyInstance
-  /** The configured port until it listens; a configured 0 is then replaced by the port that it got. */
+  /** The configured port until the server listens; a configured 0 is then replaced by the actual port. */
   readonly port: () => number
   readonly url: () => string
 }
@@ -51,11 +51,11 @@ export function makeHttpServer(options: HttpOptions): HttpServer {
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: limits.bodyBytes,
     trustProxy: settings.trustedProxy ?? false,
-    // For uploads. Other bodies have a limit of their own (request-body.ts).
+    // This limit is for uploads. Other bodies have their own (request-body.ts).
     requestTimeout: limits.uploadMs,
     genReqId: () => randomId('req'),
     routerOptions: { maxParamLength: 200 },
-    // Inputs and answers are checked by the contract; Fastify need not load its own compilers of schemas.
+    // Inputs and answers are checked by the contract, so Fastify need not load its own schema compilers.
     schemaController: { compilersFactory: { buildValidator: hasNoSchemas, buildSerializer: hasNoSchemas } },
     // During shutdown, requests that have already arrived are answered normally.
     return503OnClosing: false,
@@ -133,7 +133,7 @@ function answerFailures(routes: FastifyInstance, lines: LineLimit): void {
   })
 }
 
-/** Pages of the console have paths of their own. */
+/** Unknown paths may be pages of the console. */
 function answerUnknownPaths(routes: FastifyInstance, { consoleDir }: HttpOptions): void {
   const pages = makeConsolePages(consoleDir)
   routes.setNotFoundHandler(async (request, reply) => {
@@ -149,7 +149,7 @@ function operationOf(request: FastifyRequest): string {
   return operation
 }
 
-/** In the form of the operation, or of the family that the path belongs to. */
+/** Renders the failure in the form of the operation, or of the family that the path belongs to. */
 function pageOf(request: FastifyRequest, failure: Failure): ErrorPage {
   const { endpoint } = request.routeOptions.config as { endpoint?: Endpoint }
   if (endpoint !== undefined) return failurePage(endpoint, failure)

@@ -1,5 +1,5 @@
 /**
- * Sends JSON answers. Long ones are compressed: ten thousand machines are 13 MB. Not all may be: the length of a
+ * Sends JSON answers. Long answers are compressed: ten thousand machines are 13 MB. Some must not be: the length of a
  * compressed answer reveals whether a text that an attacker placed in it also occurs in a secret beside it (BREACH). So
  * only reads are compressed, and none with secrets or private texts.
  */
@@ -39,7 +39,7 @@ interface Rendered {
   readonly compressed: Map<string, Buffer>
 }
 
-/** For values that answer several requests. They never change, and their entries go when they do. */
+/** Values that answer several requests. They never change, and their entries are collected with them. */
 const rendered = new WeakMap<object, Rendered | null>()
 
 /** Renders the JSON of a value, and its compressed forms, once for all requests. */
@@ -56,7 +56,7 @@ export class WrittenJson {
   }
 }
 
-/** Has the type that its operation answers. */
+/** Casts the JSON to the type that its operation answers. */
 export function writtenJson<T>(bytes: Buffer): T {
   return new WrittenJson(bytes) as unknown as T
 }
@@ -64,8 +64,8 @@ export function writtenJson<T>(bytes: Buffer): T {
 function render(value: unknown, write: Convert): Rendered {
   if (value instanceof WrittenJson) return { bytes: value.bytes, compressed: new Map() }
   const isShared = typeof value === 'object' && value !== null && rendered.has(value)
-  const known = isShared ? rendered.get(value) : undefined
-  if (known !== undefined && known !== null) return known
+  const cached = isShared ? rendered.get(value) : undefined
+  if (cached !== undefined && cached !== null) return cached
   const fresh = { bytes: Buffer.from(JSON.stringify(write(value))), compressed: new Map<string, Buffer>() }
   if (isShared) rendered.set(value, fresh)
   return fresh
@@ -91,8 +91,8 @@ export async function sendJson(
   const encoding = chooseEncoding(request.headers['accept-encoding'])
   const fits = bytes.length >= COMPRESS_FROM_BYTES && bytes.length <= limits.compressedAnswerBytes
   if (encoding === undefined || !fits) return reply.send(bytes)
-  const known = forms.get(encoding)
-  if (known !== undefined) return reply.header('Content-Encoding', encoding).send(known)
+  const cached = forms.get(encoding)
+  if (cached !== undefined) return reply.header('Content-Encoding', encoding).send(cached)
   if (compressing >= limits.concurrentCompressions) return reply.send(bytes)
   compressing += 1
   try {

@@ -20,7 +20,10 @@ const UNKNOWN_MS = 5_000
 const MAX_UNKNOWN_ENTRIES = 10_000
 /** Without notifications and without the database, a known key stays valid for this long. */
 const TRUSTED_MS = 10 * MINUTE_MS
-/** After this long, a key known before is used without a lookup. An unknown one waits: it would have to be rejected. */
+/**
+ * After this long, a key that was known before is used without a lookup. An unknown key waits, since it would have to
+ * be rejected.
+ */
 const LOOKUP_TIMEOUT_MS = 2_000
 /** After a failed lookup, known keys are not looked up again for this long. */
 const LOOKUP_RETRY_MS = 500
@@ -49,7 +52,7 @@ export function makeKeyCache(options: KeyCacheOptions): KeyCache {
 
 class Keys implements KeyCache {
   readonly #options: KeyCacheOptions
-  /** In order of use, so that the first is the next to evict. */
+  /** Keys in order of use, so that the first is the next to evict. */
   readonly #known = new Map<string, KnownKey>()
   readonly #unknown = new Map<string, Instant>()
   readonly #loading = new Map<string, Promise<KnownKey | undefined>>()

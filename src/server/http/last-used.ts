@@ -16,21 +16,22 @@ export interface LastUsed {
 }
 
 export function recordLastUsed({ database, log }: { readonly database: Database; readonly log: Log }): LastUsed {
-  let used = new Map<string, Instant>()
+  let lastUsed = new Map<string, Instant>()
   const flush = async (): Promise<void> => {
-    if (used.size === 0) return
-    const batch = used
-    used = new Map()
+    if (lastUsed.size === 0) return
+    const batch = lastUsed
+    lastUsed = new Map()
     try {
       await writeLastUsed(database.db, batch)
     } catch (error) {
       log.warn({ err: error, keys: batch.size }, 'could not record when keys were last used; retrying later')
-      for (const [publicId, at] of batch) if (!used.has(publicId)) remember(used, publicId, at, limits.keyCacheEntries)
+      for (const [publicId, at] of batch)
+        if (!lastUsed.has(publicId)) remember(lastUsed, publicId, at, limits.keyCacheEntries)
     }
   }
   const timer = setInterval(() => void flush(), FLUSH_MS).unref()
   return {
-    note: (publicId, at) => remember(used, publicId, at, limits.keyCacheEntries),
+    note: (publicId, at) => remember(lastUsed, publicId, at, limits.keyCacheEntries),
     flush,
     close: async () => {
       clearInterval(timer)

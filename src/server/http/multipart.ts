@@ -1,6 +1,6 @@
 /**
- * Bodies of kind `multipart/form-data`: fields, and one file that is streamed to its taker as it arrives. The taker slows
- * the client down. The fields are complete only after the file, since clients send them in any order.
+ * Bodies of kind `multipart/form-data`: fields, and one file that is streamed to its consumer as it arrives. The
+ * consumer slows the client down. The fields are complete only after the file, since clients send them in any order.
  */
 import type { IncomingMessage } from 'node:http'
 import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy'
@@ -15,7 +15,10 @@ export interface FormFile {
 }
 
 export interface Form<T> {
-  /** `expires_after[seconds]` is the member `seconds` of `expires_after`. The file's field has its name. */
+  /**
+   * The field `expires_after[seconds]` becomes the member `seconds` of `expires_after`. The file's field has the name
+   * of the file.
+   */
   readonly fields: Readonly<Record<string, unknown>>
   /** undefined: the form has no file. */
   readonly file: T | undefined
@@ -88,18 +91,18 @@ class FormReader<T> {
     try {
       await this.#parse(parser)
     } catch (error) {
-      // The taker has to see the end before anybody else learns of it.
+      // The consumer has to see the end before anybody else learns of it.
       this.#stream?.destroy(error as Error)
-      const taken = await this.#taking?.catch(() => undefined)
-      if (taken !== undefined && !taken.ok) return taken
+      const stored = await this.#taking?.catch(() => undefined)
+      if (stored !== undefined && !stored.ok) return stored
       throw error
     } finally {
       isReading = false
       clearTimeout(silence)
     }
-    const taken = await this.#taking
-    if (taken === undefined) return ok({ fields: this.#fields, file: undefined })
-    return taken.ok ? ok({ fields: this.#fields, file: taken.value }) : taken
+    const stored = await this.#taking
+    if (stored === undefined) return ok({ fields: this.#fields, file: undefined })
+    return stored.ok ? ok({ fields: this.#fields, file: stored.value }) : stored
   }
 
   #openParser(): BusboyInstance {
@@ -117,7 +120,7 @@ class FormReader<T> {
         },
       })
     } catch {
-      // A boundary that is missing or malformed.
+      // The boundary is missing or malformed.
       throw new UploadEnded(fail('bad_multipart'))
     }
   }
@@ -134,12 +137,12 @@ class FormReader<T> {
         if (field !== this.#options.fileField) return end(fail('bad_multipart'))
         setMember(this.#fields, field, name ?? '')
         this.#stream = stream
-        // Its taker may have read all of it when the form turns out to be broken.
+        // The consumer may have read all of the file before the form turns out to be broken.
         stream.on('error', () => {})
         stream.once('limit', () => end(fail('body_too_large')))
         this.#taking = this.#take({ name: name ?? '', content: stream })
         void this.#taking.then(
-          (taken) => (taken.ok ? undefined : end(taken)),
+          (stored) => (stored.ok ? undefined : end(stored)),
           (error: unknown) => reject(error instanceof Error ? error : new Error(String(error))),
         )
       })
@@ -157,7 +160,7 @@ class FormReader<T> {
   }
 }
 
-/** The first value counts, so that a field cannot be hidden behind another. */
+/** Sets a member. The first value counts, so that a field cannot be hidden behind another. */
 function setMember(fields: Record<string, unknown>, name: string, value: string): void {
   const [, outer, inner] = /^(\w+)\[(\w+)\]$/.exec(name) ?? []
   if (outer === undefined || inner === undefined) {

@@ -4,7 +4,7 @@ import { unbuffered } from '../../base/net/sse.ts'
 import type { Failure } from '../../contract/result.ts'
 import type { Reply } from '../../gateway/call.ts'
 
-/** In one header, of which clients read at most some kilobytes. */
+/** One header lists the names, and clients read at most some kilobytes of a header. */
 const MAX_IGNORED_NAMES = 50
 
 export class NodeReply implements Reply {
@@ -21,7 +21,7 @@ export class NodeReply implements Reply {
     return this.#response.headersSent
   }
 
-  /** Before anything is sent. Names that no header may have, or too many, are left out. */
+  /** Call before anything is sent. Names that are invalid in a header, or too many, are left out. */
   nameIgnored(names: readonly string[]): void {
     const safe = [...new Set(names)].filter((name) => /^[\w.[\]-]{1,100}$/.test(name))
     this.#response.setHeader('X-Berth-Ignored', safe.slice(0, MAX_IGNORED_NAMES).join(', '))
@@ -65,7 +65,7 @@ export class NodeReply implements Reply {
     const leave = (): void => {
       if (!this.#isOver) listener()
     }
-    // It may have gone while the request waited for its purse, and 'close' is emitted only once.
+    // The client may have gone while the request waited for its purse, and 'close' is emitted only once.
     if (this.#response.destroyed) setImmediate(leave)
     else this.#response.once('close', leave)
   }

@@ -1,4 +1,4 @@
-/** Routes beside the contract: whether the server lives and is ready, its metrics, and the reference of the API. */
+/** Routes outside of the contract: liveness and readiness of the server, its metrics, and the reference of the API. */
 import type { FastifyInstance } from 'fastify'
 import type { App } from '../../app/app.ts'
 import type { Metrics } from '../../base/metrics.ts'
@@ -33,8 +33,8 @@ export interface OperationOptions {
 export function addOperationRoutes(routes: FastifyInstance, options: OperationOptions): void {
   routes.get('/healthz', async () => ({ status: 'ok' }))
   routes.get('/readyz', async (_request, reply) => {
-    const { ok, ...why } = await options.ready()
-    return reply.code(ok ? 200 : 503).send({ status: ok ? 'ready' : 'not ready', ...why })
+    const { ok, ...details } = await options.ready()
+    return reply.code(ok ? 200 : 503).send({ status: ok ? 'ready' : 'not ready', ...details })
   })
   routes.get('/metrics', async (request, reply) => {
     const caller = await options.authenticator.authenticate(credentialsOf(request))
@@ -51,11 +51,11 @@ export function addOperationRoutes(routes: FastifyInstance, options: OperationOp
 }
 
 export function addReferenceRoutes(routes: FastifyInstance): void {
-  // Rendered at the first request: a start should not wait for pages that few open.
-  let all: object | undefined
+  // Rendered at the first request, since a start should not wait for pages that few people open.
+  let pages: object | undefined
   let reference: string | undefined
   routes.get('/openapi.json', async (request, reply) =>
-    sendJson(request, reply, { value: (all ??= renderOnce(describeApi('all'))), mayCompress: true }),
+    sendJson(request, reply, { value: (pages ??= renderOnce(describeApi('all'))), mayCompress: true }),
   )
   routes.get('/docs', async (_request, reply) =>
     reply

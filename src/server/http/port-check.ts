@@ -18,7 +18,7 @@ function tryListen(settings: Ports, host: string, port: number): Promise<void> {
   })
 }
 
-/** undefined: the error is about something else. */
+/** undefined: the error has another cause. */
 export function listenFailure({ host, port, metricsPort }: Ports, error: unknown): SettingsError | undefined {
   if (!(error instanceof Error) || !('code' in error) || !('syscall' in error)) return undefined
   const isLookup = error.syscall === 'getaddrinfo' && 'hostname' in error && error.hostname === host

@@ -1,6 +1,6 @@
 /**
  * One rate limit across all servers without a database query per request: a server takes a slice of the minute's budget
- * and spends it in memory. An unspent slice is lost with its minute, so the limit is never exceeded but sometimes not
+ * and spends it in memory. An unspent slice expires with its minute, so the limit is never exceeded but sometimes not
  * reached. A counter must not stop service: without the database each server counts alone.
  */
 import ipaddr from 'ipaddr.js'
@@ -8,14 +8,14 @@ import { addMs, instantOf, MINUTE_MS, type Clock, type Instant } from '../../bas
 import { limits } from '../../base/limits.ts'
 import { within } from '../../base/within.ts'
 
-/** The first slice is a small part of the minute's budget: a server that stops soon takes it along. */
+/** The first slice is a small part of the minute's budget, since a server that stops soon wastes it. */
 const FIRST_SLICES = 100
 const SLICES = 10
 /** Larger limits are no limits, and a counter above this one still fits its column. */
 const MAX_LIMIT = 1_000_000_000
 /** The longest that a request waits for a counter. */
 const SLICE_TIMEOUT_MS = 1_000
-/** After a recall that returned nothing, refused requests ask for no other. */
+/** After a recall that returned nothing, refused requests start no other for this long. */
 const RECALL_AGAIN_MS = 1_000
 
 export interface RateAnswer {
@@ -32,7 +32,7 @@ export interface RateLimiter {
   /** The same without waiting. undefined: a slice must be fetched first; nothing was taken. */
   tryTake(subject: string, limitPerMinute: number, amount?: number): RateAnswer | undefined
   /**
-   * Returns unused units. `resetAt` is that of the answer that allowed them: after that minute they are worth nothing.
+   * Returns unused units. `resetAt` comes from the answer that allowed them: after that minute they are worth nothing.
    * Without it they count for the current minute.
    */
   giveBack(subject: string, amount: number, resetAt?: number): void
@@ -48,7 +48,7 @@ export interface SliceRequest {
   readonly subject: string
   readonly minute: Instant
   readonly slice: number
-  /** The current request needs this many. */
+  /** The number of units that the current request needs. */
   readonly least: number
   readonly limit: number
 }
@@ -71,7 +71,7 @@ export type TakeSlice = (request: SliceRequest) => Promise<{ granted: number; ta
 
 interface Bucket {
   /** Unspent units of the slices taken. */
-  left: number
+  unspent: number
   /** Taken by this server in this minute. */
   granted: number
   /** Taken by all servers. */
@@ -87,7 +87,7 @@ export interface RateLimiterOptions {
   readonly takeSlice: TakeSlice
   readonly clock: Clock
   readonly sliceTimeoutMs?: number
-  /** Before a request is refused: the unspent units that the workers other than the one that asks return. */
+  /** Called before a request is refused. Returns the unspent units of all workers except the one that asks. */
   readonly recall?: (subject: string, minute: Instant, except: number | undefined) => Promise<number>
   /** false: without an answer, a request fails. Default: this server counts alone. */
   readonly mayCountAlone?: boolean
@@ -96,14 +96,14 @@ export interface RateLimiterOptions {
 export function makeRateLimiter(options: RateLimiterOptions): RateLimiter {
   const { clock } = options
   const shared = makeWindow((): Bucket => ({
-    left: 0,
+    unspent: 0,
     granted: 0,
     taken: 0,
     exhausted: false,
     fetching: undefined,
     noRecallUntilMs: 0,
   }))
-  const local = makeWindow(() => ({ spent: 0 }))
+  const localCounts = makeWindow(() => ({ spent: 0 }))
 
   return {
     take: async (subject, limitPerMinute, amount = 1, forWorker) => {
@@ -118,7 +118,7 @@ export function makeRateLimiter(options: RateLimiterOptions): RateLimiter {
         )
           return answer
         if (answer !== undefined) continue
-        // Waiting requests share one slice and ask for the next one if it was not enough.
+        // Waiting requests share one slice and fetch the next one if it was not enough.
         bucket.fetching ??= fetchSlice(options, bucket, { subject, minute, limit, amount })
         await bucket.fetching
       }
@@ -131,23 +131,23 @@ export function makeRateLimiter(options: RateLimiterOptions): RateLimiter {
       const minute = startOfMinute(clock.now())
       if (resetAt !== undefined && resetAt !== addMs(minute, MINUTE_MS)) return
       const bucket = shared.find(minute, subject)
-      // Never more than was spent in this minute.
-      if (bucket !== undefined) bucket.left = Math.min(bucket.left + amount, bucket.granted)
+      // The bucket never has more than was granted in this minute.
+      if (bucket !== undefined) bucket.unspent = Math.min(bucket.unspent + amount, bucket.granted)
     },
     owe: (subject, amount) => {
-      shared.of(startOfMinute(clock.now()), subject).left -= amount
+      shared.of(startOfMinute(clock.now()), subject).unspent -= amount
     },
     giveUp: (subject, minute) => {
       const bucket = shared.find(startOfMinute(clock.now()), subject)
-      if (bucket === undefined || minute !== startOfMinute(clock.now()) || bucket.left <= 0) return 0
-      const { left } = bucket
-      bucket.left = 0
-      bucket.granted -= left
-      return left
+      if (bucket === undefined || minute !== startOfMinute(clock.now()) || bucket.unspent <= 0) return 0
+      const { unspent } = bucket
+      bucket.unspent = 0
+      bucket.granted -= unspent
+      return unspent
     },
     takeByAddress: (what, address, limit) => {
       const minute = startOfMinute(clock.now())
-      const count = local.of(minute, `${what}:${networkOf(address)}`)
+      const count = localCounts.of(minute, `${what}:${networkOf(address)}`)
       const allowed = count.spent < limit
       if (allowed) count.spent += 1
       return { allowed, limit, remaining: Math.max(0, limit - count.spent), resetAt: addMs(minute, MINUTE_MS) }
@@ -163,21 +163,21 @@ async function fetchSlice(
   const { subject, minute, limit } = need
   try {
     const usual = Math.min(Math.floor(limit / SLICES), Math.max(Math.ceil(limit / FIRST_SLICES), bucket.granted))
-    const least = Math.max(1, need.amount - bucket.left)
+    const least = Math.max(1, need.amount - bucket.unspent)
     const slice = Math.max(usual, least)
     const { granted, taken } = await within(
       sliceTimeoutMs,
       takeSlice({ subject, minute, slice, least, limit }),
       'the counter did not answer in time',
     )
-    bucket.left += granted
+    bucket.unspent += granted
     bucket.granted += granted
     bucket.taken = taken
     bucket.exhausted = granted === 0
   } catch (error) {
     if (!mayCountAlone) throw error
-    // For the rest of the minute, this server counts alone.
-    bucket.left += Math.max(0, limit - bucket.granted)
+    // Until the end of the minute, this server counts alone.
+    bucket.unspent += Math.max(0, limit - bucket.granted)
     bucket.granted = Math.max(bucket.granted, limit)
     bucket.taken = limit
     bucket.exhausted = true
@@ -194,17 +194,17 @@ async function regain(
 ): Promise<boolean> {
   if (recall === undefined || performance.now() < bucket.noRecallUntilMs) return false
   const units = await recall(subject, minute, except)
-  bucket.left += units
+  bucket.unspent += units
   if (units === 0) bucket.noRecallUntilMs = performance.now() + RECALL_AGAIN_MS
   return units > 0
 }
 
 /** undefined: more may be available. */
 function takeFrom(bucket: Bucket, minute: Instant, limit: number, amount: number): RateAnswer | undefined {
-  const allowed = bucket.left >= amount
-  if (allowed) bucket.left -= amount
+  const allowed = bucket.unspent >= amount
+  if (allowed) bucket.unspent -= amount
   else if (!bucket.exhausted && amount <= limit) return undefined
-  const remaining = bucket.left + Math.max(0, limit - bucket.taken)
+  const remaining = bucket.unspent + Math.max(0, limit - bucket.taken)
   return { allowed, limit, remaining, resetAt: addMs(minute, MINUTE_MS) }
 }
 
@@ -235,8 +235,8 @@ function makeWindow<Count>(make: () => Count): Window<Count> {
   return {
     find,
     of: (minute, subject) => {
-      const known = find(minute, subject)
-      if (known !== undefined) return known
+      const existing = find(minute, subject)
+      if (existing !== undefined) return existing
       if (counts.size >= limits.rateSubjects) {
         const [oldest] = counts.keys()
         if (oldest !== undefined) counts.delete(oldest)

@@ -14,7 +14,7 @@ import type { Failure } from '../../contract/result.ts'
 /** A client that keeps sending after its answer is read for this long, so that it can read the answer. */
 const REFUSED_BODY_MS = 1_000
 
-/** No room was left for a body of unknown length. */
+/** There was no room for more of a body of unknown length. */
 export class NoRoomForBody extends Error {
   readonly failure: Failure
 
@@ -24,14 +24,14 @@ export class NoRoomForBody extends Error {
   }
 }
 
-/** Larger than the operation, or this sender, may send. */
+/** The body is larger than the operation accepts, or than this sender may send. */
 export class BodyTooLarge extends Error {}
 
 const rooms = new WeakMap<FastifyRequest, BodyRoom>()
 
 /**
- * Call once the sender of a request is known. A failure: there is no room for the announced length. Without this call,
- * the limit for unauthenticated senders applies.
+ * Call once the sender of a request is known. Returns a failure if there is no room for the announced length. Without
+ * this call, the limit for unauthenticated senders applies.
  */
 export function openBodyRoom(
   budget: BodyBudget,
@@ -41,7 +41,7 @@ export function openBodyRoom(
 ): Failure | undefined {
   const room = budget.open(accountId)
   rooms.set(request, room)
-  // 'close' is not emitted again for a client that has gone.
+  // For a client that has gone, 'close' is not emitted again.
   if (reply.raw.destroyed) room.release()
   else reply.raw.once('close', () => room.release())
   const announced = announcedBytes(request) ?? 0
@@ -49,7 +49,7 @@ export function openBodyRoom(
   return announced > request.routeOptions.bodyLimit ? undefined : room.grow(announced)
 }
 
-/** Whether the body takes room. One of unknown length may have any. */
+/** Tells whether the body takes room. A body of unknown length may be large. */
 export function isLargeBody(request: FastifyRequest): boolean {
   const announced = announcedBytes(request)
   return announced === undefined ? request.headers['transfer-encoding'] !== undefined : announced > FREE_BODY_BYTES
@@ -57,7 +57,7 @@ export function isLargeBody(request: FastifyRequest): boolean {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Size of the body as it was sent. */
+    /** The size of the body as it was sent. */
     bodyBytes: number
   }
 }
@@ -79,7 +79,7 @@ export function readJsonBodies(server: FastifyInstance): void {
       void parse(request, text, (error, value) => (error === null ? resolve(value) : reject(error)))
     })
   })
-  // The handler reads it, piece by piece.
+  // The handler reads this body, piece by piece.
   server.addContentTypeParser('multipart/form-data', async (request: FastifyRequest) => {
     const { endpoint } = request.routeOptions.config as { endpoint?: Endpoint }
     if (request.is404 || endpoint?.takes === 'multipart') return undefined
@@ -110,15 +110,15 @@ function readBody(request: FastifyRequest, payload: IncomingMessage): Promise<Bu
   if (announced !== undefined && announced > limit) return Promise.reject(new BodyTooLarge())
   const buffer = new BodyBuffer(announced)
   return new Promise((resolve, reject) => {
-    // Uploads may take longer, so the server's own limit does not serve here.
-    const slow = setTimeout(() => broken(), limits.requestTimeoutMs).unref()
+    // Uploads may take longer, so the server's own limit cannot be used here.
+    const deadline = setTimeout(() => broken(), limits.requestTimeoutMs).unref()
     const stop = (): void => {
-      clearTimeout(slow)
+      clearTimeout(deadline)
       payload.off('data', add).off('end', end).off('error', broken).off('close', broken)
     }
     const refuse = (error: Error): void => {
       stop()
-      // Read and drop the rest.
+      // Reads and drops the remaining body.
       payload.resume()
       reject(error)
     }

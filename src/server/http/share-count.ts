@@ -5,7 +5,10 @@ export interface Share {
 }
 
 export interface ShareCount {
-  /** A function that gives all of them back, once, or the first one that is used up: then none is taken. */
+  /**
+   * Returns a function that gives all shares back, once. If one is used up, nothing is taken and that share is
+   * returned.
+   */
   take<S extends Share>(shares: readonly S[]): (() => void) | S
 }
 
@@ -21,8 +24,8 @@ export function makeShareCount(): ShareCount {
         if (!isTaken) return
         isTaken = false
         for (const { name } of shares) {
-          const left = (counts.get(name) ?? 0) - 1
-          if (left > 0) counts.set(name, left)
+          const remaining = (counts.get(name) ?? 0) - 1
+          if (remaining > 0) counts.set(name, remaining)
           else counts.delete(name)
         }
       }

@@ -1,13 +1,13 @@
 /**
- * Which proxies in front of this server are trusted to report the client's address, host and protocol. Every proxy appends
- * the address it sees to X-Forwarded-For, so the header is read from the right, the connection itself first: the first
- * address that is not a trusted proxy is the client. Anything further left was written by the client. HTTP requests
- * (fastify) and upgrades use the same function.
+ * Decides which proxies in front of this server are trusted to report the client's address, host and protocol. Every
+ * proxy appends the address it sees to X-Forwarded-For, so the header is read from the right, the connection itself
+ * first: the first address that is not a trusted proxy is the client. The client may have written anything further
+ * left. HTTP requests (fastify) and upgrades use the same function.
  */
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 
-/** Whether the proxy at this address is trusted. `hop` 0 is the direct peer. */
+/** Tells whether the proxy at this address is trusted. `hop` 0 is the direct peer. */
 export type TrustedProxy = (address: string, hop: number) => boolean
 
 const MAX_HOPS = 10

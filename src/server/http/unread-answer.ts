@@ -1,7 +1,7 @@
 /**
- * Cuts off clients that do not read their answer. An image has megabytes, which stay in memory until the client has read
- * them; a client that requests a few and reads none would fill the server. Only a standstill counts: a slow reader is
- * fine.
+ * Cuts off clients that do not read their answer. An image has megabytes, which stay in memory until the client has
+ * read them; a client that requests a few and reads none would fill the server. Only a standstill counts, so a slow
+ * reader is not cut off.
  */
 import type { ServerResponse } from 'node:http'
 

@@ -1,7 +1,7 @@
 /**
- * Upgrade requests. Once there is a listener for them, node:http no longer answers any request with an `Upgrade` header,
- * and some clients send one with every first request (`h2c`), to be ignored. So a request that no handler takes is put
- * back without that header and answered normally.
+ * Upgrade requests. Once there is a listener for them, node:http no longer answers any request with an `Upgrade`
+ * header, and some clients send an upgrade to `h2c` with every first request, which servers may ignore. So a request
+ * that no handler takes is put back without that header and answered normally.
  */
 import { STATUS_CODES, type IncomingMessage, type Server } from 'node:http'
 import type { Socket } from 'node:net'
@@ -11,7 +11,7 @@ import { randomId } from '../../base/id.ts'
 import type { ErrorPage } from '../../contract/error-form.ts'
 import type { Accept } from './connections.ts'
 
-/** Returns whether it took the request. If so, it also answers. */
+/** Returns whether the handler took the request. If so, it also answers. */
 export type UpgradeHandler = (request: IncomingMessage, socket: Socket, head: Buffer) => boolean
 
 /** `accept` gets the connections of requests that are put back. */
@@ -66,6 +66,6 @@ function plainHead(request: IncomingMessage): Buffer {
 }
 
 function withoutUpgrade(connection: string): string {
-  const rest = connection.split(',').filter((one) => one.trim().toLowerCase() !== 'upgrade')
-  return rest.length === 0 ? 'keep-alive' : rest.join(',')
+  const otherOptions = connection.split(',').filter((one) => one.trim().toLowerCase() !== 'upgrade')
+  return otherOptions.length === 0 ? 'keep-alive' : otherOptions.join(',')
 }

@@ -22,15 +22,15 @@ const malformedCodes = new Set(['invalid_type', 'unrecognized_keys', 'invalid_un
 type RawIssue = z.core.$ZodIssue
 
 /**
- * A union reports the issues of every branch. The intended branch is the one whose type matches the input, else the one
- * that got furthest.
+ * Chooses among the issues of a union, which reports every branch. The intended branch is the one whose type matches
+ * the input, else the one that matched furthest.
  */
 function flatten(issue: RawIssue, root: unknown, prefix: readonly PropertyKey[] = []): InputIssue[] {
   const path = [...prefix, ...issue.path]
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
-    const meant = [...issue.errors].sort(compareBranches)[0] ?? []
-    if (depth(meant) > 0 || meant.some((one) => !malformedCodes.has(one.code))) {
-      return meant.flatMap((one) => flatten(one, root, path))
+    const intended = [...issue.errors].sort(compareBranches)[0] ?? []
+    if (depth(intended) > 0 || intended.some((one) => !malformedCodes.has(one.code))) {
+      return intended.flatMap((one) => flatten(one, root, path))
     }
   }
   if (issue.code === 'unrecognized_keys') {

@@ -1,14 +1,14 @@
 /**
- * Who may use an HTTP port. A public one: anyone. A private one: members of the account, with an API key or with the
- * cookie that a browser gets for a one-time code, and holders of a token for that port. Access to an application often
- * means a shell on its machine, so it needs the same scope as a terminal.
+ * Decides who may use an HTTP port: anyone if it is public; if it is private, members of the account, with an API key
+ * or with the cookie that a browser gets for a one-time code, and holders of a token for that port. Access to an
+ * application often means a shell on its machine, so it needs the same scope as a terminal.
  *
  * The cookie is signed for one port and names an API key, which is checked at every request. Applications of several
- * tenants share one domain, so `SameSite` does not keep one from using another's cookie: a cookie counts only on requests
- * from its own origin, and when somebody follows a link. Over TLS and on localhost browsers say which it is
- * (`Sec-Fetch-Site`). Over plain HTTP they do not, and a page can hide where its requests come from, so there the cookie
- * counts only with the port's own `Origin` or `Referer`. Someone who follows a link first gets a page of ours that goes on
- * from there, and that no other page can show inside itself.
+ * tenants share one domain, so `SameSite` does not keep one application from using the cookie of another: a cookie
+ * counts only on requests from its own origin, and when a user follows a link. Over TLS and on localhost, browsers tell
+ * the two apart with `Sec-Fetch-Site`. Over plain HTTP they send no such header, and a page can hide where its requests
+ * come from, so there the cookie counts only with the port's own `Origin` or `Referer`. A user who follows a link first
+ * gets a page of ours, which continues from there and cannot be framed by another page.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
@@ -38,13 +38,16 @@ export interface Visit {
 }
 
 export interface PortAccess {
-  /** Fails with `app_not_found` for everybody who may not know of the port. */
+  /** Fails with `app_not_found` for everybody who may not learn that the port exists. */
   admit(visit: Visit, route: PortRoute): Promise<Result<Visitor>>
-  /** Whether the visitor has the cookie, but may have been sent by a page of another origin: to be asked from our own page. */
+  /**
+   * Tells whether the visitor has the cookie but may have been sent by a page of another origin, so that a page of ours
+   * must repeat the request.
+   */
   isUnproven(visit: Visit, route: PortRoute): boolean
-  /** For connections that stay open. A failed lookup does not end them. */
+  /** Checks connections that stay open. A failed lookup does not end them. */
   mayStay(visitor: Visitor, route: PortRoute): Promise<boolean>
-  /** The `Set-Cookie` value for a browser that has shown a code of this key. */
+  /** Returns the `Set-Cookie` value for a browser that presented a code of this key. */
   cookieFor(route: PortRoute, keyId: string, protocol: Visit['protocol']): string
 }
 
@@ -63,10 +66,10 @@ export function makePortAccess({ authenticator, vault, clock }: PortAccessOption
   const readCookie = (visit: Visit, route: PortRoute): string | undefined => {
     const name = visit.protocol === 'https' ? SECURE_PORT_COOKIE : PORT_COOKIE
     const [keyId = '', until = '', mac = ''] = cookieOf(visit.headers.cookie, name)?.split('.') ?? []
-    const given = Buffer.from(mac, 'base64url')
+    const givenMac = Buffer.from(mac, 'base64url')
     const isSigned = secrets.some((secret) => {
       const expected = sign(route, `${keyId}.${until}`, secret)
-      return given.length === expected.length && timingSafeEqual(given, expected)
+      return givenMac.length === expected.length && timingSafeEqual(givenMac, expected)
     })
     if (!isSigned) return undefined
     return Number(until) > clock.now() ? keyId : undefined
@@ -106,8 +109,8 @@ export function makePortAccess({ authenticator, vault, clock }: PortAccessOption
       if (route.port.access === 'public') return true
       if (visitor.kind === 'anyone') return false
       if (visitor.kind === 'token') return isValidToken(route, visitor.hash, clock.now())
-      const still = await admitKey({ kind: 'proven', keyId: visitor.keyId }, route)
-      return still.ok || still.kind === 'unavailable'
+      const admission = await admitKey({ kind: 'proven', keyId: visitor.keyId }, route)
+      return admission.ok || admission.kind === 'unavailable'
     },
     cookieFor: (route, keyId, protocol) => {
       const content = `${keyId}.${clock.now() + limits.portCookieMs}`
@@ -125,7 +128,7 @@ function isValidToken(route: PortRoute, hash: Buffer, now: Instant): boolean {
   return token !== undefined && (token.expiresAt === null || token.expiresAt > now)
 }
 
-/** Whether a page of another origin may have sent the request. No page can change what these headers say about it. */
+/** Tells whether a page of another origin may have sent the request. Pages cannot forge these headers. */
 function isFromElsewhere({ method, headers, host }: Visit): boolean {
   const isLink =
     (method === 'GET' || method === 'HEAD') &&
@@ -134,7 +137,8 @@ function isFromElsewhere({ method, headers, host }: Visit): boolean {
   if (isLink) return false
   const site = headers['sec-fetch-site']
   if (site !== undefined) return site !== 'same-origin' && site !== 'none'
-  // WebSockets, plain HTTP, and browsers that do not send it. A page can leave the Referer out, but not choose another.
+  // These headers decide for WebSockets, plain HTTP, and browsers without `Sec-Fetch-Site`. A page can omit the
+  // Referer, but not choose another.
   const origin = headers.origin ?? headers.referer
   return !isOwnOrigin({ headers: { origin }, host })
 }

@@ -1,7 +1,7 @@
 /**
- * The names of HTTP ports: `https://<rental>-<port>.<domain>`. One label, so that one wildcard certificate covers all of
- * them, and a host of its own, so that every application has its own origin and cookies. On a laptop the domain is
- * `localhost`: browsers resolve every name below it to this machine.
+ * The names of HTTP ports: `https://<rental>-<port>.<domain>`. The name is one label, so that one wildcard certificate
+ * covers all of them, and a separate host, so that every application has its own origin and cookies. On a laptop the
+ * domain is `localhost`: browsers resolve every name below it to this machine.
  */
 export interface PortDomain {
   readonly name: string
@@ -10,7 +10,7 @@ export interface PortDomain {
   readonly port: number | 'own' | undefined
 }
 
-/** The port of a rental that a host name stands for. */
+/** The rental and port that a host name stands for. */
 export interface PortName {
   readonly rentalName: string
   readonly port: number
@@ -28,7 +28,7 @@ export function readPortDomain(text: string): PortDomain | undefined {
   return { name, protocol: protocol as PortDomain['protocol'], port: port === undefined ? undefined : Number(port) }
 }
 
-/** For a server that only its own machine can reach. */
+/** The domain of a server that only its own machine can reach. */
 export const localPortDomain: PortDomain = { name: 'localhost', protocol: 'http', port: 'own' }
 
 export function portUrl(domain: PortDomain, { rentalName, port }: PortName, ownPort: number): string {
@@ -37,8 +37,8 @@ export function portUrl(domain: PortDomain, { rentalName, port }: PortName, ownP
 }
 
 /**
- * The port that a Host header names. `unknown`: below the domain, but no port's name. undefined: the API and the console.
- * Below `localhost` there may be other names for this server, so only names of ports count there.
+ * Returns the port that a Host header names. `unknown`: below the domain, but not the name of a port. undefined: the
+ * API and the console. Below `localhost` there may be other names for this server, so only names of ports count there.
  */
 export function readPortHost(
   domain: PortDomain | undefined,

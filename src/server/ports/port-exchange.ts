@@ -1,7 +1,7 @@
 /**
  * One request to a port and its answer, or one WebSocket. Bodies are passed on as they arrive, and a reader that stalls
- * slows the sender down, on both sides and through the host's connection. There is one stream to the host for each, so
- * nothing of one request can be taken for a part of the next.
+ * slows the sender down, on both sides and through the host's connection. Each request has its own stream to the host,
+ * so that bytes of one request can never become part of the next.
  */
 import http, { type ClientRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -12,23 +12,28 @@ import { MuxClosed } from '../../base/net/mux-closed.ts'
 import { fail, type Failure } from '../../contract/result.ts'
 import { headersForClient, headersForWorkload, type Client } from './port-headers.ts'
 
-/** How long an unread rest of a request is read after the answer, so that the answer is not lost with the connection. */
+/**
+ * How long the unread part of a request is read after the answer, so that the answer is not lost with the connection.
+ */
 const LINGER_MS = 5_000
 const KEEP_ALIVE_MS = 30_000
 const MAX_HEADER_BYTES = 65_536
 
-/** A request on its way in. */
+/** A request from a client. */
 export interface Incoming {
   readonly request: IncomingMessage
   readonly client: Client
-  /** Always the same. For an upgrade it is made when it is needed: a WebSocket has no response. */
+  /**
+   * Returns the same response each time. For an upgrade it is created when it is needed, since a WebSocket has no
+   * response.
+   */
   readonly response: () => ServerResponse
   readonly upgraded: { readonly socket: Socket; readonly head: Buffer } | undefined
 }
 
 export interface ExchangeEnds {
   readonly port: number
-  /** To the port of the workload. */
+  /** Leads to the port of the workload. */
   readonly stream: Duplex
   refuse(failure: Failure): void
   answered(status: number): void
@@ -37,7 +42,7 @@ export interface ExchangeEnds {
 
 export class Exchange {
   readonly incoming: Incoming
-  /** The last byte of either side. */
+  /** When either side last sent a byte. */
   lastMs = performance.now()
   checkedMs = this.lastMs
   isAnswered = false
@@ -64,15 +69,15 @@ export class Exchange {
       'response',
       contained(end, (answer) => this.#respond(answer)),
     )
-    const over = (): void => this.#over()
+    const onClose = (): void => this.#over()
     if (upgraded === undefined) {
-      incoming.response().once('close', over)
+      incoming.response().once('close', onClose)
       request.on('data', this.#touch)
       request.pipe(this.#upstream)
       // An application may answer before the first byte of the body.
       this.#upstream.flushHeaders()
     } else {
-      upgraded.socket.once('close', over)
+      upgraded.socket.once('close', onClose)
       this.#upstream.once(
         'upgrade',
         contained(end, (answer, stream, head) => this.#switch(upgraded, answer, { stream, head })),
@@ -81,7 +86,7 @@ export class Exchange {
     }
   }
 
-  /** Ends it: with this answer, or in the middle of the one that has begun. */
+  /** Ends the exchange with this failure, or cuts the answer if it has begun. */
   cut(failure: Failure): void {
     if (this.#isOver) return
     this.#isOver = true
@@ -100,7 +105,7 @@ export class Exchange {
   #over(): void {
     this.#isOver = true
     this.#upstream.destroy()
-    // An application may keep its end open after a complete answer; the host has a limited number of streams.
+    // An application may keep its end open after a complete answer, but the host has a limited number of streams.
     if (!this.#isSwitched) this.#ends.stream.destroy()
     this.#ends.closed()
     if (this.incoming.upgraded !== undefined) return
@@ -116,19 +121,19 @@ export class Exchange {
     try {
       target.writeHead(statusCode, message, headersForClient(answer.rawHeaders, this.incoming.client.protocol))
     } catch {
-      // Node reads heads that it refuses to write, such as one with the status 099.
+      // Node reads heads that it refuses to write, such as a head with the status 099.
       return this.cut(fail('port_not_http', { port: this.#ends.port }))
     }
     this.isAnswered = true
-    // An event stream may begin long before its first event.
+    // The head of an event stream may come long before its first event.
     target.flushHeaders()
     this.#ends.answered(statusCode)
     answer.on('data', this.#touch)
-    // Broken off by the workload: the client must not take it for the end.
+    // The workload broke the answer off; destroying the socket tells the client that it is incomplete.
     answer.once('error', () => target.destroy())
     answer.pipe(target)
     if (this.incoming.upgraded === undefined) return
-    // Nobody else reads what the client still sends, and so nobody would notice its end.
+    // Nobody else reads what the client still sends, so nobody would notice its end.
     closeAfterEnd(this.incoming.upgraded.socket)
     this.incoming.upgraded.socket.resume()
   }
@@ -167,30 +172,32 @@ export class Exchange {
   }
 }
 
-/** For the answer to an upgrade that does not become a WebSocket. */
+/** Creates the answer to an upgrade that does not become a WebSocket. */
 export function responseOn(request: IncomingMessage, socket: Socket): ServerResponse {
   const response = new http.ServerResponse(request)
   response.shouldKeepAlive = false
   response.assignSocket(socket)
   response.once('finish', () => {
     socket.end()
-    // Anything the client still sends is read and dropped until it closes.
+    // Reads and drops what the client still sends until it closes.
     socket.resume()
   })
   return response
 }
 
-/** Nobody closes one half after an upgrade: the client is gone, and an application may not notice for long. */
+/**
+ * After an upgrade nobody closes only one half: a client that ends is gone, and an application may not notice for long.
+ */
 function closeAfterEnd(socket: Socket): void {
   socket.once('end', () => setTimeout(() => socket.destroy(), LINGER_MS).unref())
 }
 
-/** An answer may come before the whole request is read. */
+/** Reads the remaining request, since an answer may come before the whole request is read. */
 export function readRest(request: IncomingMessage): void {
   if (request.complete || request.destroyed) return
   request.resume()
-  const late = setTimeout(() => request.socket.destroy(), LINGER_MS).unref()
-  request.once('close', () => clearTimeout(late))
+  const timer = setTimeout(() => request.socket.destroy(), LINGER_MS).unref()
+  request.once('close', () => clearTimeout(timer))
 }
 
 function upgradeHead(answer: IncomingMessage, { protocol }: Client): Buffer {

@@ -1,8 +1,8 @@
 /**
- * Headers on their way through the proxy of HTTP ports. They are passed on as they were sent, in their order and case,
- * with `Host` and `Origin` unchanged: applications such as Jupyter compare the two. Left out are headers of one connection
- * (RFC 9110, 7.6.1), claims about the client that only a proxy may make, and everything that is ours: cookies and
- * credentials of Berth never reach a workload.
+ * Filters headers on their way through the proxy of HTTP ports. Headers are passed on as they were sent, in their order
+ * and case, with `Host` and `Origin` unchanged: applications such as Jupyter compare the two. Headers of one connection
+ * (RFC 9110, 7.6.1), claims about the client that only a proxy may make, and everything of ours are removed: cookies
+ * and credentials of Berth never reach a workload.
  */
 import { PORT_TOKEN_PREFIX } from '../../base/port-token.ts'
 import { API_KEY_PREFIX } from '../../base/api-key.ts'
@@ -38,15 +38,15 @@ const notForWorkload = new Set([
   'x-forwarded-proto',
   'x-real-ip',
 ])
-/** Applications share a domain: one must not clear the cookies of all. */
+/** Applications share a domain, so one must not clear the cookies of all. */
 const notForClient = new Set([...hopByHop, 'clear-site-data'])
 /**
- * Orders to a proxy in front of us (nginx, Apache, lighttpd, Perlbal, LiteSpeed), such as to send a file of its own or to
- * forward the request to another address. They are for the application's own proxy, which the operator's is not.
+ * Commands to a proxy in front of us (nginx, Apache, lighttpd, Perlbal, LiteSpeed), such as to send one of its files or
+ * to forward the request elsewhere. An application may command its own proxy, but not the operator's.
  */
-const ordersToProxy = /^x-(accel-|sendfile|lighttpd-|reproxy-|litespeed-)/
+const proxyCommands = /^x-(accel-|sendfile|lighttpd-|reproxy-|litespeed-)/
 
-/** Names and values in turn, as in `rawHeaders`. */
+/** Alternating names and values, as in `rawHeaders`. */
 type RawHeaders = readonly string[]
 
 export interface Client {
@@ -61,9 +61,9 @@ export interface RequestHead {
   readonly isUpgrade: boolean
 }
 
-/** For the workload. */
+/** Returns the headers for the workload. */
 export function headersForWorkload({ method, rawHeaders, isUpgrade }: RequestHead, client: Client): string[] {
-  const left = new Set([...notForWorkload, ...namedByConnection(rawHeaders)])
+  const removed = new Set([...notForWorkload, ...namedByConnection(rawHeaders)])
   const headers = ['Host', client.host]
   let length: string | undefined
   let isChunked = false
@@ -71,29 +71,29 @@ export function headersForWorkload({ method, rawHeaders, isUpgrade }: RequestHea
     const key = name.toLowerCase()
     if (key === 'content-length') length = value
     if (key === 'transfer-encoding') isChunked = true
-    if (left.has(key) || isOwnCredential(key, value)) continue
+    if (removed.has(key) || isOwnCredential(key, value)) continue
     const visible = key === 'cookie' ? withoutOwnCookies(value) : value
     if (visible !== '' || value === '') headers.push(name, visible)
   }
   headers.push('X-Forwarded-For', client.address, 'X-Forwarded-Proto', client.protocol, 'X-Forwarded-Host', client.host)
   if (isUpgrade) return [...headers, 'Connection', 'Upgrade', 'Upgrade', 'websocket']
   headers.push('Connection', 'close')
-  // The length decides where a request ends, so it never depends on what the client lists in `Connection`.
+  // The length decides where a request ends, so it never depends on the client's `Connection` header.
   if (isChunked) headers.push('Transfer-Encoding', 'chunked')
   else if (length !== undefined) headers.push('Content-Length', length)
   else if (method !== 'GET' && method !== 'HEAD') headers.push('Content-Length', '0')
   return headers
 }
 
-/** For the client. A workload cannot change our cookies. */
+/** Returns the headers for the client. A workload cannot change our cookies. */
 export function headersForClient(rawHeaders: RawHeaders, protocol: Client['protocol']): string[] {
-  const left = new Set([...notForClient, ...namedByConnection(rawHeaders)])
+  const removed = new Set([...notForClient, ...namedByConnection(rawHeaders)])
   const headers: string[] = []
   for (const [name, value] of pairsOf(rawHeaders)) {
     const key = name.toLowerCase()
-    if (left.has(key) || ordersToProxy.test(key) || (key === 'set-cookie' && ownCookies.has(cookieName(value))))
+    if (removed.has(key) || proxyCommands.test(key) || (key === 'set-cookie' && ownCookies.has(cookieName(value))))
       continue
-    // Over plain HTTP the Referer proves where a request comes from. This tells other origins as little.
+    // Over plain HTTP the Referer proves where a request comes from. This policy tells other origins equally little.
     const isHidden = key === 'referrer-policy' && protocol === 'http' && value.includes('no-referrer')
     headers.push(name, isHidden ? 'same-origin' : value)
   }

@@ -1,7 +1,8 @@
 /**
- * Health checks: a GET to the `healthPath` of an HTTP port, through the connection of its host. Any status below 400
- * is healthy; a healthy port becomes unhealthy after three failures in a row. Each server checks the machines of the hosts that are connected to it and writes results that have
- * changed. A rental is `Running` as soon as its machine is; `ready` says that its applications answer too.
+ * Health checks: a GET to the `healthPath` of an HTTP port, through the connection of its host. Any status below 400 is
+ * healthy; a healthy port becomes unhealthy after three failures in a row. Each server checks the machines of the hosts
+ * that are connected to it and writes changed results. A rental is `Running` as soon as its machine is; `ready` says
+ * that its applications answer too.
  */
 import http from 'node:http'
 import type { Logger } from 'pino'
@@ -16,10 +17,10 @@ import type { HostLinks } from '../hosts/host-links.ts'
 
 const EVERY_MS = 5_000
 const ANSWER_MS = 4_000
-/** Checks at a time, and in one round; the longest unchecked come first. */
+/** The number of checks at a time and in one round. Ports that were unchecked for longest come first. */
 const CONCURRENCY = 32
 const MAX_PORTS = 2_000
-/** One slow answer is no outage. */
+/** One slow answer is not an outage. */
 const MAX_FAILURES = 3
 /** An unchanged result is written again after this time, which keeps it among the recently checked. */
 const REWRITE_MS = MINUTE_MS
@@ -40,7 +41,7 @@ export interface PortHealthOptions {
 export function openPortHealth({ app, links, log, everyMs = EVERY_MS }: PortHealthOptions): PortHealth {
   const control = new AbortController()
   let checking: Promise<void> | undefined
-  /** Failures in a row of healthy ports. */
+  /** Failures in a row of ports that count as healthy. */
   const failures = new Map<string, number>()
   const checkOne = async (port: CheckedPort): Promise<void> => {
     const key = `${port.rentalId} ${port.port}`
@@ -57,8 +58,8 @@ export function openPortHealth({ app, links, log, everyMs = EVERY_MS }: PortHeal
   }
   const checkAll = async (): Promise<void> => {
     const ports = await listCheckedPorts(app.database.db, links.ids(), MAX_PORTS)
-    const known = new Set(ports.map(({ rentalId, port }) => `${rentalId} ${port}`))
-    for (const key of failures.keys()) if (!known.has(key)) failures.delete(key)
+    const currentKeys = new Set(ports.map(({ rentalId, port }) => `${rentalId} ${port}`))
+    for (const key of failures.keys()) if (!currentKeys.has(key)) failures.delete(key)
     const next = ports.values()
     const work = async (): Promise<void> => {
       for (const port of next) await checkOne(port)
@@ -82,7 +83,7 @@ export function openPortHealth({ app, links, log, everyMs = EVERY_MS }: PortHeal
   }
 }
 
-/** undefined: its host is no longer connected here. */
+/** undefined: the host is no longer connected here. */
 function answers(links: HostLinks, port: CheckedPort, signal: AbortSignal): Promise<boolean | undefined> {
   const stream = links.open(port.hostId, {
     kind: 'port',
@@ -92,15 +93,15 @@ function answers(links: HostLinks, port: CheckedPort, signal: AbortSignal): Prom
   })
   if (stream === undefined) return Promise.resolve(undefined)
   return new Promise((resolve) => {
-    const over = (healthy: boolean | undefined): void => {
+    const finish = (healthy: boolean | undefined): void => {
       clearTimeout(deadline)
       signal.removeEventListener('abort', abort)
       resolve(healthy)
       request.destroy()
       stream.destroy()
     }
-    const abort = (): void => over(undefined)
-    const deadline = setTimeout(() => over(false), ANSWER_MS)
+    const abort = (): void => finish(undefined)
+    const deadline = setTimeout(() => finish(false), ANSWER_MS)
     signal.addEventListener('abort', abort, { once: true })
     const request = http.request({
       createConnection: () => mendHead(stream),
@@ -110,11 +111,11 @@ function answers(links: HostLinks, port: CheckedPort, signal: AbortSignal): Prom
     request.once(
       'response',
       contained(
-        () => over(false),
-        ({ statusCode = 500 }) => over(statusCode < 400),
+        () => finish(false),
+        ({ statusCode = 500 }) => finish(statusCode < 400),
       ),
     )
-    request.on('error', () => over(links.get(port.hostId) === undefined ? undefined : false))
+    request.on('error', () => finish(links.get(port.hostId) === undefined ? undefined : false))
     request.end()
   })
 }

@@ -11,11 +11,11 @@ const STYLE =
   'body{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:15vh auto;padding:0 1rem;color:#1f2937;background:#fff}' +
   'h1{font-size:1.25rem}p{color:#4b5563}@media(prefers-color-scheme:dark){body{background:#111827;color:#f3f4f6}p{color:#9ca3af}}'
 
-/** Goes on from a page of this origin. The path is asked for with it as the Referer, and so is everything after it. */
+/** Reloads the path from a page of this origin, so that this request and all later ones have it as their Referer. */
 const CONTINUE = `location.replace('${PORT_OPEN_PATH}?path='+encodeURIComponent(location.pathname+location.search+location.hash))`
 const CONTINUE_HASH = createHash('sha256').update(CONTINUE).digest('base64')
 
-/** Leads to the application by way of a page that no other page can show inside itself. Returns the status. */
+/** Leads to the application through a page that no other page can frame. Returns the status. */
 export function sendPortContinuation(response: ServerResponse): number {
   const page = html`<!doctype html>
     <html lang="en">
@@ -41,7 +41,7 @@ export function sendPortContinuation(response: ServerResponse): number {
   return 200
 }
 
-/** Answers instead of the application. Returns the status. */
+/** Answers in place of the application. Returns the status. */
 export function sendPortFailure(request: IncomingMessage, response: ServerResponse, failure: Failure): number {
   const page = requestFailurePage('v2', failure)
   if (response.headersSent) {
@@ -64,19 +64,19 @@ export function sendPortFailure(request: IncomingMessage, response: ServerRespon
 }
 
 function pageOf({ message }: Failure): string {
-  const [what = '', ...next] = message.split(/(?<=\.) /)
+  const [firstSentence = '', ...next] = message.split(/(?<=\.) /)
   return html`<!doctype html>
     <html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width" />
-        <title>${what}</title>
+        <title>${firstSentence}</title>
         <style>
           ${STYLE}
         </style>
       </head>
       <body>
-        <h1>${what}</h1>
+        <h1>${firstSentence}</h1>
         <p>${next.join(' ')}</p>
       </body>
     </html> `.html

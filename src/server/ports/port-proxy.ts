@@ -33,7 +33,7 @@ import { addressOf, hostOf, protocolOf, type TrustedProxy } from '../http/truste
 import type { UpgradeHandler } from '../http/upgrade.ts'
 
 const OWN_PATHS = '/.berth/'
-/** Applications that load a model may think for minutes; a stream may be silent for long. Neither has a total limit. */
+/** Applications that load a model may be silent for minutes, and streams for long. Neither has a total limit. */
 const FIRST_BYTE_MS = 300_000
 const IDLE_MS = HOUR_MS
 /** How often the access of open connections is checked again. */
@@ -84,7 +84,7 @@ export function openPortProxy(options: PortProxyOptions): PortProxy {
   return {
     answer: (request, response) => proxy.take(request, () => response, undefined),
     take: (request, socket, head) => {
-      // A socket takes one response, and an answer that cannot be written is followed by ours on the same one.
+      // A socket has one response. If an answer cannot be written, ours follows on the same socket.
       let response: ServerResponse | undefined
       return proxy.take(request, () => (response ??= responseOn(request, socket)), { socket, head })
     },
@@ -162,7 +162,7 @@ class Ports {
     if (!request.socket.destroyed) this.#forward(visit, admitted.value)
   }
 
-  /** Exchanges a code for a cookie. A browser that has the cookie already needs no code. */
+  /** Exchanges a code for a cookie. A browser that already has the cookie needs no code. */
   async #open(visit: Visit, route: PortRoute): Promise<void> {
     const { app } = this.#options
     const { request, client } = visit
@@ -170,14 +170,14 @@ class Ports {
     if (path !== PORT_OPEN_PATH || request.method !== 'GET' || visit.upgraded !== undefined) {
       return this.#refuse(visit, fail('app_not_found'))
     }
-    const given = new URLSearchParams(query)
-    const which = { rentalId: route.rentalId, port: route.port.port }
-    const keyId = await redeemPortCode(app.database.db, which, given.get('code') ?? '', app.clock.now())
+    const params = new URLSearchParams(query)
+    const target = { rentalId: route.rentalId, port: route.port.port }
+    const keyId = await redeemPortCode(app.database.db, target, params.get('code') ?? '', app.clock.now())
     if (keyId === undefined) {
       const visitor = await this.#access.admit({ ...client, method: 'GET', headers: request.headers }, route)
       if (!visitor.ok) return this.#refuse(visit, visitor)
     }
-    const to = given.get('path') ?? '/'
+    const to = params.get('path') ?? '/'
     this.#count(303)
     visit
       .response()
@@ -245,8 +245,8 @@ class Ports {
   #refuse(visit: Visit, failure: Failure): void {
     const { request, client, upgraded } = visit
     if (request.socket.destroyed) return
-    const counted = failure.reason === 'app_not_found' ? this.#countStranger(client.address, failure) : failure
-    this.#count(sendPortFailure(request, visit.response(), counted))
+    const answer = failure.reason === 'app_not_found' ? this.#countStranger(client.address, failure) : failure
+    this.#count(sendPortFailure(request, visit.response(), answer))
     if (upgraded === undefined) readRest(request)
   }
 
@@ -282,7 +282,10 @@ class Ports {
   }
 }
 
-/** Requests for ports go to the proxy, all others where they went before. Call before other request listeners are added. */
+/**
+ * Sends requests for ports to the proxy, and all others to the existing listeners. Call before other request listeners
+ * are added.
+ */
 export function installPortProxy(server: http.Server, proxy: PortProxy): void {
   const usual = server.listeners('request') as http.RequestListener[]
   server.removeAllListeners('request')
@@ -298,7 +301,7 @@ export function installPortProxy(server: http.Server, proxy: PortProxy): void {
   const onError = server.listeners('clientError') as Array<(error: Error, socket: Duplex) => void>
   server.removeAllListeners('clientError')
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    // The time limit for whole requests is that of the API. An upload to an application takes as long as it takes.
+    // The time limit for whole requests applies to the API. An upload to an application may take as long as it needs.
     if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && proxy.isForwarding(socket)) return
     // With a listener, node:http no longer closes the connection itself.
     if (onError.length === 0) socket.destroy()

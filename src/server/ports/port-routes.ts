@@ -1,6 +1,6 @@
 /**
- * The HTTP ports that requests ask for, by name. A page loads dozens of files, so a route is read once and used for a
- * second. This server forgets it at once when it changes the tokens of a port itself.
+ * The HTTP ports that requests name. A page loads dozens of files, so a route is read once and used for a second. This
+ * server forgets it at once when it changes the tokens of a port itself.
  */
 import { remember } from '../../base/remember.ts'
 import type { Database } from '../../store/platform/database.ts'
@@ -27,15 +27,15 @@ export function makePortRoutes({ db }: Pick<Database, 'db'>): PortRoutes {
   return {
     find: ({ rentalName, port }) => {
       const key = `${rentalName} ${port}`
-      const known = entries.get(key)
-      if (known !== undefined && known.untilMs > performance.now()) return known.reading
+      const cached = entries.get(key)
+      if (cached !== undefined && cached.untilMs > performance.now()) return cached.reading
       const reading = findPortRoute(db, rentalName, port)
       const entry: Entry = { untilMs: performance.now() + KEPT_MS, reading }
       entries.delete(key)
       remember(entries, key, entry, MAX_ROUTES)
       reading.then(
         (route) => (entry.route = route),
-        // The caller gets the error; the next one reads again.
+        // The caller gets the error; the next caller reads again.
         () => entries.get(key) === entry && entries.delete(key),
       )
       return reading

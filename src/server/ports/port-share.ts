@@ -1,7 +1,7 @@
 /**
- * Connections to workloads, counted. Tenants share a host's streams, and all share a server's connections: each has a
- * share that leaves room for the others. SSH has its own, so that tenants with many web connections, and their
- * neighbours, can still log in. Relayed and proxied connections count together.
+ * Counts connections to workloads. Tenants share a host's streams, and all share a server's connections: each has a
+ * share that leaves room for the others. SSH has its own share, so that tenants with many web connections, and their
+ * neighbors, can still log in. Relayed and proxied connections count together.
  */
 import { makeShareCount } from '../http/share-count.ts'
 
@@ -23,7 +23,7 @@ export interface ShareTaker {
 }
 
 export interface PortShares {
-  /** A function that returns the shares, or the name of the limit that is reached. */
+  /** Returns a function that gives the shares back, or the name of the limit that is reached. */
   take(taker: ShareTaker): (() => void) | ShareLevel
 }
 
@@ -32,12 +32,12 @@ export function makePortShares(): PortShares {
   return {
     take: ({ kind, hostId, workloadId, accountId }) => {
       const whose = { server: '', account: accountId, host: hostId, workload: workloadId }
-      const taken = counted.take(
+      const release = counted.take(
         levels
           .filter((level) => whose[level] !== undefined)
           .map((level) => ({ level, name: `${kind} ${level} ${whose[level]}`, max: shares[kind][level] })),
       )
-      return typeof taken === 'function' ? taken : taken.level
+      return typeof release === 'function' ? release : release.level
     },
   }
 }
