@@ -170,6 +170,7 @@ const samples: {
   model_deployed: { model: 'demo/model' },
   only_simulated_machines: { gpus: '1 × H100' },
   hourly_budget: { costPerHour: usd('2.49'), left: usd('1') },
+  conversation_too_long: { max: '1000 responses' },
   model_queue_full: { model: 'demo/model', retryAfterMs: 2_000 },
 }
 

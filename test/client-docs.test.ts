@@ -15,7 +15,7 @@ let server: TestServer
 let model: TestModel
 
 /** Packages that are installed here under another name. */
-const packages = { '@anthropic-ai/sdk': 'anthropic-sdk-1' }
+const packages = { '@anthropic-ai/sdk': 'anthropic-sdk-1', openai: 'openai' }
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(os.tmpdir(), 'berth-clients-'))
@@ -33,6 +33,7 @@ afterAll(async () => {
 })
 
 const outputs: Readonly<Record<string, RegExp>> = {
+  'OpenAI Responses': /^completed, 5 tokens out; completed, continues resp_[0-9a-f]{32}$/,
   Anthropic: /^\d+ tokens in, 5 out, end_turn$/,
 }
 

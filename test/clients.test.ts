@@ -7,6 +7,7 @@ import { huggingFaceSuite } from './clients/hugging-face.ts'
 import { hyperbolicSuite } from './clients/hyperbolic.ts'
 import { openaiSuite } from './clients/openai.ts'
 import { openaiConventionSuite } from './clients/openai-convention.ts'
+import { responsesSuite, type ResponsesSdk } from './clients/responses.ts'
 
 // Its warnings are about its providers, not about this server.
 globalThis.AI_SDK_LOG_WARNINGS = false
@@ -20,6 +21,11 @@ afterAll(() => berth.close())
 openaiSuite(() => berth)
 anthropicSuite(() => berth)
 openaiConventionSuite(() => berth)
+responsesSuite(
+  () => berth,
+  '6.49',
+  (): Promise<ResponsesSdk> => import('openai'),
+)
 aiSdkSuite(() => berth)
 hyperbolicSuite(() => berth)
 huggingFaceSuite(() => berth)

@@ -116,6 +116,21 @@ async function expectKeysWork(customer: Customer): Promise<void> {
   await waitFor('the revoked key to be refused', async () => (await ask(holder)).status === 401)
 }
 
+/** P68: a response that is not stored is answered; one that needs storage gets a retryable error. */
+async function expectResponses({ call }: Customer): Promise<void> {
+  const ask = (change: object) => call('POST', '/v1/responses', { model: model.name, input: 'Hi', ...change })
+  const answer = await ask({ store: false })
+  expect([answer.status, answer.body.status]).toEqual([200, 'completed'])
+  const refusals = [
+    await ask({}),
+    await ask({ store: false, previous_response_id: 'resp_1' }),
+    await call('GET', '/v1/responses/resp_1'),
+  ]
+  for (const { status, headers } of refusals) {
+    expect({ status, retryAfter: headers.get('retry-after') }).toEqual(retryableError)
+  }
+}
+
 test('answers chats without PostgreSQL and loses no charge', { timeout: 5 * MINUTE_MS }, async () => {
   const warm = await makeCustomer('5')
   // The first request moves all of it into the purse; it pays for a few dozen requests.
@@ -124,6 +139,8 @@ test('answers chats without PostgreSQL and loses no charge', { timeout: 5 * MINU
   const known = await makeCustomer('1')
   const cold = await makeCustomer('1')
   await waitFor('the model is served', async () => (await ask(warm)).status === 200)
+  const talker = await makeCustomer('1')
+  expect((await ask(talker)).status).toBe(200)
   expect((await ask(thin)).status).toBe(200)
   expect((await known.call('GET', '/v1/models')).status).toBe(200)
   const load = startChatLoad({
@@ -138,6 +155,7 @@ test('answers chats without PostgreSQL and loses no charge', { timeout: 5 * MINU
   await runWithoutPostgres(load, async () => {
     expect(await ask(cold)).toMatchObject(retryableError)
     expect(await ask(known)).toMatchObject(retryableError)
+    await expectResponses(talker)
     const balance = await warm.call('GET', '/v2/customer/balance')
     expect({ status: balance.status, retryAfter: balance.headers.get('retry-after') }).toEqual(retryableError)
   })

@@ -1,4 +1,4 @@
-/** `/v1/messages` beside chats: the same price, the same records, and errors in its own form. */
+/** `/v1/messages` and `/v1/responses` beside chats: the same price, the same records, and errors in their own forms. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { Agent, request } from 'undici'
 import { NANO_PER_INPUT, NANO_PER_OUTPUT, serveModel, type TestModel } from './harness/inference.ts'
@@ -23,6 +23,7 @@ afterAll(async () => {
 const doors = {
   chat: '/v1/chat/completions',
   messages: '/v1/messages',
+  responses: '/v1/responses',
 } as const
 type Door = keyof typeof doors
 
@@ -45,12 +46,10 @@ interface Outcome {
 async function send(door: Door, stream: boolean, behaviour: Partial<Behaviour>, leaves = false): Promise<Sent> {
   Object.assign(model.upstream.behaviour, behaviour)
   // Each has a prompt of its own, so that none is cached.
-  const body = JSON.stringify(
-    bodyOf({
-      stream,
-      messages: [{ ...prompt[0], content: `${prompt[0]?.content} ${String(turn++).padStart(4, '0')}` }],
-    }),
-  )
+  const messages = [{ ...prompt[0], content: `${prompt[0]?.content} ${String(turn++).padStart(4, '0')}` }]
+  const { max_tokens: limit, messages: _asked, ...shared } = bodyOf()
+  const own = door === 'responses' ? { max_output_tokens: limit, input: messages } : { max_tokens: limit, messages }
+  const body = JSON.stringify({ ...shared, ...own, stream })
   const dispatcher = new Agent()
   const reply = await request(`${server.url}${doors[door]}`, {
     method: 'POST',
@@ -142,21 +141,24 @@ const cases: Readonly<Record<string, Case>> = {
   },
 }
 
-test('P1, P2: a request costs the same through chat and Messages in every outcome, and is logged as what it was', async () => {
-  const sent: Array<readonly [name: string, one: Case, chat: Sent, message: Sent]> = []
+test('P1, P2: a request costs the same in every protocol and outcome, and is logged as what it was', async () => {
+  const sent: Array<readonly [name: string, one: Case, chat: Sent, others: ReadonlyArray<readonly [Door, Sent]>]> = []
   for (const [name, one] of Object.entries(cases)) {
     const behaviour = { ...usual, ...one.behaviour }
     const chat = await send('chat', one.stream, behaviour, one.leaves)
-    sent.push([name, one, chat, await send('messages', one.stream, behaviour, one.leaves)])
+    const others: Array<readonly [Door, Sent]> = []
+    for (const door of ['messages', 'responses'] as const) {
+      others.push([door, await send(door, one.stream, behaviour, one.leaves)])
+    }
+    sent.push([name, one, chat, others])
   }
-  for (const [name, { outcome, isPrice }, chat, message] of sent) {
-    const [ofChat, ofMessage] = [await recordOf(chat.id), await recordOf(message.id)]
-    expect({ name, ...ofMessage, status: message.status }).toEqual({
-      name,
-      ...ofChat,
-      status: chat.status,
-      operation: 'messages',
-    })
+  for (const [name, { outcome, isPrice }, chat, others] of sent) {
+    const ofChat = await recordOf(chat.id)
+    for (const [door, other] of others) {
+      const ofOther = await recordOf(other.id)
+      const expected = { name, ...ofChat, status: chat.status, operation: door }
+      expect({ name, ...ofOther, status: other.status }).toEqual(expected)
+    }
     expect([name, ofChat.operation, ofChat.outcome]).toEqual([name, 'chat', outcome])
     expect([name, ofChat.costNanoUsd, isPrice(ofChat.costNanoUsd)]).toEqual([name, ofChat.costNanoUsd, true])
   }

@@ -14,6 +14,11 @@ export const limits = {
   filePieceBytes: 1_048_576,
   filesPerAccount: 10_000,
   fileDays: 30,
+  /** Stored responses: their time, unless the operator sets another; all of an account; one conversation. */
+  responseDays: 30,
+  responseBytesPerAccount: 20_000_000_000,
+  conversationResponses: 1_000,
+  conversationBytes: 33_554_432,
   /** Nesting of objects and lists in a request body. */
   jsonDepth: 64,
   pageRows: 1_000,

@@ -17,6 +17,7 @@ export const accountRecord = z
     suspended: z.boolean(),
     supplier: z.boolean(),
     keepsBodies: z.boolean().describe('Whether the request log stores the bodies of inference requests and answers'),
+    storesResponses: z.boolean().describe('Whether responses (`/v1/responses`) are stored unless `store` is false'),
   })
   .meta({ id: 'Account' })
 
@@ -93,8 +94,14 @@ export const accountEndpoints = {
       .strictObject({
         keepsBodies: z
           .boolean()
+          .optional()
           .describe('If true, the request log stores the bodies of new inference requests and answers, encrypted'),
+        storesResponses: z
+          .boolean()
+          .optional()
+          .describe('If false, no new responses (`/v1/responses`) are stored, whatever `store` says'),
       })
+      .refine((settings) => Object.values(settings).some((value) => value !== undefined), 'names a setting')
       .meta({ id: 'ChangeAccountSettings' }),
     response: accountRecord,
   }),

@@ -29,6 +29,7 @@ import { operatorEndpoints } from './operator.ts'
 import { providerBillEndpoints } from './provider-bill.ts'
 import { providerEndpoints } from './provider.ts'
 import { requestLogEndpoints } from './request-log.ts'
+import { responseEndpoints } from './response.ts'
 import { rentalMetricsEndpoints } from './rental-metrics.ts'
 import { rentalPowerEndpoints } from './rental-power.ts'
 import { rentalSessionEndpoints } from './rental-session.ts'
@@ -70,6 +71,7 @@ export const api = {
   ...marketplaceSearchEndpoints,
   ...inferenceEndpoints,
   ...messageEndpoints,
+  ...responseEndpoints,
   ...mediaEndpoints,
   ...rerankEndpoints,
   ...fileEndpoints,

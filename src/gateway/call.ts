@@ -25,6 +25,8 @@ export interface Caller {
     /** Concurrent requests. */
     readonly streams: number
     readonly keepsBodies: boolean
+    /** Whether `store` of a response has an effect. */
+    readonly storesResponses: boolean
   }
 }
 

@@ -172,7 +172,12 @@ export class Gateway {
     const read = await dialect.read(body, caller)
     if (!read.ok) return read
     if (read.value.ignored !== undefined && read.value.ignored.length > 0) nameIgnored(read.value.ignored)
-    const request = { ...read.value, operation: dialect.operation, bodyBytes, bodyText: () => JSON.stringify(body) }
+    const request = {
+      ...read.value,
+      operation: dialect.operation,
+      bodyBytes: read.value.bytes ?? bodyBytes,
+      bodyText: () => JSON.stringify(body),
+    }
     const built = buildChatCall(this.#catalog, caller, request, headers)
     if ('kind' in built) return built
     const admitted = await this.#admission.admit({ caller, ...built.bounds, countKey: false })

@@ -23,6 +23,7 @@ import { queueMail } from './queue-mail.ts'
 import { reap } from './reap.ts'
 import { serveDeployments } from './serve.ts'
 import { countServingUsage } from './serving-usage.ts'
+import { removeResponses } from './responses.ts'
 import type { Retention } from '../domain/retention.ts'
 import { applyRetention } from './retention.ts'
 import { watchRunway } from './runway.ts'
@@ -75,6 +76,7 @@ export function allReconcilers(
     reap(app, notices.reaped),
     cleanUpGateways(app),
     removeFiles(app),
+    removeResponses(app),
     checkLedger(app, notices.ledgerFindings),
     applyRetention(app, retention, notices.dropped),
     measure(app),

@@ -21,7 +21,7 @@ import { applyRetention } from './retention.ts'
 import { settleRecords } from '../domain/settlement.ts'
 
 const START = instantOf(Date.UTC(2026, 0, 15, 12))
-const retention = { requestDays: 400 }
+const retention = { requestDays: 400, responseDays: 30 }
 
 const closing: Array<() => Promise<unknown>> = []
 afterEach(async () => {

@@ -115,6 +115,7 @@ const settings: Readonly<Record<SettingName, string>> = {
   BERTH_SECRET_KEY_OTHERS: 'other secret keys that are accepted while the key changes, separated by commas (none)',
   BERTH_LOG_LEVEL: 'fatal, error, warn, info, debug, trace or silent (warn)',
   BERTH_METRICS_PORT: 'also serve /metrics, without authentication, on this loopback port',
+  BERTH_RESPONSE_DAYS: 'days to store responses of /v1/responses (30)',
   BERTH_REQUEST_DAYS: 'days to keep the request log and per-request costs; daily totals are kept (400)',
   BERTH_DRAIN_SECONDS: 'on SIGTERM, seconds to keep serving while /readyz answers 503 (5; 0 on loopback)',
   BERTH_FINISH_SECONDS: 'after that, seconds for requests in progress to end (8)',

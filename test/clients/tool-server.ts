@@ -2,7 +2,7 @@
  * A model server that calls tools and follows a schema, in the formats of two real ones: `vllm` puts the answer's id
  * first and starts with the role alone; `llama` puts the choices first, so the ids of the calls precede that of the
  * answer, and sends the first call with the role. It asks for the weather of two places at once and repeats the results
- * it gets. It also embeds texts, with vectors as base64 only.
+ * it gets. Some words of the last question change that (`moodOf`). It also embeds texts, with vectors as base64 only.
  */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -78,38 +78,65 @@ function embeddingsOf(): string {
   return JSON.stringify({ object: 'list', data: [{ object: 'embedding', index: 0, embedding }], model: 'any' })
 }
 
-/** It thinks before it answers if a user says so. */
 export const thought = 'Two places, two calls.'
+/** It says this before its calls if a user asks for everything; then there is a third call, and their parts come by turns. */
+export const remark = 'I look it up: Ærø. '
+export const thirdCall = { id: 'call_ost', name: 'weather', pieces: ['{"place":', '"Ost"}'] } as const
+export const refusal = 'I will not say that.'
 
-function isThinking({ messages }: ToolChat): boolean {
-  return messages.some(({ role, content }) => role === 'user' && String(content).includes('Think'))
+interface Mood {
+  readonly isThinking: boolean
+  readonly saysEverything: boolean
+  readonly isRefusing: boolean
 }
 
-/** The tool results as text, or undefined while there are none. */
+/** By a word in a question of the user. */
+function moodOf({ messages }: ToolChat): Mood {
+  const asks = (word: string): boolean =>
+    messages.some(({ role, content }) => role === 'user' && String(content).includes(word))
+  const saysEverything = asks('Everything')
+  return { isThinking: saysEverything || asks('Think'), saysEverything, isRefusing: asks('Refuse') }
+}
+
+/** The results of the last calls as text, or undefined if it calls. */
 function textOf(chat: ToolChat): string | undefined {
   if (chat.response_format?.type === 'json_schema') return JSON.stringify(schemaAnswer)
-  const reported = chat.messages.filter(({ role }) => role === 'tool')
+  if (moodOf(chat).isRefusing) return ''
+  const lastAnswer = chat.messages.findLastIndex(({ role }) => role === 'assistant')
+  const reported = chat.messages.slice(lastAnswer + 1).filter(({ role }) => role === 'tool')
   if (reported.length === 0) return undefined
   return reported.map((message) => `${String(message['tool_call_id'])}: ${String(message['content'])}`).join('; ')
 }
 
 function answerOf(chat: ToolChat, shape: ToolShape): string {
   const text = textOf(chat)
-  const called = toolCalls.map(({ id, name, pieces }) => {
+  const { isThinking, saysEverything, isRefusing } = moodOf(chat)
+  const called = [...toolCalls, ...(saysEverything ? [thirdCall] : [])].map(({ id, name, pieces }) => {
     const call = { type: 'function', function: { name, arguments: pieces.join('') } }
     return shape === 'vllm' ? { id, ...call } : { ...call, id }
   })
-  const reasoning = isThinking(chat) ? { reasoning_content: thought } : {}
+  const reasoning = isThinking ? { reasoning_content: thought } : {}
   const calls = text === undefined ? { tool_calls: called } : {}
-  const message = { role: 'assistant', content: text ?? null, ...reasoning, ...calls }
+  const content = text ?? (saysEverything ? remark : null)
+  const message = { role: 'assistant', content, ...reasoning, ...(isRefusing ? { refusal } : {}), ...calls }
   const choice = { index: 0, message, finish_reason: text === undefined ? 'tool_calls' : 'stop' }
   return write(chat, shape, 'chat.completion', [choice], { usage: toolUsage })
 }
 
 function eventsOf(chat: ToolChat, shape: ToolShape): string[] {
   const text = textOf(chat)
-  const parts: object[] = text === undefined ? callDeltas() : text.split(/(?<= )/).map((content) => ({ content }))
-  const deltas = isThinking(chat) ? [{ reasoning_content: thought }, ...parts] : parts
+  const { isThinking, saysEverything, isRefusing } = moodOf(chat)
+  const said = (all: string): object[] =>
+    all
+      .split(/(?<= )/)
+      .filter(Boolean)
+      .map((content) => ({ content }))
+  const calls = saysEverything ? [...said(remark), ...callsByTurns()] : callDeltas()
+  const deltas = [
+    ...(isThinking ? [{ reasoning_content: thought }] : []),
+    ...(isRefusing ? [{ refusal }] : []),
+    ...(text === undefined ? calls : said(text)),
+  ]
   const opening = { role: 'assistant', content: text === undefined ? null : '' }
   const opened = shape === 'vllm' ? [opening, ...deltas] : [{ ...opening, ...deltas[0] }, ...deltas.slice(1)]
   const event = (choices: readonly unknown[], more: object = {}): string =>
@@ -127,6 +154,21 @@ function callDeltas(): object[] {
     { tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] },
     ...pieces.map((piece) => ({ tool_calls: [{ index, function: { arguments: piece } }] })),
   ])
+}
+
+function callsByTurns(): object[] {
+  const calls = [...toolCalls, thirdCall]
+  const begin = calls.map(({ id, name }, index) => ({
+    tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }],
+  }))
+  const longest = Math.max(...calls.map(({ pieces }) => pieces.length))
+  const parts = Array.from({ length: longest }, (_, at) =>
+    calls.flatMap(({ pieces }, index) => {
+      const piece = pieces[at]
+      return piece === undefined ? [] : [{ tool_calls: [{ index, function: { arguments: piece } }] }]
+    }),
+  )
+  return [...begin, ...parts.flat()]
 }
 
 function write(chat: ToolChat, shape: ToolShape, object: string, choices: readonly unknown[], more: object): string {

@@ -8,6 +8,7 @@ import type { OperationId } from '../../src/contract/api.ts'
 import { exampleBodies, inferenceExamples } from '../../src/contract/openapi/example-body.ts'
 import { makeSshKeyPair } from '../../src/base/ssh-key-pair.ts'
 import { LIST_LAG_MS, succeed, type Journey } from './journey.ts'
+import { saveResponse } from '../../src/app/response/response.ts'
 import { testSshKey, type Call } from './server.ts'
 import { writeRequest } from './ended-request.ts'
 import { noUnits } from '../../src/domain/inference.ts'
@@ -56,6 +57,8 @@ export interface Owned {
   readonly request: string
   readonly file: string
   readonly fileToDelete: string
+  readonly response: string
+  readonly responseToDelete: string
   readonly model: string
   readonly modelToDelete: string
   readonly deployment: string
@@ -189,6 +192,10 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listModels: none,
   getModel: (its) => ({ params: { id: its.model } }),
   countMessageTokens: withBody(exampleBodies.countMessageTokens),
+  countResponseTokens: withBody(exampleBodies.countResponseTokens),
+  getResponse: (its) => ({ ...owned({ id: its.response }), query: { starting_after: '3' } }),
+  listResponseInput: (its) => ({ ...owned({ id: its.response }), query: { limit: '10', order: 'asc' } }),
+  deleteResponse: (its) => owned({ id: its.responseToDelete }),
   getMe: none,
   changeAccountSettings: withBody(exampleBodies.changeAccountSettings),
   listMembers: none,
@@ -368,6 +375,8 @@ export const absent: Owned = {
   request: 'req_00000000000000000000000000000000',
   file: 'file_00000000000000000000',
   fileToDelete: 'file_00000000000000000000',
+  response: 'resp_ffffffffffffffffffffffffffffffff',
+  responseToDelete: 'resp_ffffffffffffffffffffffffffffffff',
   model: 'absent/model',
   modelToDelete: 'absent/model',
   deployment: 'dep_0000000000000000000000',
@@ -473,6 +482,8 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     request: await logRequest(journey, owner.id),
     file: await file(),
     fileToDelete: await file(),
+    response: await storeResponse(journey, owner.id, 0),
+    responseToDelete: await storeResponse(journey, owner.id, 1),
     model: served,
     modelToDelete: await model('owner/to-delete'),
     deployment: await deployment(),
@@ -490,6 +501,27 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
 }
 
 /** Like a gateway's record when no engine could answer. */
+async function storeResponse({ app }: Journey, accountId: string, number: number): Promise<string> {
+  const id = `resp_${String(number).padStart(32, '0')}`
+  const text = JSON.stringify({
+    id,
+    object: 'response',
+    created_at: 1_767_225_600,
+    completed_at: 1_767_225_600,
+    status: 'completed',
+    error: null,
+    incomplete_details: null,
+    model: 'owner/kept',
+    output: [],
+    usage: null,
+    previous_response_id: null,
+    store: true,
+  })
+  const input = [{ role: 'user', content: 'planted' }]
+  await saveResponse(app, accountId, { id, previousId: null, text, input, pieces: [] }, 30)
+  return id
+}
+
 async function logRequest({ app, clock }: Journey, accountId: string): Promise<string> {
   const requestId = `req_${'7'.repeat(32)}`
   await writeRequest(app.database.db, {

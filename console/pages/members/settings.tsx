@@ -1,4 +1,4 @@
-/** Account settings: whether request and response texts are stored. */
+/** Account settings: which texts are stored. */
 import { useMe } from '../../api/me.ts'
 import { useAction } from '../../api/query.ts'
 import { Card } from '../../ui/card.tsx'
@@ -9,11 +9,8 @@ import { toast } from '../../ui/toast.tsx'
 export function AccountSettings({ disabledReason }: { disabledReason: string | undefined }) {
   const { account } = useMe()
   const change = useAction('changeAccountSettings', ['getMe'])
-  const choose = (keepsBodies: boolean): void =>
-    change.mutate(
-      { body: { keepsBodies } },
-      { onSuccess: () => toast(keepsBodies ? 'Request texts are now stored' : 'Request texts are no longer stored') },
-    )
+  const choose = (body: { keepsBodies: boolean } | { storesResponses: boolean }, success: string): void =>
+    change.mutate({ body }, { onSuccess: () => toast(success) })
   return (
     <Card title={`Settings for ${account.name}`}>
       <div className="flex flex-col gap-3">
@@ -23,7 +20,25 @@ export function AccountSettings({ disabledReason }: { disabledReason: string | u
           checked={account.keepsBodies}
           disabled={disabledReason !== undefined || change.isPending}
           title={disabledReason}
-          onChange={(event) => choose(event.target.checked)}
+          onChange={({ target: { checked } }) =>
+            choose(
+              { keepsBodies: checked },
+              checked ? 'Request texts are now stored' : 'Request texts are no longer stored',
+            )
+          }
+        />
+        <CheckField
+          label="Store responses"
+          hint="Programs that use /v1/responses can continue a conversation by its id. Otherwise they have to send all of it each time."
+          checked={account.storesResponses}
+          disabled={disabledReason !== undefined || change.isPending}
+          title={disabledReason}
+          onChange={({ target: { checked } }) =>
+            choose(
+              { storesResponses: checked },
+              checked ? 'Responses are now stored' : 'Responses are no longer stored',
+            )
+          }
         />
         {disabledReason !== undefined && <p className="text-sm text-muted">{disabledReason}</p>}
         {change.error !== null && <ErrorNotice error={change.error} />}

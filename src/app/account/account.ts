@@ -22,6 +22,7 @@ import {
   setRole,
   updateAccount,
   type Account,
+  type AccountChange,
   type Member,
 } from '../../store/account/account.ts'
 import {
@@ -117,7 +118,7 @@ async function refuseToWeaken(tx: Tx, actor: Actor, member: Member): Promise<Fai
 export async function changeAccountSettings(
   tx: Tx,
   actor: Actor,
-  settings: { keepsBodies: boolean },
+  settings: Pick<AccountChange, 'keepsBodies' | 'storesResponses'>,
 ): Promise<Result<Account>> {
   const refused = await requireOwner(tx, actor, 'change its settings')
   if (refused !== undefined) return refused

@@ -46,6 +46,8 @@ const accountRows: readonly Row[] = [
         Created: ({ account }) => utcDay(account.createdAt),
         You: ({ email, role }) => `${email}, ${role}`,
         'API key': ({ key }) => `${key.publicId} "${key.name}"`,
+        Responses: ({ account }) =>
+          account.storesResponses ? 'of /v1/responses are stored unless a request says no' : 'not stored',
         Bodies: ({ account }) =>
           account.keepsBodies ? 'inference requests and responses, stored for 7 days' : 'not stored',
       },
@@ -67,6 +69,19 @@ them. With off, only counts, times and costs are recorded.`,
       keepsBodies
         ? ['Request and response bodies are now stored for 7 days.', 'To read one: berth requests show ID']
         : ['Bodies are no longer stored.', 'Those stored so far are deleted when they are 7 days old.'],
+  }),
+  act('account store-responses', 'changeAccountSettings', 'turn storage of responses on or off (owners only)', {
+    args: { '<on|off>': { help: 'whether to store them from now on', choices: ['on', 'off'] } },
+    only: [],
+    notes: `With on, responses of /v1/responses are stored, encrypted, so that later
+requests can continue them by id; "store": false in a request turns it off for
+one. With off, none are stored, and clients have to send whole conversations.`,
+    examples: ['berth account store-responses off'],
+    prepare: ({ args }) => ({ parts: { body: { storesResponses: args[0] === 'on' } } }),
+    done: ({ storesResponses }) =>
+      storesResponses
+        ? ['Responses are now stored.']
+        : ['Responses are no longer stored.', 'Those stored so far can be deleted by their ids.'],
   }),
 ]
 

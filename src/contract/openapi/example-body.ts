@@ -15,6 +15,7 @@ export const inferenceExamples = Object.fromEntries(
 export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } = {
   ...inferenceExamples,
   uploadFile: { file: 'questions.jsonl', purpose: 'batch' },
+  countResponseTokens: { model: 'tinyllama-1.1b-chat', input: 'What is a berth?' },
   countMessageTokens: { model: 'tinyllama-1.1b-chat', messages: [{ role: 'user', content: 'What is a berth?' }] },
   createBareMetalRental: { networkType: 'infiniband', gpuCount: 8, gpuType: 'h100', label: 'training' },
   terminateBareMetalRental: { rentalId: 17 },
@@ -45,7 +46,7 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   createInstance: { cluster_name: 'harbour', node_name: 'harbour-01', gpu_count: 1 },
   terminateInstance: { id: 'brave-teal-otter' },
   createCheapestInstance: { gpuModel: 'h100', gpuCount: 1, userMetadata: { job: 'nightly' } },
-  changeAccountSettings: { keepsBodies: true },
+  changeAccountSettings: { keepsBodies: true, storesResponses: true },
   addMember: { email: 'ada@example.com', name: 'Ada', role: 'member' },
   changeMember: { role: 'viewer' },
   createApiKey: { name: 'notebook', scopes: ['inference', 'compute:read'], monthlyLimitUsd: '50.00' },

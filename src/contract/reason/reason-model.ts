@@ -168,6 +168,18 @@ export const modelReasons = {
   rejected_by_model: invalid(asGiven),
   /** OpenAI clients recognise the message by its first words. */
   context_length_exceeded: invalid(asGiven),
+  response_not_found: notFound(
+    'There is no such response in this account, or one that it continues was deleted.',
+    'Send the whole conversation as input.',
+  ),
+  conversation_too_long: invalid(
+    ({ max }: { readonly max: string }) => `The stored conversation has more than ${max}.`,
+    'Send a shorter one as input.',
+  ),
+  bad_sealed_reasoning: invalid(
+    'The encrypted reasoning was changed, or comes from another account or service.',
+    'Leave the item out.',
+  ),
   client_disconnected: unavailable('The client closed the connection.'),
   cannot_record: unavailable(
     'The server cannot record requests right now, so it is rejecting them.',

@@ -59,4 +59,6 @@ export interface EngineProgress {
 export interface StreamError {
   readonly message: string
   readonly code: string
+  /** The tokens that are charged. Absent: none. */
+  readonly usage?: EngineUsage
 }

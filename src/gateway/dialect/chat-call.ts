@@ -30,7 +30,7 @@ const BLOCK_BYTES = 1_024
 export interface ChatRequest extends EngineBody {
   /** The name of its dialect. */
   readonly operation: string
-  /** Size of the client's body. */
+  /** Size of the client's body, or of the chat that it is translated into. */
   readonly bodyBytes: number
   /** The client's body for the account's log; only called for accounts that keep bodies. */
   readonly bodyText: () => string

@@ -25,6 +25,8 @@ export interface EngineBody {
   readonly body: JsonObject
   /** undefined: a completion, which has a prompt in its body. */
   readonly messages: MessagesText | undefined
+  /** The size of a translated request: of the chat, with all of the prompt. Absent: the engine gets the client's own. */
+  readonly bytes?: number
   /** Belongs to the request: an answer may depend on what the client sent. */
   readonly answer: AnswerForm
   /** Requests with the same session go to the same engine if possible. `X-Session-Id` wins. */

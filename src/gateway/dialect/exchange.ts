@@ -261,7 +261,8 @@ export class ChatExchange implements UpstreamSink {
   #breakStream(kind: UpstreamFailure['kind']): void {
     const message = 'The engine failed during the answer. You are charged for the tokens sent so far.'
     const code = kind === 'timeout' ? 'engine_timeout' : 'engine_failed'
-    this.#finish('broken', 200, code, this.#usage(), () => this.#endWith({ message, code }))
+    const usage = this.#usage()
+    this.#finish('broken', 200, code, usage, () => this.#endWith({ message, code, usage }))
   }
 
   #endWith(error: StreamError): void {

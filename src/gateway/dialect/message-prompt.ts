@@ -7,6 +7,7 @@
 import type { Issue } from '../../base/issue.ts'
 import { failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import type { JsonObject } from './chat-body.ts'
+import { chatContent, TEXT_SEPARATOR, type ChatPart } from './chat-content.ts'
 
 export interface MessagePrompt {
   readonly messages: readonly JsonObject[]
@@ -16,13 +17,9 @@ export interface MessagePrompt {
 
 type Path = Issue['path']
 type Part = JsonObject & { readonly type: string }
-type ChatPart =
-  | { readonly type: 'text'; readonly text: string }
-  | { readonly type: 'image_url'; readonly image_url: { readonly url: string } }
 
 /** A hash per request, which would make every prompt begin differently. */
 const BILLING_HEADER = 'x-anthropic-billing-header'
-const SEPARATOR = '\n\n'
 
 export function readMessagePrompt(body: JsonObject): Result<MessagePrompt> {
   const prompt = new PromptReader()
@@ -76,7 +73,7 @@ class PromptReader {
   }
 
   messages(): JsonObject[] {
-    const system = this.#system.join(SEPARATOR)
+    const system = this.#system.join(TEXT_SEPARATOR)
     return [...(system === '' ? [] : [{ role: 'system', content: system }]), ...this.#turns.flatMap(writeTurn)]
   }
 
@@ -162,7 +159,7 @@ class PromptReader {
         else turn.parts.push(each)
       }
     }
-    const text = texts.join(SEPARATOR)
+    const text = texts.join(TEXT_SEPARATOR)
     turn.results.push({ role: 'tool', tool_call_id: id, content: part['is_error'] === true ? `Error: ${text}` : text })
     return undefined
   }
@@ -229,7 +226,7 @@ function writeTurn(turn: UserTurn | AssistantTurn): JsonObject[] {
   if (turn.role === 'user') {
     const { results, parts } = turn
     if (parts.length === 0 && results.length > 0) return results
-    return [...results, { role: 'user', content: writeParts(parts) }]
+    return [...results, { role: 'user', content: chatContent(parts) }]
   }
   const { text, reasoning, calls } = turn
   return [
@@ -240,12 +237,6 @@ function writeTurn(turn: UserTurn | AssistantTurn): JsonObject[] {
       ...(calls.length === 0 ? {} : { tool_calls: calls }),
     },
   ]
-}
-
-/** One text where there is nothing else: not every engine takes lists. */
-function writeParts(parts: readonly ChatPart[]): string | readonly ChatPart[] {
-  const texts = parts.flatMap((part) => (part.type === 'text' ? [part.text] : []))
-  return texts.length === parts.length ? texts.join(SEPARATOR) : parts
 }
 
 function readImage(part: Part, path: Path): ChatPart[] | Failure {

@@ -2,9 +2,9 @@
  * `POST /v1/messages`: Anthropic's protocol as a chat. What changes the answer and no engine can do is refused by name;
  * what only the vendor's service could do is ignored, and the client gets its name.
  */
-import { createHash } from 'node:crypto'
 import { failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import { writeMessages, type JsonObject } from './chat-body.ts'
+import { chatBytes, promptTokensOf, sessionFrom } from './chat-prompt.ts'
 import type { Dialect, EngineBody } from './dialect.ts'
 import { chatForm } from './engine-request.ts'
 import { messageAnswer } from './message-answer.ts'
@@ -38,10 +38,6 @@ const efforts: Readonly<Record<string, string>> = {
   max: 'high',
 }
 
-/** About three bytes of a prompt are a token; estimated high, so that an answer still fits. */
-const BYTES_PER_TOKEN = 3
-const IMAGE_TOKENS = 1_536
-
 export const message: Dialect = { operation: 'messages', read: (body) => readMessage(body) }
 
 export function readMessage(body: JsonObject): Result<EngineBody> {
@@ -67,6 +63,7 @@ export function readMessage(body: JsonObject): Result<EngineBody> {
     form: chatForm,
     body: chat,
     messages,
+    bytes: chatBytes(chat, messages),
     answer: messageAnswer({ thinks, stops, maxTokens: body['max_tokens'] as number }),
     session: sessionOf(body),
     ignored: [...unknownFields(body), ...prompt.value.ignored, ...tools.ignored],
@@ -149,21 +146,10 @@ function unknownFields(body: JsonObject): string[] {
   return Object.keys(body).filter((name) => !knownFields.has(name) && body[name] !== null)
 }
 
-/** Engines remember the prompts of a user; the name stays with us. */
+/** Engines remember the prompts of a user. */
 function sessionOf({ metadata }: JsonObject): string | undefined {
   const userId = (metadata as { user_id?: string | null } | null | undefined)?.user_id
-  return typeof userId === 'string' ? createHash('sha256').update(userId).digest('base64url') : undefined
-}
-
-/** For the room that the answer has. The data of an image says nothing of its tokens. */
-function promptTokensOf({ messages, tools }: JsonObject): number {
-  let images = 0
-  const text = JSON.stringify([messages, tools], (key, value: unknown) => {
-    if (key !== 'image_url') return value
-    images += 1
-    return undefined
-  })
-  return Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN) + images * IMAGE_TOKENS
+  return typeof userId === 'string' ? sessionFrom(userId) : undefined
 }
 
 function present(body: JsonObject, names: readonly string[]): JsonObject {

@@ -2,7 +2,7 @@
 import { asLatin1, ChatStream, findMember, type EventForm } from './chat-stream.ts'
 import type { AnswerForm } from './answer-form.ts'
 
-const WAITING_COMMENT = ': waiting for the model to start\n\n'
+export const WAITING_COMMENT = ': waiting for the model to start\n\n'
 
 export interface RewrittenForm extends EventForm {
   readonly idPrefix: string

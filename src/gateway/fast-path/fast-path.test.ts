@@ -27,7 +27,7 @@ const caller: Caller = {
   allowedModels: null,
   requestsPerMinute: 1,
   tokensPerMinute: null,
-  account: { requestsPerMinute: 1, tokensPerMinute: 1, streams: 1, keepsBodies: false },
+  account: { requestsPerMinute: 1, tokensPerMinute: 1, streams: 1, keepsBodies: false, storesResponses: true },
 }
 
 let fastPath: FastPath

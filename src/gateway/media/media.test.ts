@@ -61,7 +61,13 @@ beforeEach(async () => {
   })
   accounts += 1
   const actor = await openAccount(ledger, `painter-${accounts}`, usd('1'))
-  const limits = { requestsPerMinute: 100, tokensPerMinute: 100, streams: 10, keepsBodies: false }
+  const limits = {
+    requestsPerMinute: 100,
+    tokensPerMinute: 100,
+    streams: 10,
+    keepsBodies: false,
+    storesResponses: true,
+  }
   const { accountId, keyId } = actor
   const purse = sharedPurse(actor)
   caller = {

@@ -68,6 +68,7 @@ export function accountOnWire(account: Account): ResponseOf<Api['getMe']>['accou
     suspended: account.suspended_at !== null,
     supplier: account.platform_fee_bp !== null,
     keepsBodies: account.keeps_bodies,
+    storesResponses: account.stores_responses,
   }
 }
 

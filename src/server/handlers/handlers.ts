@@ -1,6 +1,7 @@
 /** All handlers. An operation of the contract without one does not compile. */
 import { ok } from '../../contract/result.ts'
 import { describeApi } from '../../contract/openapi/openapi.ts'
+import type { ResponsePorts } from '../../gateway/dialect/response.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Handlers } from '../http/handler.ts'
 import { accountHandlers } from './account.ts'
@@ -48,6 +49,7 @@ import { requestLogHandlers } from './request-log.ts'
 import { resealHandlers } from './reseal.ts'
 import { secretHandlers } from './secret.ts'
 import { messageHandlers } from './message.ts'
+import { responseHandlers } from './response.ts'
 import { servedModelHandlers } from './served-model.ts'
 import { sshKeyHandlers } from './ssh-key.ts'
 import { statementHandlers } from './statement.ts'
@@ -60,7 +62,10 @@ import { webhookHandlers } from './webhook.ts'
 
 let v2: Record<string, unknown> | undefined
 
-export function makeHandlers(gateway: Pick<Gateway, 'catalog' | 'whenKnown' | 'countTokens'>): Handlers {
+export function makeHandlers(
+  gateway: Pick<Gateway, 'catalog' | 'whenKnown' | 'countTokens'>,
+  responses: ResponsePorts,
+): Handlers {
   return {
     getOpenApi: async () => ok((v2 ??= describeApi('v2'))),
     ...rentalHandlers,
@@ -117,5 +122,6 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog' | 'whenKnown' | 'c
     ...providerBillHandlers,
     ...servedModelHandlers(gateway),
     ...messageHandlers(gateway),
+    ...responseHandlers(gateway, responses),
   }
 }

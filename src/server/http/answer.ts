@@ -9,14 +9,14 @@ import { failField, ok, type Failure, type Result } from '../../contract/result.
 import type { Api, OperationId, OperationsAnswering } from '../../contract/api.ts'
 import type { AnswerKind, Endpoint, ParamsOf, QueryOf } from '../../contract/endpoint.ts'
 import { countRefusal, inferenceCaller, mayStillCall, type AccessOptions, type Admitted } from './access.ts'
-import { answerInference } from '../inference/answer-inference.ts'
+import { answerInference, type InferenceWorks } from '../inference/answer-inference.ts'
 import { credentialsOf } from './credentials.ts'
 import { writerOf } from '../../contract/wire.ts'
 import { errorFormOf, type ErrorPage, type InputIssue } from '../../contract/error-form.ts'
 import { failurePage, requestIdOf, writePage } from './error-page.ts'
 import { resumeAfter, type EventStreamOptions, type EventStreams } from '../events/event-stream.ts'
 import type { Download, FormRequest, Handlers } from './handler.ts'
-import { isCompressible, sendJson, WrittenJson } from './json-answer.ts'
+import { isCompressible, sendJson, WrittenEvents, WrittenJson } from './json-answer.ts'
 import { openDownload } from '../handlers/file.ts'
 import type { LogStreams } from '../handlers/rental-logs.ts'
 import { exportUse } from '../handlers/rental-use.ts'
@@ -27,6 +27,7 @@ export interface AnswerOptions extends AccessOptions {
   readonly handlers: Handlers
   readonly streams: EventStreams
   readonly logs: LogStreams
+  readonly works: InferenceWorks
   /** Parses every answer by its schema: for tests and development. */
   readonly checkResponses: boolean
 }
@@ -51,6 +52,7 @@ export const answers: { readonly [Kind in AnswerKind]: Answer } = {
     if (result instanceof RejectedForm) return send(reply, errorFormOf(endpoint).writeInvalid('body', result.issues))
     if (!result.ok) return sendFailure(options, call, result)
     const { value } = result
+    if (value instanceof WrittenEvents) return reply.type('text/event-stream; charset=utf-8').send(value.text)
     const mayCompress = isCompressible(operation, endpoint)
     return sendJson(request, reply, { value, write: writerOf(operation), mayCompress })
   },
@@ -136,7 +138,7 @@ const downloads: {
 
 async function runModel(options: AnswerOptions, call: Call): Promise<unknown> {
   const { operation, endpoint, caller, input, request, reply } = call
-  const result = await answerInference(options.gateway, {
+  const result = await answerInference(options, {
     operation: operation as OperationsAnswering<'inference' | 'audio'>,
     caller: inferenceCaller(options, caller),
     body: input.body,
@@ -167,7 +169,7 @@ async function runHandler(options: AnswerOptions, call: Call): Promise<Result<un
     readUpload: uploadReader(call),
     setHeader: (name: string, value: string) => void call.reply.header(name, value),
   } as FormRequest<OperationId>)
-  if (result.ok && options.checkResponses) {
+  if (result.ok && options.checkResponses && !(result.value instanceof WrittenEvents)) {
     const { value } = result
     endpoint.response.parse(
       value instanceof WrittenJson ? JSON.parse(value.bytes.toString()) : writerOf(operation)(value),

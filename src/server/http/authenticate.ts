@@ -191,6 +191,7 @@ function makeCaller(key: KnownKey): Caller {
       tokensPerMinute: quota.tokensPerMinute,
       streams: quota.streams,
       keepsBodies: key.keeps_bodies,
+      storesResponses: key.stores_responses,
     },
   }
 }

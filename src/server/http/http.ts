@@ -15,6 +15,7 @@ import type { Metrics } from '../../base/metrics.ts'
 import { isInference, type Endpoint } from '../../contract/endpoint.ts'
 import type { ErrorPage } from '../../contract/error-form.ts'
 import { newRequestId } from '../../gateway/call.ts'
+import { isOutage } from '../../store/platform/outage.ts'
 import { DatabaseSilent } from '../../store/platform/silence-watch.ts'
 import { makeConsolePages } from '../console/console-pages.ts'
 import { send } from './answer.ts'
@@ -177,22 +178,4 @@ function isBadJson(error: FastifyError): boolean {
     error.code === 'FST_ERR_CTP_INVALID_JSON_BODY' ||
     error.code === 'FST_ERR_CTP_EMPTY_JSON_BODY'
   )
-}
-
-const outages = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'ENOENT',
-  'ETIMEDOUT',
-  'EPIPE',
-  '57P01',
-  '57P02',
-  '57P03',
-  '08006',
-  '53300',
-])
-
-function isOutage(error: FastifyError): boolean {
-  if (error instanceof DatabaseSilent) return true
-  return outages.has(error.code) || /timeout exceeded when trying to connect|Connection terminated/.test(error.message)
 }

@@ -20,6 +20,8 @@ const readsByPost: readonly OperationId[] = ['listMachines']
 /** Reads with prompts and answers of a model, with names of secrets, or with scripts that customers wrote. */
 const privateReads: readonly OperationId[] = [
   'getInferenceRequest',
+  'getResponse',
+  'listResponseInput',
   'listSecrets',
   'listTemplates',
   'getTemplate',
@@ -59,6 +61,19 @@ export class WrittenJson {
 /** Casts the JSON to the type that its operation answers. */
 export function writtenJson<T>(bytes: Buffer): T {
   return new WrittenJson(bytes) as unknown as T
+}
+
+/** An answer as events, of an operation that answers with JSON otherwise. */
+export class WrittenEvents {
+  readonly text: string
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
+/** Has the type that its operation answers. */
+export function writtenEvents<T>(text: string): T {
+  return new WrittenEvents(text) as unknown as T
 }
 
 function render(value: unknown, write: Convert): Rendered {

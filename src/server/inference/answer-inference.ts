@@ -44,8 +44,16 @@ export interface InferenceCall {
   readonly reply: FastifyReply
 }
 
+export interface InferenceOptions {
+  readonly gateway: Gateway
+  readonly works: InferenceWorks
+}
+
 /** undefined: the answer was written to the raw response. */
-export async function answerInference(gateway: Gateway, call: InferenceCall): Promise<Result<unknown> | undefined> {
+export async function answerInference(
+  { gateway, works }: InferenceOptions,
+  call: InferenceCall,
+): Promise<Result<unknown> | undefined> {
   const work = works[call.operation] as Dialect | WorkOf<unknown>
   if (typeof work !== 'function') {
     await answerChat(gateway, work, call)
@@ -138,7 +146,14 @@ async function answered(answer: NodeReply, request: FastifyRequest, work: () => 
 /** `named`: the parameters that the client sent; the others are defaults. */
 type WorkOf<Body> = (body: Body, named: ReadonlySet<string>) => Result<MediaWork>
 
-const works: { readonly [Op in InferenceOperation]: Dialect | WorkOf<BodyOf<Api[Op]>> } = {
+export type InferenceWorks = { readonly [Op in InferenceOperation]: Dialect | WorkOf<BodyOf<Api[Op]>> }
+
+/** Dialects that need more than the request are made by the caller. */
+export function makeInferenceWorks(dialects: Pick<InferenceWorks, 'createResponse'>): InferenceWorks {
+  return { ...works, ...dialects }
+}
+
+const works: Omit<InferenceWorks, 'createResponse'> = {
   createChatCompletion: chat,
   createCompletion: completion,
   createMessage: message,

@@ -2,6 +2,7 @@
 import type { App } from '../../app/app.ts'
 import { BodyBudget } from '../../domain/body-budget.ts'
 import type { LocalEngines } from '../../engines/process/local-engine.ts'
+import { makeResponseDialect } from '../../gateway/dialect/response.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { addConsoleRoutes } from '../console/console.ts'
 import type { WelcomeOptions } from '../console/console-welcome.ts'
@@ -14,6 +15,8 @@ import type { HttpServer } from '../http/http.ts'
 import { addReferenceRoutes } from '../http/operation-routes.ts'
 import { makeAgentBundles } from '../install/agent-bundle.ts'
 import { addAgentFiles } from '../install/agent-files.ts'
+import { makeInferenceWorks } from '../inference/answer-inference.ts'
+import { makeResponseStorage } from '../inference/response-storage.ts'
 import { addInstallRoutes } from '../install/install-routes.ts'
 import { addMailRoutes } from '../mail/mail-link.ts'
 import type { Callers } from './callers.ts'
@@ -44,13 +47,15 @@ export function openRoutes(context: Context, { routes }: HttpServer, needs: Rout
   const bodyBytes = metrics.gauge('berth_request_body_bytes', 'Memory used by request bodies in flight')
   metrics.collect(() => bodyBytes.set(bodies.usedBytes))
   const streams = makeEventStreams(app)
+  const responses = makeResponseStorage(app, settings.retention.responseDays)
   bind(routes, {
     app,
     authenticator,
     rates,
     gateway,
     bodies,
-    handlers: makeHandlers(gateway),
+    handlers: makeHandlers(gateway, responses),
+    works: makeInferenceWorks({ createResponse: makeResponseDialect(responses) }),
     streams,
     openLogs: (rental, options) => openLogs(app, links, rental, options),
     checkResponses,

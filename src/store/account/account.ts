@@ -58,7 +58,8 @@ export interface AccountChange {
   readonly platformFeeBp?: number | null
   /** null: in good standing. */
   readonly suspendedAt?: Instant | null
-  readonly keepsBodies?: boolean
+  readonly keepsBodies?: boolean | undefined
+  readonly storesResponses?: boolean | undefined
 }
 
 export async function updateAccount(tx: Tx, id: string, change: AccountChange): Promise<void> {
@@ -69,6 +70,7 @@ export async function updateAccount(tx: Tx, id: string, change: AccountChange): 
       ...(change.platformFeeBp === undefined ? {} : { platform_fee_bp: change.platformFeeBp }),
       ...(change.suspendedAt === undefined ? {} : { suspended_at: toDateOrNull(change.suspendedAt) }),
       ...(change.keepsBodies === undefined ? {} : { keeps_bodies: change.keepsBodies }),
+      ...(change.storesResponses === undefined ? {} : { stores_responses: change.storesResponses }),
     })
     .where('id', '=', id)
     .execute()

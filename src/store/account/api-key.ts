@@ -187,6 +187,7 @@ export interface KnownKey {
   /** The operator has set these values; the others are the default. */
   readonly account_quota: Partial<Quota>
   readonly keeps_bodies: boolean
+  readonly stores_responses: boolean
   readonly suspended_at: Instant | null
   readonly person_id: string
   readonly role: Role
@@ -217,6 +218,7 @@ export async function findKnownKey(db: Db, publicId: string): Promise<KnownKey |
       'a.name as account_name',
       'a.quota as account_quota',
       'a.keeps_bodies',
+      'a.stores_responses',
       'a.suspended_at',
       'k.person_id',
       'm.role',

@@ -45,6 +45,7 @@ export interface Tables {
     platform_fee_bp: OrNull<number>
     quota: JsonOptional<Partial<Quota>>
     runway_warned_h: OrNull<number>
+    stores_responses: Optional<boolean>
     suspended_at: AtOrNull
   }
   account_spend: {
@@ -839,6 +840,17 @@ export interface Tables {
     discount_percentage: Decimal
     id: GeneratedAlways<bigint>
     term_period_days: number
+  }
+  response: {
+    account_id: string
+    created_at: At
+    expires_at: At
+    id: string
+    key_sealed: string
+    previous_id: OrNull<string>
+    root_id: string
+    sealed: Buffer
+    size_bytes: number
   }
   secret: {
     account_id: string
