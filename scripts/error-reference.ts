@@ -157,6 +157,7 @@ const samples: {
   },
   model_not_allowed: { model: 'owner/model' },
   wrong_model_kind: { model: 'owner/model', kind: 'image' },
+  audio_format: { format: 'aac', available: ['mp3', 'opus'] },
   model_loading: { message: 'The model owner/model is being downloaded (40%).' },
   not_supported: { model: 'owner/model', feature: 'tools' },
   no_deployment: { model: 'owner/model' },

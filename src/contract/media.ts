@@ -1,5 +1,6 @@
 /** Inference for media (v1): embeddings, images and speech. */
 import { z } from 'zod'
+import { audioFormats } from './audio-format.ts'
 import { endpoint } from './endpoint.ts'
 import { inference, modelName, openaiInference, tokenList } from './inference.ts'
 
@@ -70,6 +71,16 @@ const secondImageReply = z
   })
   .meta({ id: 'SecondImageGeneration' })
 
+const streamError = z.object({
+  type: z.literal('error'),
+  error: z.object({
+    message: z.string(),
+    type: z.string(),
+    param: z.string().nullable(),
+    code: z.string().nullable().describe('Stable, for programs'),
+  }),
+})
+
 /** Events of a streamed image: `queued` and `progress` from engines that report them, then the result or an error. */
 const imageEvents = [
   z.object({
@@ -77,15 +88,7 @@ const imageEvents = [
     ahead: z.int().describe('Requests ahead of it, including those in progress'),
   }),
   z.object({ type: z.literal('progress'), step: z.int().describe('Completed steps'), steps: z.int() }),
-  z.object({
-    type: z.literal('error'),
-    error: z.object({
-      message: z.string(),
-      type: z.string(),
-      param: z.string().nullable(),
-      code: z.string().nullable().describe('Stable, for programs'),
-    }),
-  }),
+  streamError,
 ] as const
 const imageResult = z.literal('result')
 const imageChunk = z
@@ -97,6 +100,23 @@ const secondImageChunk = z
 
 const IMAGE_STREAM =
   'With `stream: true`, the response is a stream of server-sent events: queue position, progress, and finally the whole response or an error. A client that disconnects pays for the steps reported to it.'
+
+/** Events of speech. OpenAI counts tokens; ours are the billed characters. */
+const speechChunk = z
+  .discriminatedUnion('type', [
+    z.object({ type: z.literal('speech.audio.delta'), audio: z.string().describe('A part of the file, base64') }),
+    z.object({
+      type: z.literal('speech.audio.done'),
+      usage: z.object({
+        input_tokens: z.int().describe('Billed characters'),
+        output_tokens: z.literal(0),
+        total_tokens: z.int(),
+      }),
+    }),
+    streamError,
+  ])
+  .meta({ id: 'SpeechEvent' })
+  .describe('With `stream_format: sse`: parts of the file, then its usage or an error.')
 
 const imageExample = { model_name: 'pictogram', prompt: 'a red apple beside a blue cup', width: 512, height: 512 }
 
@@ -195,7 +215,8 @@ export const mediaEndpoints = {
     method: 'POST',
     path: '/v1/audio/speech',
     summary: 'Generate speech and return the audio file',
-    description: 'For OpenAI clients. Same result and price as `/v1/audio/generation`.',
+    description:
+      'For OpenAI clients. The price is that of `/v1/audio/generation`. The file is sent while it is synthesized, by engines that can.',
     errors: [400, 401, 402, 403, 422, 500],
     body: z
       .looseObject({
@@ -206,12 +227,24 @@ export const mediaEndpoints = {
           .nullable()
           .optional()
           .describe('A speaker of the model; the names of the OpenAI API (`alloy`, …) select the default voice'),
-        response_format: z.enum(['mp3']).nullable().optional(),
+        response_format: z
+          .enum(audioFormats)
+          .nullable()
+          .optional()
+          .describe(
+            'Default: `mp3`. `opus` is in Ogg, and `pcm` has 16-bit samples at 24 kHz. Built-in voices have no `aac`',
+          ),
+        stream_format: z
+          .enum(['audio', 'sse'])
+          .nullable()
+          .optional()
+          .describe('`sse`: events with parts of the file; default: the file'),
         speed: z.number().min(0.1).max(5).nullable().optional(),
       })
       .meta({ id: 'SpeechRequest' }),
     example: { model: 'berth-voices', input: 'Welcome aboard.', voice: 'alloy' },
     answers: 'audio',
     response: z.string().meta({ format: 'binary' }),
+    chunk: speechChunk,
   }),
 }

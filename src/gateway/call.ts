@@ -52,8 +52,8 @@ export interface Call {
 export interface Reply {
   /** A complete answer. */
   send(status: number, contentType: string, body: string): void
-  /** The head of a stream with its first bytes. */
-  startStream(first: string): boolean
+  /** The head of a stream with its first bytes. `contentType`: absent for events. */
+  startStream(first: string, contentType?: string): boolean
   /** false: full, until `onDrain`. */
   write(text: string): boolean
   endStream(last: string): void

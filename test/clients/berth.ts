@@ -90,7 +90,7 @@ export async function startBerth(): Promise<Berth> {
     serveModel(server, { name: 'test/embedding', model: { kind: 'embedding' } }),
     serveModel(server, { name: 'test/painter', model: image, deployment: { protocol: 'images' } }),
     serveModel(server, { name: 'test/diffuser', model: image, deployment: { protocol: 'txt2img' } }),
-    serveModel(server, { name: 'test/voice', model: { kind: 'speech' } }),
+    serveModel(server, { name: 'test/voice', model: { kind: 'speech', characterUsdPerMillion: '0.01' } }),
     serveModel(server, {
       name: 'test/vision',
       model: { supportsImageInput: true },

@@ -1,7 +1,8 @@
 /** Parts of the OpenAI API besides chats: single model, audio, several images, tokens, overflow. */
 import OpenAI from 'openai'
+import { Stream } from 'openai/streaming'
 import { describe, expect, test } from 'vitest'
-import { grayPng } from '../sim/model-server-answer.ts'
+import { grayPng, silentMp3 } from '../sim/model-server-answer.ts'
 import { lastAsked, type Berth } from './berth.ts'
 import { failureOf } from './outcome.ts'
 
@@ -46,8 +47,41 @@ export function openaiConventionSuite(berth: () => Berth): void {
       expect(response.headers.get('x-inference-request-id')).toMatch(/^req_[0-9a-f]{32}$/)
       const { model } = lastAsked(voice)
       expect(model).toBe('their-name')
-      const wav = client().audio.speech.create({ model: voice.name, voice: 'alloy', input, response_format: 'wav' })
-      expect(await failureOf(wav)).toMatchObject({ status: 400, param: 'response_format' })
+    })
+
+    test.each([
+      ['mp3', 'audio/mpeg'],
+      ['opus', 'audio/ogg'],
+      ['aac', 'audio/aac'],
+      ['flac', 'audio/flac'],
+      ['wav', 'audio/wav'],
+      ['pcm', 'audio/pcm'],
+    ] as const)('gets speech as %s at the same price', async (format, type) => {
+      const { voice } = berth()
+      const asked = { model: voice.name, voice: 'alloy', input: 'Welcome', response_format: format }
+      const response = await client().audio.speech.create(asked)
+      expect(response.headers.get('content-type')).toBe(type)
+      const audio = Buffer.from(await response.arrayBuffer())
+      expect(lastAsked(voice)).toMatchObject({ response_format: format })
+      expect(audio).toEqual(format === 'mp3' ? silentMp3('Welcome') : Buffer.from(`${format} Welcome`))
+      // Ten nano-dollars per character.
+      expect(await costOf(response)).toBe('Welcome'.length * 10)
+    })
+
+    test('gets speech as events, with the billed characters', async () => {
+      const { voice } = berth()
+      const asked = { model: voice.name, voice: 'alloy', input: 'Ahoy', response_format: 'wav' as const }
+      const response = await client().audio.speech.create({ ...asked, stream_format: 'sse' })
+      expect(response.headers.get('content-type')).toMatch(/^text\/event-stream/)
+      const events: unknown[] = []
+      for await (const event of Stream.fromSSEResponse(response, new AbortController())) events.push(event)
+      const audio = Buffer.from('wav Ahoy').toString('base64')
+      const usage = { input_tokens: 4, output_tokens: 0, total_tokens: 4 }
+      expect(events).toEqual([
+        { type: 'speech.audio.delta', audio },
+        { type: 'speech.audio.done', usage },
+      ])
+      expect(await costOf(response)).toBe(40)
     })
 
     test('generates several images in one request and pays for each', async () => {

@@ -201,3 +201,23 @@ export function silentMp3(text: string): Buffer {
   Buffer.from([0xff, 0xfb, 0x90, 0xc0]).copy(frame)
   return Buffer.concat(Array.from({ length: Math.max(1, text.length * MP3_FRAMES_PER_CHARACTER) }, () => frame))
 }
+
+/** Speech in the form of our own engine. */
+export function ownSpeech(text: string): string {
+  return JSON.stringify({ audio: silentMp3(text).toString('base64'), ...speechFacts(text) })
+}
+
+/** The same as events: one per word, whose sound is the word itself, and the facts. */
+export function speechEvents(text: string): string[] {
+  const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
+  let characters = 0
+  const parts = text.split(/(?<= )/).map((word) => {
+    characters += word.length
+    return { type: 'audio', audio: Buffer.from(word).toString('base64'), characters }
+  })
+  return [...parts, { type: 'result', ...speechFacts(text) }].map(event)
+}
+
+function speechFacts(text: string): object {
+  return { inference_time: 0.1, sample_rate: 44_100, usage: text.length, duration: 1 }
+}

@@ -19,7 +19,9 @@ import {
   parseBody,
   rerankAnswer,
   rerankTokens,
+  ownSpeech,
   silentMp3,
+  speechEvents,
   tokenizeAnswer,
   txt2imgAnswer,
   type ChatShape,
@@ -105,7 +107,7 @@ const MAX_KEPT_REQUESTS = 10_000
 const MAX_CACHED_PROMPTS = 100_000
 
 const operations =
-  /\/(chat\/completions|completions|embeddings|rerank|images\/generations|txt2img|image\/generation|audio\/speech|tokenize|apply-template)$/
+  /\/(chat\/completions|completions|embeddings|rerank|images\/generations|txt2img|image\/generation|audio\/speech|audio\/generation|tokenize|apply-template)$/
 
 const usual: Behaviour = {
   words: 5,
@@ -344,7 +346,11 @@ class SimulatedServer implements ModelServer {
         return body['stream'] === true ? { events: imageEvents(shape) } : json(imageAnswer(shape))
       }
       case 'audio/speech':
-        return { type: 'audio/mpeg', body: silentMp3(textOf(body['input'])) }
+        return speechAnswer(textOf(body['response_format'] ?? 'mp3'), textOf(body['input']))
+      case 'audio/generation': {
+        const text = textOf(body['text'])
+        return body['stream'] === true ? { events: speechEvents(text) } : json(ownSpeech(text))
+      }
       case 'tokenize':
       case 'apply-template':
         return json(tokenizeAnswer(this.behaviour.tokenizer, operation, body))
@@ -382,6 +388,12 @@ class SimulatedServer implements ModelServer {
     this.cachedTokens += cachedTokens
     return { promptTokens, cachedTokens }
   }
+}
+
+/** Silence as an MP3; in other formats the name of the format and the text. */
+function speechAnswer(format: string, input: string): Answer {
+  const body = format === 'mp3' ? silentMp3(input) : Buffer.from(`${format} ${input}`)
+  return { type: format === 'mp3' ? 'audio/mpeg' : `audio/${format}`, body }
 }
 
 function json(text: string): Answer {

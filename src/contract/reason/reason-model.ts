@@ -141,6 +141,11 @@ export const modelReasons = {
   ),
   logprobs_missing: invalid('`top_logprobs` requires `logprobs: true`.'),
   bad_size: invalid('`size` must be a width and a height from 128 to 2496 pixels, such as 512x512.'),
+  audio_format: invalid(
+    ({ format }: { readonly format: string; readonly available: readonly string[] }) =>
+      `The voices of this server cannot be encoded as ${format}: no free encoder of it is small enough to ship.`,
+    ({ available }) => `Choose ${available.join(', ')}, or a model whose own server encodes it.`,
+  ),
   no_deployment: unavailable(
     ({ model }: Model) => `No deployment serves the model ${model} right now.`,
     'Choose another model, or try again later.',

@@ -1,9 +1,10 @@
 /**
- * The answer to a speech request: JSON with the MP3 in base64. A short one is sent at once. A long one is streamed with
- * backpressure while it is synthesised, so that memory stays bounded.
+ * The answer to a speech request: JSON with the file in base64, or events with its parts. Short JSON is sent at once. The
+ * others are sent with backpressure while the speech is synthesized, so that memory stays bounded.
  */
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
+import { formatSse } from '../../base/net/sse.ts'
 import { signalWithin } from '../../base/signal-within.ts'
 
 /** Nothing is sent before this size, so that a failure can still get an error status. */
@@ -18,7 +19,44 @@ export interface AudioFacts {
   readonly duration: number
 }
 
-export class AudioReply {
+export interface SpeechReply {
+  /** `characters`: how many of the text have been spoken. */
+  add(bytes: Uint8Array, characters: number): Promise<void>
+  finish(facts: AudioFacts): void
+}
+
+/** Each event has what is finished of the file; the last one has the facts. */
+export class AudioEvents implements SpeechReply {
+  readonly #response: ServerResponse
+  readonly #signal: AbortSignal
+
+  constructor(response: ServerResponse, signal: AbortSignal) {
+    this.#response = response
+    this.#signal = signal
+  }
+
+  async add(bytes: Uint8Array, characters: number): Promise<void> {
+    if (bytes.length === 0) return
+    const audio = Buffer.from(bytes).toString('base64')
+    if (!this.#send({ type: 'audio', audio, characters })) {
+      await once(this.#response, 'drain', { signal: signalWithin(this.#signal, STALLED_MS) })
+    }
+  }
+
+  finish(facts: AudioFacts): void {
+    this.#send({ type: 'result', ...facts })
+    this.#response.end()
+  }
+
+  #send(event: object): boolean {
+    if (!this.#response.headersSent) {
+      this.#response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' })
+    }
+    return this.#response.write(formatSse({ data: JSON.stringify(event) }))
+  }
+}
+
+export class AudioReply implements SpeechReply {
   readonly #response: ServerResponse
   readonly #signal: AbortSignal
   #chunks: Uint8Array[] = []
@@ -30,9 +68,9 @@ export class AudioReply {
     this.#signal = signal
   }
 
-  async add(mp3: Uint8Array): Promise<void> {
-    this.#chunks.push(mp3)
-    this.#chunkBytes += mp3.length
+  async add(bytes: Uint8Array): Promise<void> {
+    this.#chunks.push(bytes)
+    this.#chunkBytes += bytes.length
     if (this.#chunkBytes < WHOLE_BYTES) return
     if (!this.#isStreaming) {
       this.#isStreaming = true

@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess } from 'node:child_process'
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import http from 'node:http'
@@ -80,6 +80,31 @@ describe('speech', () => {
     expect(body.usage).toBe(3_000)
     expect(body.duration).toBeGreaterThan(45)
     expect(Math.abs(walkFrames(Buffer.from(body.audio, 'base64')).seconds - body.duration)).toBeLessThan(0.1)
+  })
+
+  test.each(['mp3', 'opus', 'flac', 'wav', 'pcm'])('is sent as %s while it is synthesized', async (format) => {
+    const text = `${SENTENCE} Seven boats came in. They left.`
+    const request = send('POST', '/v1/audio/generation', JSON.stringify({ text, format, stream: true }))
+    const [response] = (await once(request, 'response')) as [http.IncomingMessage]
+    expect(response.headers['content-type']).toBe('text/event-stream')
+    const body = Buffer.concat((await response.toArray()) as Buffer[]).toString()
+    const events = body
+      .split('\n')
+      .filter((line) => line.startsWith('data: '))
+      .map((line) => JSON.parse(line.slice(6)) as Record<string, unknown>)
+    const last = events.pop()
+    expect(last).toMatchObject({ type: 'result', usage: text.length })
+    expect(events.map(({ type }) => type)).toEqual(events.map(() => 'audio'))
+    // A part for each sentence, at least.
+    expect(events.length).toBeGreaterThanOrEqual(3)
+    const counts = events.map(({ characters }) => Number(characters))
+    expect(counts).toEqual(counts.toSorted((one, other) => one - other))
+    expect(counts.at(-1)).toBe(text.length)
+    const file = Buffer.concat(events.map(({ audio }) => Buffer.from(String(audio), 'base64')))
+    const input = format === 'pcm' ? ['-f', 's16le', '-ar', '24000', '-ac', '1'] : []
+    const output = ['-f', 's16le', '-ar', '44100', '-ac', '1', '-']
+    const sound = execFileSync('ffmpeg', ['-v', 'error', ...input, '-i', '-', ...output], { input: file })
+    expect(Math.abs(sound.length / 2 / 44_100 - Number(last?.['duration']))).toBeLessThan(0.1)
   })
 
   test('counts characters, not UTF-16 units', async () => {

@@ -1,7 +1,9 @@
-/** Incremental MP3 encoding: finished frames are returned at once, and only the last ones are buffered. */
+/** MP3: finished frames are returned at once, and only the last ones are buffered. */
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { createEncoder } from 'wasm-media-encoders/esnext'
+import type { AudioWriter } from './audio-writer.ts'
+import { join, limit } from './samples.ts'
 import { SAMPLE_RATE, type Kbps } from './voice.ts'
 
 /** Node's WebAssembly. Its types come with the DOM types, which the rest of the program must not see. */
@@ -12,13 +14,6 @@ const { compile } = (
 ).WebAssembly
 
 type Encoder = Awaited<ReturnType<typeof createEncoder<'audio/mpeg'>>>
-
-export interface Mp3Writer {
-  /** Mono samples from -1 to 1; values outside are clipped. */
-  encode(samples: Float32Array): Uint8Array<ArrayBuffer>
-  /** Returns the last frames. The writer must not be used afterwards. */
-  finish(): Uint8Array<ArrayBuffer>
-}
 
 /** Samples encoded at once: the encoder's memory grows to this size and never shrinks. */
 const SLICE_SAMPLES = 65_536
@@ -37,7 +32,7 @@ export class Mp3Writers {
     this.#module = module
   }
 
-  async open(kbps: Kbps): Promise<Mp3Writer> {
+  async open(kbps: Kbps): Promise<AudioWriter> {
     const encoder = this.#idle.pop() ?? (await createEncoder('audio/mpeg', this.#module))
     encoder.configure({ channels: 1, sampleRate: SAMPLE_RATE, outputSampleRate: SAMPLE_RATE, bitrate: kbps })
     // The encoder returns its own memory and overwrites it in the next call, so copy.
@@ -55,15 +50,7 @@ export class Mp3Writers {
         this.#idle.push(encoder)
         return last
       },
+      drop: () => {},
     }
   }
-}
-
-/** Copies, so that the result can be transferred to another thread. */
-function join(parts: readonly Buffer[]): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from(Buffer.concat(parts))
-}
-
-function limit(sample: number): number {
-  return Math.min(Math.max(sample, -1), 1)
 }

@@ -1,9 +1,10 @@
-/** Speech requests: validation, and synthesis to MP3 piece by piece. */
+/** Speech requests: validation, and synthesis to a file piece by piece. */
 import { z } from 'zod'
+import { ownAudioFormats } from '../../contract/audio-format.ts'
 import { ok, type Result } from '../../contract/result.ts'
 import { readFields, type EngineCall } from '../engine-http.ts'
 import { WorkQueue } from '../engine-queue.ts'
-import { AudioReply } from './audio-reply.ts'
+import { AudioEvents, AudioReply, type SpeechReply } from './audio-reply.ts'
 import { cutPieces, type Piece } from './piece.ts'
 import type { PieceJob, SpokenPiece } from './voice-thread.ts'
 import { checkVoice, chooseKbps, LANGUAGE, SAMPLE_RATE, SPEAKER } from './voice.ts'
@@ -23,6 +24,8 @@ const requestForm = z.looseObject({
   language: z.string().max(20).nullish(),
   speaker: z.string().max(100).nullish(),
   speed: z.number().min(0.1).max(5).nullish(),
+  format: z.enum(ownAudioFormats).nullish(),
+  stream: z.boolean().nullish(),
 })
 
 /** The synthesis thread. */
@@ -59,9 +62,10 @@ export class SpeechHandler {
     return this.queue.run(LANE, characters, signal, async () => {
       await Promise.race([this.#thread.loaded, rejectOnAbort(signal)])
       const startedAt = performance.now()
-      const reply = new AudioReply(response, signal)
-      const speed = request.value.speed ?? 1
-      const samples = await this.#speakAll(pieces.value, { speed, characters }, reply, signal)
+      const { speed, format, stream } = request.value
+      const reply = stream === true ? new AudioEvents(response, signal) : new AudioReply(response, signal)
+      const form = { speed: speed ?? 1, format: format ?? 'mp3', characters }
+      const samples = await this.#speakAll(pieces.value, form, reply, signal)
       reply.finish({
         inference_time: (performance.now() - startedAt) / 1_000,
         sample_rate: SAMPLE_RATE,
@@ -75,19 +79,23 @@ export class SpeechHandler {
   /** Returns the number of samples. Throws the signal's reason between two pieces if the client has disconnected. */
   async #speakAll(
     pieces: readonly Piece[],
-    { speed, characters }: { readonly speed: number; readonly characters: number },
-    reply: AudioReply,
+    { speed, format, characters }: Pick<PieceJob, 'speed' | 'format'> & { readonly characters: number },
+    reply: SpeechReply,
     signal: AbortSignal,
   ): Promise<number> {
     const thread = this.#thread
     const requestId = ++this.#lastId
-    const job = { requestId, kbps: chooseKbps(characters, speed), speed }
+    const job = { requestId, format, kbps: chooseKbps(characters, speed), speed }
+    const total = pieces.reduce((sum, { text }) => sum + text.length, 0)
     let samples = 0
+    let spoken = 0
     const speak = async (text: string | null, pauseMs: number): Promise<void> => {
       signal.throwIfAborted()
       const piece = await thread.speak({ ...job, text, pauseMs })
       samples += piece.samples
-      await reply.add(piece.mp3)
+      spoken += text?.length ?? 0
+      // Pieces are spelled out, so their lengths are only shares of the text.
+      await reply.add(piece.bytes, Math.floor((spoken / total) * characters))
     }
     try {
       for (const [i, { text, pauseMs }] of pieces.entries()) await speak(text, i === pieces.length - 1 ? 0 : pauseMs)

@@ -2,7 +2,9 @@
  * The synthesis thread. Synthesis and encoding block it, and the HTTP thread stays free. Pieces of several requests alternate; each request has at most one piece in progress.
  */
 import { parentPort, Worker } from 'node:worker_threads'
-import { Mp3Writers, type Mp3Writer } from './mp3.ts'
+import type { OwnAudioFormat } from '../../contract/audio-format.ts'
+import type { AudioWriter } from './audio-writer.ts'
+import { AudioWriters } from './audio-writers.ts'
 import { stretchTime } from './time-stretch.ts'
 import { loadVits, type Synthesizer } from './vits.ts'
 import { SAMPLE_RATE, SPEEDS, type Kbps } from './voice.ts'
@@ -11,9 +13,10 @@ export interface ThreadStart {
   readonly threads: number
 }
 
-/** `text` null: requests the last frames. */
+/** `text` null: requests the rest of the file. */
 export interface PieceJob {
   readonly requestId: number
+  readonly format: OwnAudioFormat
   readonly kbps: Kbps
   readonly speed: number
   readonly text: string | null
@@ -21,7 +24,7 @@ export interface PieceJob {
 }
 
 export interface SpokenPiece {
-  readonly mp3: Uint8Array<ArrayBuffer>
+  readonly bytes: Uint8Array<ArrayBuffer>
   readonly samples: number
 }
 
@@ -77,13 +80,13 @@ export class VoiceThread {
 export async function runVoiceThread(start: ThreadStart): Promise<void> {
   const port = parentPort
   if (port === null) throw new Error('not in a thread')
-  const [synthesizer, writers] = await Promise.all([loadVits(start.threads), Mp3Writers.load()])
+  const [synthesizer, writers] = await Promise.all([loadVits(start.threads), AudioWriters.load()])
   const speaker = new Speaker(synthesizer, writers)
   let turn: Promise<void> = Promise.resolve()
   const answer = async (job: PieceJob): Promise<void> => {
     try {
       const piece = await speaker.speak(job)
-      port.postMessage({ kind: 'spoken', requestId: job.requestId, piece } satisfies FromThread, [piece.mp3.buffer])
+      port.postMessage({ kind: 'spoken', requestId: job.requestId, piece } satisfies FromThread, [piece.bytes.buffer])
     } catch (cause) {
       speaker.drop(job.requestId)
       const message = cause instanceof Error ? cause.message : String(cause)
@@ -98,20 +101,20 @@ export async function runVoiceThread(start: ThreadStart): Promise<void> {
 
 class Speaker {
   readonly #synthesizer: Synthesizer
-  readonly #writers: Mp3Writers
-  readonly #open = new Map<number, Mp3Writer>()
+  readonly #writers: AudioWriters
+  readonly #open = new Map<number, AudioWriter>()
 
-  constructor(synthesizer: Synthesizer, writers: Mp3Writers) {
+  constructor(synthesizer: Synthesizer, writers: AudioWriters) {
     this.#synthesizer = synthesizer
     this.#writers = writers
   }
 
-  async speak({ requestId, kbps, speed, text, pauseMs }: PieceJob): Promise<SpokenPiece> {
-    const writer = this.#open.get(requestId) ?? (await this.#writers.open(kbps))
+  async speak({ requestId, format, kbps, speed, text, pauseMs }: PieceJob): Promise<SpokenPiece> {
+    const writer = this.#open.get(requestId) ?? (await this.#writers.open(format, kbps))
     this.#open.set(requestId, writer)
     if (text === null) {
       this.#open.delete(requestId)
-      return { mp3: writer.finish(), samples: 0 }
+      return { bytes: writer.finish(), samples: 0 }
     }
     const own = Math.min(Math.max(speed, SPEEDS.min), SPEEDS.max)
     const speech = await this.#synthesizer.speak(text, own)
@@ -119,10 +122,11 @@ class Speaker {
     const pause = Math.round((pauseMs / 1_000 / speed) * SAMPLE_RATE)
     const samples = new Float32Array(sound.length + pause)
     samples.set(sound)
-    return { mp3: writer.encode(samples), samples: samples.length }
+    return { bytes: writer.encode(samples), samples: samples.length }
   }
 
   drop(requestId: number): void {
+    this.#open.get(requestId)?.drop()
     this.#open.delete(requestId)
   }
 }

@@ -4,8 +4,9 @@
  */
 import type { ModelKind } from '../../domain/inference.ts'
 import type { Deployment } from '../catalog.ts'
-import { embeddingWork, imageWork, speechWork } from '../media/media-work.ts'
+import { embeddingWork, imageWork } from '../media/media-work.ts'
 import { rerankWork } from '../media/rerank.ts'
+import { speechWork } from '../media/speech.ts'
 import type { UpstreamRequest } from '../upstream/upstream-call.ts'
 
 /** Lets the operator of an engine recognize the check. */

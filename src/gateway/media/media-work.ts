@@ -4,7 +4,6 @@ import { noUnits } from '../../domain/inference.ts'
 import type { Collected } from '../upstream/collect.ts'
 import type { Deployment } from '../catalog.ts'
 import type { MediaAnswer, MediaWork } from './media.ts'
-import { readMp3 } from './mp3.ts'
 import { parseObject } from '../dialect/usage.ts'
 
 const JSON_TYPE = 'application/json'
@@ -247,75 +246,6 @@ function readOwnImages(list: unknown): Image[] | undefined {
 function readNotes(notes: unknown): { notes?: string[] } {
   const texts = Array.isArray(notes) ? notes.filter((note) => typeof note === 'string') : []
   return texts.length === 0 ? {} : { notes: texts }
-}
-
-export interface SpeechBody {
-  readonly text: string
-  readonly language?: string | undefined
-  readonly speaker?: string | undefined
-  readonly speed: number
-  readonly model?: string | undefined
-}
-
-export function speechWork(body: SpeechBody): MediaWork {
-  const characters = Array.from(body.text).length
-  const units = { ...noUnits, characters }
-  return {
-    operation: 'speech',
-    kind: 'speech',
-    modelName: body.model,
-    modelField: 'model',
-    most: units,
-    unfit: (deployment) => {
-      const fault = protocolFault(deployment, ['speech', 'embedded'], 'model')
-      if (fault !== undefined || deployment.protocol === 'embedded' || body.language === undefined) return fault
-      return failField(['language'], 'not_supported', { feature: 'language' })
-    },
-    request: (deployment) =>
-      deployment.protocol === 'embedded'
-        ? json('/v1/audio/generation', { ...body, model: deployment.upstreamModel })
-        : json('/v1/audio/speech', {
-            model: deployment.upstreamModel,
-            input: body.text,
-            voice: body.speaker ?? 'alloy',
-            speed: body.speed,
-            response_format: 'mp3',
-          }),
-    read: (collected, { seconds }) => readSpeech(collected, seconds, characters),
-    body: { ...body },
-  }
-}
-
-/** The bare audio. */
-export function bareAudio(work: MediaWork): MediaWork {
-  return {
-    ...work,
-    read: (...given) => {
-      const answer = work.read(...given)
-      return answer && { ...answer, body: Buffer.from((answer.body as { audio: string }).audio, 'base64') }
-    },
-  }
-}
-
-function readSpeech({ head, body }: Collected, seconds: number, characters: number): MediaAnswer | undefined {
-  const units = { ...noUnits, characters }
-  if (head.deployment.protocol === 'embedded') {
-    const answer = parseObject(body.toString('latin1'))
-    if (typeof answer?.['audio'] !== 'string') return undefined
-    return { body: { ...answer, usage: characters }, units }
-  }
-  const facts = readMp3(body)
-  if (facts === undefined) return undefined
-  return {
-    body: {
-      audio: body.toString('base64'),
-      inference_time: seconds,
-      sample_rate: facts.sampleRate,
-      usage: characters,
-      duration: facts.seconds,
-    },
-    units,
-  }
 }
 
 export function protocolFault(

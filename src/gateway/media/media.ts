@@ -1,8 +1,8 @@
 /**
  * Embeddings, images and speech. The answer is one piece: it is taken complete from the engine, converted to our form,
  * recorded, and only then sent. Each kind of work is a small value with its requests by protocol, its reader and its
- * usage; the flow is the same for all. A client that follows an image and disconnects pays for the steps that were
- * reported to it; any other client without an answer pays nothing.
+ * usage; the flow is the same for all. A client that disconnects pays for the steps of an image that were reported to it,
+ * or for the speech that it was sent; any other client without an answer pays nothing.
  */
 import type { Instant } from '../../base/instant.ts'
 import { failField, fail, ok, type Failure, type Result } from '../../contract/result.ts'
@@ -11,7 +11,7 @@ import type { Admission, Admitted } from '../money/admission.ts'
 import { queueingOf, type Caller } from '../call.ts'
 import type { Catalog, Deployment, ServedModel } from '../catalog.ts'
 import { defaultModel, refuseModel } from '../dialect/chat-call.ts'
-import { collect, type Collected } from '../upstream/collect.ts'
+import { collect, type Collected, type OnProgress } from '../upstream/collect.ts'
 import type { MediaProgress } from '../upstream/event-body.ts'
 import { traceIdOf, tracingOf, type CallHeaders } from '../upstream/trace.ts'
 import type { ExchangePorts } from '../dialect/exchange.ts'
@@ -57,8 +57,8 @@ export interface MediaWork {
   readonly body: Readonly<Record<string, unknown>>
   /** The same work by a model of another kind. */
   readonly substitutes?: Readonly<Partial<Record<ServedModel['kind'], MediaWork>>>
-  /** Usage of so many steps, for work that is charged by step. */
-  readonly unitsOf?: (steps: number) => InferenceUnits
+  /** Usage of so many steps or characters, for work whose progress clients follow. */
+  readonly unitsOf?: (done: number) => InferenceUnits
 }
 
 /** The client that waits for the answer. */
@@ -66,7 +66,9 @@ export interface MediaClient {
   /** Aborts when the client has gone. */
   readonly signal: AbortSignal
   /** Gets progress. Absent: only the answer. */
-  readonly onProgress?: (progress: MediaProgress) => void
+  readonly onProgress?: OnProgress
+  /** Registers what is called when the client reads again. */
+  readonly onDrain?: (resume: () => void) => void
 }
 
 export interface MediaPorts extends ExchangePorts {
@@ -123,16 +125,16 @@ export class MediaGateway {
     caller: Caller,
     work: MediaWork,
     headers: CallHeaders,
-    { signal, onProgress }: MediaClient,
+    client: MediaClient,
     admitted: Admitted,
   ): Promise<Result<unknown>> {
     const startedAt = performance.now()
     const seconds = (): number => (performance.now() - startedAt) / 1_000
     const traceId = traceIdOf(headers)
-    let reportedSteps = 0
-    const report = (progress: MediaProgress): void => {
-      if (progress.type === 'progress') reportedSteps = Math.max(reportedSteps, progress.step)
-      onProgress?.(progress)
+    let reported = 0
+    const report = (progress: MediaProgress): unknown => {
+      reported = Math.max(reported, doneBy(progress))
+      return client.onProgress?.(progress)
     }
     const warn: Warn = (deployment, detail) => {
       const { requestId } = headers
@@ -154,15 +156,15 @@ export class MediaGateway {
           accepts: (deployment) => unfit(model, work, deployment) === undefined,
         },
         {
+          ...client,
           maxBytes: MAX_ANSWER_BYTES,
-          signal,
-          onProgress: onProgress && ((progress) => report(overallProgress(progress, work, part))),
+          onProgress: client.onProgress && ((progress) => report(overallProgress(progress, work, part))),
         },
       )
     let { collected, outcome } = await this.#askPart(askFor, model, work, {
       part: 0,
       seconds,
-      reportedSteps: () => reportedSteps,
+      reported: () => reported,
       warn,
     })
     const firstByteMs = collected.ok ? collected.value.firstByteMs : null
@@ -171,7 +173,7 @@ export class MediaGateway {
       ;({ collected, outcome } = await this.#askPart(askFor, model, work, {
         part,
         seconds,
-        reportedSteps: () => reportedSteps,
+        reported: () => reported,
         warn,
       }))
       if (outcome.answer !== undefined) answers.push(outcome.answer)
@@ -191,7 +193,7 @@ export class MediaGateway {
       status: outcome.status,
       outcome: outcome.outcome,
       reason: outcome.result.ok ? null : (outcome.result.reason ?? outcome.result.kind),
-      streamed: onProgress !== undefined,
+      streamed: client.onProgress !== undefined,
       units: outcome.units,
       cost: costOf(model.prices, outcome.units),
       firstByteMs,
@@ -210,15 +212,10 @@ export class MediaGateway {
     askFor: (part: number) => ReturnType<typeof collect>,
     model: ServedModel,
     work: MediaWork,
-    {
-      part,
-      seconds,
-      reportedSteps,
-      warn,
-    }: { part: number; seconds: () => number; reportedSteps: () => number; warn: Warn },
+    { part, seconds, reported, warn }: { part: number; seconds: () => number; reported: () => number; warn: Warn },
   ): Promise<{ collected: Awaited<ReturnType<typeof collect>>; outcome: AnswerOutcome }> {
     const collected = await askFor(part)
-    const facts = { seconds: seconds(), reportedSteps: reportedSteps(), part, warn }
+    const facts = { seconds: seconds(), reported: reported(), part, warn }
     return { collected, outcome: this.#outcomeOf(collected, model, work, facts) }
   }
 
@@ -226,13 +223,13 @@ export class MediaGateway {
     collected: Awaited<ReturnType<typeof collect>>,
     model: ServedModel,
     work: MediaWork,
-    { seconds, reportedSteps, part, warn }: { seconds: number; reportedSteps: number; part: number; warn: Warn },
+    { seconds, reported, part, warn }: { seconds: number; reported: number; part: number; warn: Warn },
   ): AnswerOutcome {
     if (!collected.ok) {
       if (collected.failure.kind === 'gone') {
         return {
           deployment: collected.failure.deployment?.id ?? null,
-          units: work.unitsOf?.(reportedSteps) ?? nothing.units,
+          units: work.unitsOf?.(reported) ?? nothing.units,
           status: 499,
           outcome: 'cut',
           result: fail('client_disconnected'),
@@ -258,6 +255,12 @@ export class MediaGateway {
     const failure = { kind: 'broken' as const, detail, deployment: head.deployment, retryAfterMs: undefined }
     return { ...nothing, deployment, result: explainFailure(failure, model.name) }
   }
+}
+
+/** Steps of an image, or characters of a text. */
+function doneBy(progress: MediaProgress): number {
+  if (progress.type === 'queued') return 0
+  return progress.type === 'audio' ? progress.characters : progress.step
 }
 
 /** Total progress of several parts. */

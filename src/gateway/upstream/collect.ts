@@ -24,8 +24,13 @@ export interface CollectOptions {
   /** Aborts when the client has gone. */
   readonly signal: AbortSignal
   /** Absent: no progress is reported. */
-  readonly onProgress?: ((progress: MediaProgress) => void) | undefined
+  readonly onProgress?: OnProgress | undefined
+  /** Called with what resumes the engine once the client reads again. */
+  readonly onDrain?: ((resume: () => void) => void) | undefined
 }
+
+/** false: the client is full, and the engine waits until it reads again. */
+export type OnProgress = (progress: MediaProgress) => unknown
 
 export function collect(dispatcher: Dispatcher, call: UpstreamCall, options: CollectOptions): Promise<Outcome> {
   return new Promise((resolve) => new Collector(options, resolve).start(dispatcher, call))
@@ -69,7 +74,7 @@ class Collector {
     this.#queueTimer = setInterval(() => this.#reportQueue(onProgress), QUEUE_CHECK_MS)
   }
 
-  #reportQueue(onProgress: (progress: MediaProgress) => void): void {
+  #reportQueue(onProgress: OnProgress): void {
     const ahead = this.#handle?.ahead()
     if (ahead === undefined || ahead === this.#ahead) return
     this.#ahead = ahead
@@ -81,7 +86,13 @@ class Collector {
     this.#head = head
     this.#firstByteMs = Math.round(performance.now() - this.#startedAt)
     const isEvents = head.headers.get('content-type')?.startsWith('text/event-stream') ?? false
-    if (head.status === 200 && isEvents) this.#events = new EventBody(this.#options.onProgress ?? (() => {}))
+    if (head.status !== 200 || !isEvents) return
+    this.#options.onDrain?.(() => this.#handle?.resume())
+    this.#events = new EventBody((progress) => {
+      // Parts that are passed on need no memory here.
+      if (progress.type === 'audio') this.#bytes = 0
+      if (this.#options.onProgress?.(progress) === false) this.#handle?.pause()
+    })
   }
 
   #take(bytes: Buffer): void {

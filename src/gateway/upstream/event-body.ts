@@ -8,6 +8,8 @@ import { parseObject } from '../dialect/usage.ts'
 export type MediaProgress =
   | { readonly type: 'queued'; readonly ahead: number }
   | { readonly type: 'progress'; readonly step: number; readonly steps: number }
+  /** A part of a recording in base64, and the characters of the text that have been spoken. */
+  | { readonly type: 'audio'; readonly audio: string; readonly characters: number }
 
 /** The final answer: the body of a plain answer, with its status. */
 export interface FinalAnswer {
@@ -57,6 +59,9 @@ export class EventBody {
       case 'progress':
         if (!isCount(event['step']) || !isCount(event['steps'])) return
         return this.#onProgress({ type: 'progress', step: event['step'], steps: event['steps'] })
+      case 'audio':
+        if (typeof event['audio'] !== 'string' || !isCount(event['characters'])) return
+        return this.#onProgress({ type: 'audio', audio: event['audio'], characters: event['characters'] })
       case 'result':
         this.#answer = { status: 200, body }
         return

@@ -147,7 +147,6 @@ async function runModel(options: AnswerOptions, call: Call): Promise<unknown> {
   })
   if (result === undefined) return reply
   if (!result.ok) return sendFailure(options, call, result)
-  if (endpoint.answers === 'audio') return reply.type('audio/mpeg').send(result.value)
   if (options.checkResponses) endpoint.response.parse(result.value)
   return sendJson(request, reply, { value: result.value, mayCompress: false })
 }

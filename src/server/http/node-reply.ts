@@ -34,8 +34,8 @@ export class NodeReply implements Reply {
     this.#response.end(body, 'latin1')
   }
 
-  startStream(first: string): boolean {
-    this.#response.setHeader('Content-Type', 'text/event-stream; charset=utf-8')
+  startStream(first: string, contentType = 'text/event-stream; charset=utf-8'): boolean {
+    this.#response.setHeader('Content-Type', contentType)
     this.#response.setHeader(unbuffered.name, unbuffered.value)
     if (first === '') {
       this.#response.flushHeaders()

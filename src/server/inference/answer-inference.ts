@@ -13,9 +13,11 @@ import { completion } from '../../gateway/dialect/completion.ts'
 import { message } from '../../gateway/dialect/message.ts'
 import type { Dialect } from '../../gateway/dialect/dialect.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
-import { bareAudio, embeddingWork, imageWork, speechWork } from '../../gateway/media/media-work.ts'
+import { embeddingWork, imageWork } from '../../gateway/media/media-work.ts'
 import { rerankWork } from '../../gateway/media/rerank.ts'
 import { streamMedia } from '../../gateway/media/media-stream.ts'
+import { speechFileWork, speechWork } from '../../gateway/media/speech.ts'
+import { streamSpeech } from '../../gateway/media/speech-stream.ts'
 import type { MediaClient, MediaWork } from '../../gateway/media/media.ts'
 import type { CallHeaders } from '../../gateway/upstream/trace.ts'
 import { failurePage, requestIdOf, writePage } from '../http/error-page.ts'
@@ -60,6 +62,10 @@ export async function answerInference(
     return undefined
   }
   const media = work(call.body, new Set(Object.keys(call.request.body as object)))
+  if (call.operation === 'createSpeech') {
+    await streamSpeechAnswer(gateway, media, call)
+    return undefined
+  }
   if (isStreamed(call)) {
     await streamMediaAnswer(gateway, media, call)
     return undefined
@@ -101,12 +107,30 @@ async function streamMediaAnswer(gateway: Gateway, work: Result<MediaWork>, call
   await answered(answer, call.request, () =>
     streamMedia(answer, {
       run: (onProgress, signal) => runMedia(gateway, work, call, { signal, onProgress }),
-      errorOf: (failure) => {
-        const { error } = failurePage(api[call.operation], failure).body as { error: object }
-        return { ...error, code: failure.reason ?? failure.kind }
-      },
+      errorOf: streamErrorOf(call),
     }),
   )
+}
+
+async function streamSpeechAnswer(gateway: Gateway, work: Result<MediaWork>, call: InferenceCall): Promise<void> {
+  const answer = takeOver(call.operation, call.reply)
+  const { response_format: format, stream_format: form, input } = call.body as BodyOf<Api['createSpeech']>
+  await answered(answer, call.request, () =>
+    streamSpeech(answer, {
+      format: format ?? 'mp3',
+      asEvents: form === 'sse',
+      characters: Array.from(input).length,
+      run: (client) => runMedia(gateway, work, call, client),
+      errorOf: streamErrorOf(call),
+    }),
+  )
+}
+
+function streamErrorOf({ operation }: InferenceCall): (failure: Failure) => unknown {
+  return (failure) => {
+    const { error } = failurePage(api[operation], failure).body as { error: object }
+    return { ...error, code: failure.reason ?? failure.kind }
+  }
 }
 
 async function runMedia(
@@ -164,9 +188,9 @@ const works: Omit<InferenceWorks, 'createResponse'> = {
   generateImage: (body, named) => ok(imageWork(body, { named, modelField: 'model_name' })),
   generateImageBySecondPath: secondImageWork,
   generateAudio: (body) => ok(speechWork(body)),
-  createSpeech: ({ input: text, model, voice, speed }) => {
+  createSpeech: ({ input: text, model, voice, speed, response_format: format }) => {
     const speaker = typeof voice === 'string' ? voice : voice?.id
-    return ok(bareAudio(speechWork({ text, model, speaker, speed: speed ?? 1 })))
+    return ok(speechFileWork({ text, model, speaker, speed: speed ?? 1 }, format ?? 'mp3'))
   },
 }
 
