@@ -39,6 +39,7 @@ const samples: {
   too_many_streams: { limit: 10, streams: 'event' },
   too_many_terminals: { limit: 8 },
   too_many_uploads: { max: 8 },
+  too_many_batches: { max: 100 },
   bad_idempotency_key: { maxChars: 200 },
   server_busy: { account: undefined },
   unknown_path: { route: 'GET /v2/nothing' },

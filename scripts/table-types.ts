@@ -9,6 +9,7 @@ export const modules: Readonly<Record<string, readonly string[]>> = {
   'base/limits.ts': ['Quota'],
   'base/money.ts': ['NanoUsd'],
   'contract/agent.ts': ['HostFault', 'HostMetrics', 'HostOffer', 'Workload'],
+  'contract/batch-state.ts': ['BatchFault', 'BatchPath'],
   'contract/endpoint.ts': ['Scope'],
   'contract/event-type.ts': ['EventType'],
   'contract/file-purpose.ts': ['FilePurpose'],
@@ -30,6 +31,8 @@ export const modules: Readonly<Record<string, readonly string[]>> = {
 export const json: Readonly<Record<string, string>> = {
   'account.quota': 'Partial<Quota>',
   'audit.detail': 'Record<string, unknown>',
+  'batch.errors': 'BatchFault[]',
+  'batch.metadata': 'Record<string, string>',
   'commitment.rates': 'Array<{ days: number; nanoPerHour: string }>',
   'deployment_version.spec': 'DeploymentSpec',
   'event.data': 'Record<string, unknown>',
@@ -60,6 +63,7 @@ export const json: Readonly<Record<string, string>> = {
 /** Text columns of which the code knows more than their checks, or that it compares with other columns. */
 export const text: Readonly<Record<string, string>> = {
   'api_key.scopes': 'Scope[]',
+  'batch.endpoint': 'BatchPath',
   'event.notice': 'NotificationKind',
   'event.type': 'EventType',
   'file.purpose': 'FilePurpose',

@@ -19,6 +19,15 @@ export const limits = {
   responseBytesPerAccount: 20_000_000_000,
   conversationResponses: 1_000,
   conversationBytes: 33_554_432,
+  /** The lines of a batch, its faults that are named, the batches of an account that have not ended, and its time. */
+  batchLines: 50_000,
+  batchFaults: 100,
+  batchesPerAccount: 100,
+  batchMs: 86_400_000,
+  /** Times that engines may fail at a line. */
+  batchLineAttempts: 5,
+  /** How long a batch that is cancelled or expires waits for the lines that run. */
+  batchDrainMs: 600_000,
   /** Nesting of objects and lists in a request body. */
   jsonDepth: 64,
   pageRows: 1_000,

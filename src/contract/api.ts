@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { accountEndpoints } from './account.ts'
 import { accountRecoveryEndpoints } from './account-recovery.ts'
+import { batchEndpoints } from './batch.ts'
 import { billingEndpoints } from './billing.ts'
 import { budgetEndpoints } from './budget.ts'
 import { clusterEndpoints } from './cluster.ts'
@@ -75,6 +76,7 @@ export const api = {
   ...mediaEndpoints,
   ...rerankEndpoints,
   ...fileEndpoints,
+  ...batchEndpoints,
   ...managedDeploymentEndpoints,
   ...catalogEndpoints,
   ...economicsEndpoints,

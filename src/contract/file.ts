@@ -10,7 +10,7 @@ const MIN_EXPIRY_SECONDS = 3_600
 const MAX_EXPIRY_SECONDS = limits.fileDays * 86_400
 
 /** Forms send numbers as text. */
-const expiresAfter = z
+export const expiresAfter = z
   .strictObject({
     anchor: z.literal('created_at'),
     seconds: z.coerce.number().int().min(MIN_EXPIRY_SECONDS).max(MAX_EXPIRY_SECONDS),
@@ -33,13 +33,13 @@ const fileRecord = z
 const files = { family: 'v1', tag: 'Inference', access: ['inference'], errorForm: openaiForm } as const
 
 /** The parameters of a list in OpenAI's form. */
-const pageAfter = {
+export const pageAfter = {
   after: z.string().max(100).optional().describe('`last_id` of the previous page'),
   limit: z.coerce.number().int().min(1).max(limits.pageRows).default(limits.pageRowsDefault),
 }
 
 /** A list in OpenAI's form. */
-function pageOf<T extends z.ZodType>(item: T) {
+export function pageOf<T extends z.ZodType>(item: T) {
   return z.object({
     object: z.literal('list'),
     data: z.array(item),

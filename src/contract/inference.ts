@@ -185,6 +185,8 @@ const modelRecord = z
     max_tokens: z.int().nullable().describe('The most output tokens of an answer; null: the context is the limit'),
     input_price: z.number().nullable().describe('USD per million tokens'),
     output_price: z.number().nullable().describe('USD per million tokens'),
+    batch_input_price: z.number().nullable().optional().describe('The same for lines of batches'),
+    batch_output_price: z.number().nullable().optional(),
     pixel_step_price: z.number().optional().describe('Image models: USD per million pixels times steps'),
     supports_chat: z.boolean(),
     supports_tools: z.boolean(),

@@ -122,6 +122,7 @@ const operatedModel = z
     outputUsdPerMillion: usdAmount,
     pixelStepUsdPerMillion: usdAmount,
     characterUsdPerMillion: usdAmount,
+    batchDiscountPercent: z.number().describe('What batches cost less than other requests'),
     supportsTools: z.boolean(),
     supportsImageInput: z.boolean(),
     enabled: z.boolean(),
@@ -151,6 +152,10 @@ const optionalPrices = {
   outputUsdPerMillion: prices.outputUsdPerMillion.optional(),
   pixelStepUsdPerMillion: prices.pixelStepUsdPerMillion.optional(),
   characterUsdPerMillion: prices.characterUsdPerMillion.optional(),
+  batchDiscountPercent: z.int().min(0).max(100).optional().meta({
+    title: 'Batch discount in percent',
+    description: 'Each price is lowered by it for lines of batches, and rounded down; default: 50',
+  }),
 }
 
 /** Sent as a header, so it must be one line of visible characters. */

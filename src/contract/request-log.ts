@@ -26,6 +26,7 @@ const loggedRequest = z
     firstByteMs: z.number().nullable().describe('null: no byte was sent'),
     totalMs: z.number(),
     traceId: z.string().describe('From the `traceparent` header, or generated'),
+    batchId: z.string().nullable().describe('The batch that it is a line of; null: it was sent by itself'),
   })
   .meta({ id: 'LoggedRequest' })
 

@@ -54,6 +54,8 @@ export interface ServedModel {
   readonly contextTokens: number | null
   readonly maxOutputTokens: number | null
   readonly prices: ModelPrices
+  /** Lines of batches pay these. Absent: the same. */
+  readonly batchPrices?: ModelPrices | undefined
   readonly supportsTools: boolean
   readonly supportsImageInput: boolean
   readonly createdAt: Instant

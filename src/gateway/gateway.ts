@@ -31,7 +31,7 @@ import type { Dispatcher } from './upstream/upstream-call.ts'
 
 export interface GatewayOptions {
   readonly dispatcher: Dispatcher
-  readonly meter: Meter
+  readonly meter: Pick<Meter, 'tryReserve' | 'reserve' | 'cancel' | 'finish'>
   readonly rates: Rates
   readonly clock: Clock
   readonly places: Places

@@ -15,6 +15,7 @@ import { makeHostLinks } from './hosts/host-links.ts'
 import { makeHttpServer } from './http/http.ts'
 import { openLog } from './log.ts'
 import { countStarts, reportFaults } from './metrics/gauges.ts'
+import { openBatches } from './parts/batches.ts'
 import { openCallers } from './parts/callers.ts'
 import { openFront } from './parts/front.ts'
 import { openGateway } from './parts/gateway.ts'
@@ -98,6 +99,8 @@ export function serve(settings: Settings, options: ServeOptions = {}): Promise<R
     const { rates } = callers
     const gateway = await parts.add(openGateway(context, { app: core, money, rates, engines, dial, workers }))
 
+    const isRunning = options.runLoops !== false
+    await parts.add(openBatches({ app: core, callers, money, gateway, isRunning }))
     const rentalOptions = shareRentalOptions(core)
     const app = {
       ...core,
@@ -111,7 +114,7 @@ export function serve(settings: Settings, options: ServeOptions = {}): Promise<R
       portUrl: (rentalName: string, port: number) =>
         settings.portDomain && portUrl(settings.portDomain, { rentalName, port }, http.port()),
     }
-    const isIdle = options.runLoops === false || settings.role === 'gateway'
+    const isIdle = !isRunning || settings.role === 'gateway'
     const { bus } = await parts.add(openLoops(context, app, isIdle ? undefined : parts.loops))
     const routeNeeds = { app, callers, gateway: gateway.gateway, engines, links, welcome, checkResponses }
     const { streams, bodies } = await parts.add(openRoutes(context, http, routeNeeds))

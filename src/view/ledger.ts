@@ -20,6 +20,8 @@ const checks: Readonly<Record<string, string>> = {
   balance_is_its_transfers: 'Every balance is the sum of its transfers',
   ledger_sums_to_zero: 'All ledger accounts sum to zero',
   never_below_zero: 'No balance or hold is negative',
+  batch_cost_is_its_requests: 'The cost of every batch is that of its requests',
+  batch_lines_are_its_requests: 'Every answered line of a batch is one request',
   days_are_what_was_posted: 'The sums of every day are those of its postings',
   account_spend_is_its_charges: 'The spend of every month is its charges minus refunds',
   holds_are_what_is_held: 'The held balance is the sum of the holds',

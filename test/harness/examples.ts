@@ -59,6 +59,7 @@ export interface Owned {
   readonly fileToDelete: string
   readonly response: string
   readonly responseToDelete: string
+  readonly batch: string
   readonly model: string
   readonly modelToDelete: string
   readonly deployment: string
@@ -216,6 +217,10 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   getFile: (its) => owned({ id: its.file }),
   downloadFile: (its) => owned({ id: its.file }),
   deleteFile: (its) => owned({ id: its.fileToDelete }),
+  createBatch: (its) => ({ body: { ...exampleBodies.createBatch, input_file_id: its.file } }),
+  listBatches: () => ({ query: { limit: '10' } }),
+  getBatch: (its) => owned({ id: its.batch }),
+  cancelBatch: (its) => owned({ id: its.batch }),
   listManagedDeployments: none,
   listCatalog: none,
   getManagedDeployment: (its) => owned({ id: its.managedDeployment }),
@@ -377,6 +382,7 @@ export const absent: Owned = {
   fileToDelete: 'file_00000000000000000000',
   response: 'resp_ffffffffffffffffffffffffffffffff',
   responseToDelete: 'resp_ffffffffffffffffffffffffffffffff',
+  batch: 'batch_00000000000000000000',
   model: 'absent/model',
   modelToDelete: 'absent/model',
   deployment: 'dep_0000000000000000000000',
@@ -484,6 +490,7 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     fileToDelete: await file(),
     response: await storeResponse(journey, owner.id, 0),
     responseToDelete: await storeResponse(journey, owner.id, 1),
+    batch: (await make('/v1/batches', { ...exampleBodies.createBatch, input_file_id: await file() })).id,
     model: served,
     modelToDelete: await model('owner/to-delete'),
     deployment: await deployment(),

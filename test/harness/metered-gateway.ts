@@ -8,13 +8,8 @@ import { makeTreasury } from '../../src/app/money/treasury.ts'
 import type { NanoUsd } from '../../src/base/money.ts'
 import type { PurseOwner } from '../../src/domain/purse.ts'
 import { Journal, type JournalOptions } from '../../src/gateway/journal/journal.ts'
-import {
-  makeMeter,
-  type EndedCall,
-  type Meter,
-  type MeterTreasury,
-  type Reservation,
-} from '../../src/gateway/money/meter.ts'
+import { makeMeter, type EndedCall, type Meter, type Reservation } from '../../src/gateway/money/meter.ts'
+import type { MeterTreasury } from '../../src/gateway/money/meter-options.ts'
 import { readRequestCosts, type RequestCost } from '../../src/store/ledger/billing.ts'
 import { inferenceRecord } from './ended-request.ts'
 import { sharedPurse, type PurseLedger } from './purse-ledger.ts'

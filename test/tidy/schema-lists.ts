@@ -2,6 +2,7 @@
 import { groupState, onNodeLoss } from '../../src/contract/group.ts'
 import { memberRecord } from '../../src/contract/account.ts'
 import { desired, fromAgent } from '../../src/contract/agent.ts'
+import { batchStatuses, batchWaits } from '../../src/contract/batch-state.ts'
 import { statementLine } from '../../src/contract/billing.ts'
 import { budgetAction, budgetScope } from '../../src/contract/budget.ts'
 import { costService } from '../../src/contract/cost.ts'
@@ -28,6 +29,8 @@ const postingKinds = [...statementLine.shape.kind.options, 'hold', 'release', 'c
 export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[]>>> = {
   'member.role': [memberRecord.shape.role.options],
   'api_key.class': [keyClasses],
+  'batch.status': [batchStatuses],
+  'batch.waits_for': [batchWaits],
   'posting.kind': [postingKinds],
   'machine.offering': [suppliedMachine.shape.offering.options],
   'machine.gpu_type': [gpuType.options],

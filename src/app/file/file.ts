@@ -146,14 +146,16 @@ async function* inPieces(source: AsyncIterable<Uint8Array>): AsyncGenerator<Buff
 
 /** Throws if a piece is missing, which happens to a file that is deleted meanwhile. */
 export async function* readFile(app: FileApp, file: StoredFile): AsyncGenerator<Buffer> {
-  const key = app.vault.open(file.key_sealed)
-  for (let number = 0; number < file.pieces; number += 1) {
-    const sealed = file.is_stored
-      ? await callStore(app, 'GET', file.id, number)
-      : await readPiece(app.database.db, file.id, number)
-    if (sealed === undefined) throw new Error(`piece ${number} of ${file.id} is missing`)
-    yield openPiece(key, number, sealed)
-  }
+  for (let number = 0; number < file.pieces; number += 1) yield await readFilePiece(app, file, number)
+}
+
+/** All pieces but the last have `limits.filePieceBytes`. Throws if it is missing. */
+export async function readFilePiece(app: FileApp, file: StoredFile, number: number): Promise<Buffer> {
+  const sealed = file.is_stored
+    ? await callStore(app, 'GET', file.id, number)
+    : await readPiece(app.database.db, file.id, number)
+  if (sealed === undefined) throw new Error(`piece ${number} of ${file.id} is missing`)
+  return openPiece(app.vault.open(file.key_sealed), number, sealed)
 }
 
 /** Deletes a file with its bytes. If the store does not answer, the loop `files` tries again. */

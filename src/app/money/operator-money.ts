@@ -22,6 +22,7 @@ import {
 } from '../../store/ledger/ledger.ts'
 import { findOperatorPosting, readRefundable, type OperatorPosting } from '../../store/ledger/operator-posting.ts'
 import { findRental } from '../../store/rental/rental.ts'
+import { resumeBatches } from '../../store/batch/batch.ts'
 import type { Actor } from '../app.ts'
 import { noSuchAccount } from '../account/operator-account.ts'
 
@@ -171,6 +172,7 @@ async function announce(
     reason,
     detail: { amountUsd: signed, ...rental },
   })
+  if (posting.to === 'available') await resumeBatches(tx, accountId)
   if (posting.event === undefined) return
   recordEvent(tx, {
     accountId,

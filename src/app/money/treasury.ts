@@ -84,11 +84,7 @@ function toppedOf(topped: TopUp, expiresAt: Instant): Topped {
 
 async function settleBatch(database: Database, gatewayId: string, settlement: Settlement): Promise<void> {
   try {
-    await transact(database, async (tx) => {
-      const expiresAt = addMs(tx.clock.now(), PURSE_LIVES_MS)
-      for (const purse of await settleRequests(tx, gatewayId, settlement, expiresAt))
-        await auditShortfall(tx, gatewayId, purse)
-    })
+    await transact(database, (tx) => settleIn(tx, gatewayId, settlement))
   } catch (error) {
     const why = refusalOf(error)
     if (why === undefined) throw error
@@ -104,6 +100,13 @@ async function settleBatch(database: Database, gatewayId: string, settlement: Se
     await again(records.slice(0, middle))
     await again(records.slice(middle))
   }
+}
+
+/** Settles as part of a transaction: what that writes besides exists if, and only if, it is charged. */
+export async function settleIn(tx: Tx, gatewayId: string, settlement: Settlement): Promise<void> {
+  const expiresAt = addMs(tx.clock.now(), PURSE_LIVES_MS)
+  for (const purse of await settleRequests(tx, gatewayId, settlement, expiresAt))
+    await auditShortfall(tx, gatewayId, purse)
 }
 
 /** The database's error for data that it will never accept. undefined: a retry may succeed. */

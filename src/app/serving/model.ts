@@ -22,6 +22,7 @@ export interface ModelFacts {
   readonly supportsTools?: boolean | undefined
   readonly supportsImageInput?: boolean | undefined
   readonly enabled?: boolean | undefined
+  readonly batchDiscountPercent?: number | undefined
 }
 
 export interface ModelInput extends ModelFacts {
@@ -92,7 +93,7 @@ export async function changeModel(
   // If cached tokens cost as much as others, they still do after the change.
   const { inputUsdPerMillion: input, cachedUsdPerMillion: cached } = change.prices
   const follows = input !== undefined && cached === undefined && before.cached_nano === before.input_nano
-  const isPriced = Object.values(change.prices).some((price) => price !== undefined)
+  const isPriced = [...Object.values(change.prices), change.batchDiscountPercent].some((price) => price !== undefined)
   await store.updateModel(tx, change.name, {
     ...columns,
     ...(follows ? { cached_nano: input } : {}),
@@ -147,6 +148,7 @@ function columnsOf(facts: ModelFacts, prices: PricesInput) {
     supports_tools: facts.supportsTools,
     supports_image_input: facts.supportsImageInput,
     enabled: facts.enabled,
+    batch_discount_percent: facts.batchDiscountPercent,
     input_nano: prices.inputUsdPerMillion,
     cached_nano: prices.cachedUsdPerMillion,
     output_nano: prices.outputUsdPerMillion,
@@ -164,10 +166,19 @@ export function named<T extends object>(values: T): { [name in keyof T]?: Exclud
 
 /** For the audit log: names of the contract, money as text. */
 function detailOf(facts: ModelFacts, prices: PricesInput): Record<string, unknown> {
-  const { files, contextTokens, maxOutputTokens, supportsTools, supportsImageInput, enabled } = facts
+  const { files, contextTokens, maxOutputTokens, supportsTools, supportsImageInput, enabled, batchDiscountPercent } =
+    facts
   const money = Object.entries(named(prices)).map(([name, amount]) => [name, formatUsd(amount)])
   return {
-    ...named({ files, contextTokens, maxOutputTokens, supportsTools, supportsImageInput, enabled }),
+    ...named({
+      files,
+      contextTokens,
+      maxOutputTokens,
+      supportsTools,
+      supportsImageInput,
+      enabled,
+      batchDiscountPercent,
+    }),
     ...(Object.fromEntries(money) as Record<string, string>),
   }
 }
@@ -181,6 +192,7 @@ function sameFields(model: store.Model, changed: Record<string, unknown>): Recor
       supportsTools: model.supports_tools,
       supportsImageInput: model.supports_image_input,
       enabled: model.enabled,
+      batchDiscountPercent: model.batch_discount_percent,
     },
     {
       inputUsdPerMillion: model.input_nano,

@@ -32,6 +32,8 @@ export interface RequestEntry {
   readonly firstByteMs: number | null
   readonly totalMs: number
   readonly traceId: string
+  /** null: sent by itself. */
+  readonly batchId: string | null
 }
 
 export interface RequestDetail extends RequestEntry {
@@ -82,5 +84,6 @@ function entryOf(row: ListedRequest): RequestEntry {
     firstByteMs: row.first_byte_ms,
     totalMs: row.total_ms,
     traceId: row.trace_id,
+    batchId: row.batch_id,
   }
 }

@@ -6,6 +6,7 @@ export const priceFlags = {
   outputUsdPerMillion: '--output-price <usd>  price per million output tokens',
   pixelStepUsdPerMillion: '--pixel-step-price <usd>  images: price per megapixel per step',
   characterUsdPerMillion: '--character-price <usd>  speech: price per million characters',
+  batchDiscountPercent: '--batch-discount <percent>  what batches cost less (default: 50)',
 } as const
 
 export const factFlags = {

@@ -14,6 +14,11 @@ export const inferenceExamples = Object.fromEntries(
 
 export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } = {
   ...inferenceExamples,
+  createBatch: {
+    input_file_id: 'file_2V4xYkqzPqXb1m3T6cGd',
+    endpoint: '/v1/chat/completions',
+    completion_window: '24h',
+  },
   uploadFile: { file: 'questions.jsonl', purpose: 'batch' },
   countResponseTokens: { model: 'tinyllama-1.1b-chat', input: 'What is a berth?' },
   countMessageTokens: { model: 'tinyllama-1.1b-chat', messages: [{ role: 'user', content: 'What is a berth?' }] },

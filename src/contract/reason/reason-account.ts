@@ -70,6 +70,14 @@ export const accountReasons = {
     'Delete something you no longer need, or ask the operator for a higher quota.',
   ),
   stored_file_not_found: notFound('There is no such file in this account.'),
+  file_in_use: conflict('A batch reads this file.', 'Wait for the batch to end, or cancel it.'),
+  not_batch_input: invalid('The file is a result.', 'Upload a file with the purpose "batch".'),
+  batch_not_found: notFound('There is no such batch in this account.'),
+  batch_has_ended: conflict('The batch has ended.'),
+  too_many_batches: rateLimited(
+    ({ max }: { readonly max: number }) => `The account has ${max} batches that have not ended.`,
+    'Wait for one of them to end.',
+  ),
   file_missing: invalid('The form has no file.', 'Send the file with its name in the field "file".'),
   too_many_uploads: rateLimited(
     ({ max }: { readonly max: number }) => `The account is uploading ${max} files already.`,

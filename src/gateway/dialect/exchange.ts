@@ -37,7 +37,7 @@ const KEEP_ALIVE_MS = 5_000
 
 export interface ExchangePorts {
   readonly dispatcher: Dispatcher
-  readonly meter: Meter
+  readonly meter: Pick<Meter, 'finish'>
   readonly clock: Clock
   /** Called for every finished request. */
   readonly ended: (call: EndedCall) => void

@@ -96,15 +96,18 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
   /** Finds a slot, now or later. */
   route(now: number): void {
     const attempts = this.#attempts?.length ?? 0
+    const { onlyIdle = false } = this.call
+    const mayHold = this.#model.startsOnDemand && !onlyIdle
     if (attempts + (this.#unreached?.length ?? 0) >= MAX_ATTEMPTS)
-      return this.#model.startsOnDemand && attempts < MAX_ATTEMPTS ? this.#hold(now) : this.#giveUp()
+      return mayHold && attempts < MAX_ATTEMPTS ? this.#hold(now) : this.#giveUp()
+    if (onlyIdle && this.#model.group.hasWaiting) return this.#refuseBusy()
     const choice = chooseTarget(this.#model.targets, this.#model.memory, this.call, this, now)
-    if (choice === 'wait') return this.#wait(now)
+    if (choice === 'wait') return onlyIdle ? this.#refuseBusy() : this.#wait(now)
     if ('kind' in choice) {
       // An engine that answered, or was too slow, would do so again.
       const isOver =
         choice.kind === 'overloaded' || this.#failure?.kind === 'status' || this.#failure?.kind === 'timeout'
-      return this.#model.startsOnDemand && !isOver ? this.#hold(now) : this.#rejectCall(choice)
+      return mayHold && !isOver ? this.#hold(now) : this.#rejectCall(choice)
     }
     this.start(choice, now)
   }
@@ -244,6 +247,10 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
   /** Ends without an answer. The sink is called later, since it may not have its handle yet. */
   refuse(kind: UpstreamFailure['kind'], detail: string, retryAfterMs?: number): void {
     this.#end({ kind, detail, deployment: this.#deployment, retryAfterMs })
+  }
+
+  #refuseBusy(): void {
+    this.refuse('overloaded', 'no slot is idle')
   }
 
   /** Another replica is about to start, or this one to come back; its time limit stays that of the first wait. */

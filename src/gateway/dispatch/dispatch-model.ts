@@ -60,6 +60,10 @@ export class ModelGroup {
     this.#models = models
   }
 
+  get hasWaiting(): boolean {
+    return this.#models.some(({ queued }) => queued > 0)
+  }
+
   serve(now: number): void {
     for (let idle = 0; idle < this.#models.length;) {
       const isServed = this.#models[this.#next]?.serveOne(now) === true
@@ -108,6 +112,12 @@ export class DispatchModel implements Ticking {
 
   get queued(): number {
     return this.#queue.size
+  }
+
+  /** Calls that may start on idle capacity. */
+  idlePlaces(now: number): number {
+    if (this.group.hasWaiting) return 0
+    return this.targets.reduce((sum, target) => sum + (target.mayTake(now) ? target.idlePlaces() : 0), 0)
   }
 
   /** undefined: it waits. */

@@ -50,6 +50,10 @@ export interface DispatcherStats {
 export interface RunningDispatcher extends Dispatcher {
   setCatalog(catalog: Catalog): void
   stats(): DispatcherStats
+  /** How many calls that take idle slots only would start now. */
+  idlePlaces(model: string): number
+  /** Somebody wants a model that has nothing running. */
+  wake(model: string): void
   /** The most requests that a deployment may have now, whichever process of the gateway sends them. */
   limitOf(deploymentId: string): number | undefined
   /** Calls in flight fail with `broken`. */
@@ -139,6 +143,14 @@ class Dispatching implements RunningDispatcher {
       deployments: [...this.#targets.values()].map((target) => target.statsAt(now)),
       models: [...this.#models.values()].map((model) => model.stats()),
     }
+  }
+
+  idlePlaces(model: string): number {
+    return this.#models.get(model)?.idlePlaces(performance.now()) ?? 0
+  }
+
+  wake(model: string): void {
+    this.#onWaiting?.(model)
   }
 
   limitOf(deploymentId: string): number | undefined {

@@ -34,6 +34,9 @@ export interface TargetStats {
   readonly idleConnections: number
 }
 
+/** The part of the slots that work on idle capacity may take. */
+const IDLE_SHARE = 0.8
+
 export class Target {
   readonly model: string
   /** The base model, of an adapter; otherwise the model. */
@@ -106,6 +109,15 @@ export class Target {
 
   hasPlace(): boolean {
     return this.slots.inFlight + (this.isCheckWaiting ? 1 : 0) < this.limit
+  }
+
+  /** Places for calls that take idle ones only: they leave a fifth free, and none while others wait. */
+  idlePlaces(): number {
+    return Math.max(0, Math.max(1, Math.floor(this.limit * IDLE_SHARE)) - this.slots.inFlight)
+  }
+
+  hasIdlePlace(): boolean {
+    return this.idlePlaces() > 0 && this.hasPlace()
   }
 
   /** false: no call can go there now. */

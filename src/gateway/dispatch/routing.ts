@@ -54,7 +54,7 @@ function pickTarget(
   const { accepts } = call
   const canTake = (target: Target): boolean =>
     target.isInUse &&
-    target.hasPlace() &&
+    (call.onlyIdle === true ? target.hasIdlePlace() : target.hasPlace()) &&
     target.isHealthy(now) &&
     (accepts === undefined || accepts(target.deployment)) &&
     (isAllowed === undefined || isAllowed(target))

@@ -17,7 +17,8 @@ import { makeTreasury } from '../../app/money/treasury.ts'
 import { SECOND_MS } from '../../base/instant.ts'
 import { usd, zeroUsd } from '../../base/money.ts'
 import { Journal } from '../journal/journal.ts'
-import { makeMeter, type MeterTreasury } from './meter.ts'
+import { makeMeter } from './meter.ts'
+import type { MeterTreasury } from './meter-options.ts'
 
 let ledger: PurseLedger
 beforeAll(async () => {

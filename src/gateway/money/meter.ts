@@ -7,12 +7,13 @@ import { SECOND_MS, type Clock, type Instant } from '../../base/instant.ts'
 import { maxUsd, minUsd, nanoUsdOf, zeroUsd, type NanoUsd } from '../../base/money.ts'
 import { fail, type Failure, type Result } from '../../contract/result.ts'
 import type { InferenceRecord } from '../../domain/inference-record.ts'
-import type { PurseOwner, Treasury } from '../../domain/purse.ts'
+import type { PurseOwner } from '../../domain/purse.ts'
 import { SETTLEMENT_RECORDS, SettlementBatch, settleRecords, type KnownCost } from '../../domain/settlement.ts'
 import type { Journal, JournalEntry, JournalLog } from '../journal/journal.ts'
 import type { Purse } from './purse.ts'
 import { PurseLoans, type Returned } from './purse-loans.ts'
-import { Purses, type PurseTreasury } from './purses.ts'
+import type { MeterFigures, MeterOptions, MeterTreasury } from './meter-options.ts'
+import { Purses } from './purses.ts'
 
 /**
  * A request after a quiet time is settled this soon. While requests keep coming they are settled less often: a batch costs
@@ -36,45 +37,19 @@ const MAX_BODY_CHARS = 1_048_576
 /** A shutdown has ten seconds, and the requests take up to eight of them. */
 const CLOSE_WITHIN_MS = 1_500
 
-export interface MeterTreasury extends Treasury, PurseTreasury {
-  registerGateway(): Promise<void>
-  beat(): Promise<void>
-  releaseOwnPurses(): Promise<void>
-}
-
-export interface MeterOptions {
-  readonly treasury: MeterTreasury
-  readonly journal: Journal
-  readonly clock: Clock
-  readonly log: JournalLog
-  /** Encrypts bodies, on disk and in the database. */
-  readonly seal: (text: string) => string
-  /** Settles what workers of an earlier run left in their journals. */
-  readonly recover?: () => Promise<void>
-  readonly settleSoonMs?: number
-  readonly settleEveryMs?: number
-  readonly unsettledRecords?: number
-}
-
 /** Money for the most that a request can cost. */
 export interface Reservation {
   readonly amount: NanoUsd
 }
 
+/** A finished request that the caller settles itself (`settleWith`). */
+export interface OwnRecord {
+  readonly record: InferenceRecord
+  readonly purse: Purse | undefined
+}
+
 /** A finished request. Its cost is capped by its reservation. */
 export type EndedCall = Omit<InferenceRecord, 'holdKey'>
-
-export interface MeterFigures {
-  readonly unsettled: number
-  readonly unsettledBytes: number
-  /** Age of the oldest unsettled record. */
-  readonly settleLagMs: number
-  readonly settled: number
-  readonly settleFailures: number
-  readonly purses: number
-  /** Requests that cost more than was reserved, and were charged less. */
-  readonly cappedCosts: number
-}
 
 export interface Meter {
   /** Money for the workers of this gateway, and its return. */
@@ -86,6 +61,10 @@ export interface Meter {
   cancel(reservation: Reservation): void
   /** `done` runs when a crash of the process can no longer lose the record: then the client may see the end. */
   finish(reservation: Reservation | undefined, call: EndedCall, done: () => void): void
+  /** The same, but not written to the journal: a crash loses it, and the caller, who repeats the request, charges it. */
+  finishOwn(reservation: Reservation, call: EndedCall): OwnRecord
+  /** Settles such requests in a transaction of the caller's, who answers the ids of those that were charged. */
+  settleWith(records: readonly OwnRecord[], work: () => Promise<ReadonlySet<string>>): Promise<void>
   /** The cost of a request that is not settled yet. undefined: the database has it. */
   costOf(requestId: string): KnownCost | undefined
   figures(): MeterFigures
@@ -179,12 +158,32 @@ class MeterOfGateway implements Meter {
   }
 
   finish(reservation: Reservation | undefined, call: EndedCall, done: () => void): void {
+    const { record, purse } = this.#end(reservation, call)
+    this.#record(record, purse, done)
+    if (this.#unsettled === 1 || this.#unsettled === MANY_RECORDS) this.#hasten()
+  }
+
+  finishOwn(reservation: Reservation, call: EndedCall): OwnRecord {
+    return this.#end(reservation, call)
+  }
+
+  settleWith(records: readonly OwnRecord[], work: () => Promise<ReadonlySet<string>>): Promise<void> {
+    return this.#purses.settleLoans(async () => {
+      const charged = await work()
+      for (const { record, purse } of records) {
+        purse?.settle(record.cost)
+        // The hold has what was not charged.
+        if (purse !== undefined && !charged.has(record.requestId)) purse.needsRecount = true
+      }
+    })
+  }
+
+  #end(reservation: Reservation | undefined, call: EndedCall): OwnRecord {
     const cost = maxUsd(zeroUsd, minUsd(call.cost, reservation?.amount ?? zeroUsd))
     if (cost < call.cost) this.#cappedCosts += 1
     const purse = reservation === undefined ? undefined : this.#purses.end(reservation, cost)
     const paidBy = cost > 0n ? purse : undefined
-    this.#record(this.#recordOf(call, cost, paidBy), paidBy, done)
-    if (this.#unsettled === 1 || this.#unsettled === MANY_RECORDS) this.#hasten()
+    return { record: this.#recordOf(call, cost, paidBy), purse: paidBy }
   }
 
   costOf(requestId: string): KnownCost | undefined {

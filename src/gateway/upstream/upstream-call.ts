@@ -10,6 +10,8 @@ export interface UpstreamCall {
   readonly accountId: string
   /** It waits while others do. */
   readonly isBatch: boolean
+  /** It never waits: it takes a slot that is idle, or is refused as `overloaded`. Absent: false. */
+  readonly onlyIdle?: boolean
   /** Estimated. 0: its work is not measured in tokens. */
   readonly promptTokens: number
   /** Called before each attempt, since the body and path depend on the engine. */

@@ -8,6 +8,7 @@ import { limits } from '../../base/limits.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { fail, ok, type Result } from '../../contract/result.ts'
+import { isReadByBatch } from '../../store/batch/batch.ts'
 import { findFile, finishFile, listFiles, type StoredFile } from '../../store/file/file.ts'
 import type { Download, Handlers } from '../http/handler.ts'
 
@@ -50,6 +51,7 @@ export const fileHandlers = {
   deleteFile: async (app, { actor, params }) => {
     const file = await findFile(app.database.db, actor.accountId, params.id)
     if (file === undefined) return fail('stored_file_not_found')
+    if (await isReadByBatch(app.database.db, file.id)) return fail('file_in_use')
     await discardFile(app, file)
     return ok({ id: file.id, object: 'file' as const, deleted: true as const })
   },
@@ -91,7 +93,7 @@ export async function openDownload(app: App, accountId: string, id: string): Pro
 }
 
 /** `items` has one more than the page, if there are more. */
-function pageOnWire<T extends { readonly id: string }>(items: readonly T[], limit: number) {
+export function pageOnWire<T extends { readonly id: string }>(items: readonly T[], limit: number) {
   const data = items.slice(0, limit)
   return {
     object: 'list' as const,
@@ -115,6 +117,6 @@ function fileOnWire(file: StoredFile): ResponseOf<Api['getFile']> {
   }
 }
 
-function secondsOf(at: Instant): number {
+export function secondsOf(at: Instant): number {
   return Math.floor(at / SECOND_MS)
 }

@@ -8,6 +8,7 @@ import { accountHandlers } from './account.ts'
 import { apiKeyHandlers } from './api-key.ts'
 import { auditHandlers } from './audit.ts'
 import { baseImageHandlers } from './base-image.ts'
+import { batchHandlers } from './batch.ts'
 import { billingHandlers } from './billing.ts'
 import { budgetHandlers } from './budget.ts'
 import { catalogHandlers } from './catalog.ts'
@@ -112,6 +113,7 @@ export function makeHandlers(
     ...operatorSummaryHandlers,
     ...trafficHandlers,
     ...fileHandlers,
+    ...batchHandlers,
     ...hostHandlers,
     ...placementReportHandlers,
     ...baseImageHandlers,

@@ -76,6 +76,7 @@ function modelOnWire(app: App, model: ModelWithDeployments): ResponseOf<Api['cha
     outputUsdPerMillion: model.output_nano,
     pixelStepUsdPerMillion: model.pixel_step_nano,
     characterUsdPerMillion: model.character_nano,
+    batchDiscountPercent: model.batch_discount_percent,
     supportsTools: model.supports_tools,
     supportsImageInput: model.supports_image_input,
     enabled: model.enabled,

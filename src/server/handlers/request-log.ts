@@ -62,5 +62,6 @@ function requestOnWire(entry: RequestEntry): ResponseOf<Api['listInferenceReques
     firstByteMs: entry.firstByteMs,
     totalMs: entry.totalMs,
     traceId: entry.traceId,
+    batchId: entry.batchId,
   }
 }

@@ -30,6 +30,7 @@ export function servedModelHandlers(
 }
 
 function modelView(model: ServedModel): ResponseOf<Api['listModels']>['data'][number] {
+  const { prices, batchPrices = prices } = model
   const perMillion = (price: bigint): number => usdToNumber(nanoUsdOf(price))
   return {
     id: model.name,
@@ -43,8 +44,13 @@ function modelView(model: ServedModel): ResponseOf<Api['listModels']>['data'][nu
     max_input_tokens: model.contextTokens,
     max_tokens: model.maxOutputTokens,
     ...(model.kind === 'image'
-      ? { input_price: null, output_price: null, pixel_step_price: perMillion(model.prices.pixelStep) }
-      : { input_price: perMillion(model.prices.input), output_price: perMillion(model.prices.output) }),
+      ? { input_price: null, output_price: null, pixel_step_price: perMillion(prices.pixelStep) }
+      : {
+          input_price: perMillion(prices.input),
+          output_price: perMillion(prices.output),
+          batch_input_price: perMillion(batchPrices.input),
+          batch_output_price: perMillion(batchPrices.output),
+        }),
     supports_chat: model.kind === 'chat',
     supports_tools: model.supportsTools,
     supports_image_input: model.supportsImageInput,

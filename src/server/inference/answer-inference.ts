@@ -24,7 +24,7 @@ import { failurePage, requestIdOf, writePage } from '../http/error-page.ts'
 import { NodeReply } from '../http/node-reply.ts'
 import { endUnread } from '../http/unread-answer.ts'
 
-type InferenceOperation = OperationsAnswering<'inference' | 'audio'>
+export type InferenceOperation = OperationsAnswering<'inference' | 'audio'>
 
 /** Writes failures in the form of the operation. */
 export function inferencePages(
@@ -168,7 +168,7 @@ async function answered(answer: NodeReply, request: FastifyRequest, work: () => 
 }
 
 /** `named`: the parameters that the client sent; the others are defaults. */
-type WorkOf<Body> = (body: Body, named: ReadonlySet<string>) => Result<MediaWork>
+export type WorkOf<Body> = (body: Body, named: ReadonlySet<string>) => Result<MediaWork>
 
 export type InferenceWorks = { readonly [Op in InferenceOperation]: Dialect | WorkOf<BodyOf<Api[Op]>> }
 
@@ -177,7 +177,7 @@ export function makeInferenceWorks(dialects: Pick<InferenceWorks, 'createRespons
   return { ...works, ...dialects }
 }
 
-const works: Omit<InferenceWorks, 'createResponse'> = {
+export const works: Omit<InferenceWorks, 'createResponse'> = {
   createChatCompletion: chat,
   createCompletion: completion,
   createMessage: message,

@@ -3,6 +3,7 @@
  * place where deployment keys are decrypted.
  */
 import type { LocalModelState } from '../../contract/model.ts'
+import { batchPrices } from '../../domain/batch.ts'
 import type { Address, Deployment, ServedModel } from '../../gateway/catalog.ts'
 import type { LocalState } from '../../engines/process/local-engine.ts'
 import {
@@ -36,6 +37,7 @@ export function servedModel(
     contextTokens: smaller(model.context_tokens, remote.length > 0 ? null : (facts?.contextTokens ?? null)),
     maxOutputTokens: model.max_output_tokens,
     prices: pricesOf(model),
+    batchPrices: batchPrices(pricesOf(model), model.batch_discount_percent),
     supportsTools: model.supports_tools || facts?.supportsTools === true,
     supportsImageInput: model.supports_image_input,
     createdAt: model.created_at,

@@ -9,6 +9,7 @@ import { GatewayPlaces } from '../../gateway/dispatch/places.ts'
 import { watchRequests } from '../../gateway/gateway-metrics.ts'
 import type { Catalog } from '../../gateway/catalog.ts'
 import { Gateway } from '../../gateway/gateway.ts'
+import { BatchGateway } from '../batch/batch-gateway.ts'
 import type { RateLimiter } from '../http/rate-limit.ts'
 import { logFailures } from '../inference/failure-log.ts'
 import { watchGateway } from '../inference/gateway-gauges.ts'
@@ -25,6 +26,8 @@ const COUNT_GATEWAYS_MS = 5_000
 export interface GatewayPart extends Part {
   readonly gateway: Gateway
   readonly places: GatewayPlaces
+  /** The gateway of lines of batches. */
+  readonly batches: BatchGateway
   readonly app: Required<Pick<App, 'modelStatus'>>
 }
 
@@ -61,16 +64,17 @@ export function openGateway(context: Context, needs: GatewayNeeds): Promise<Gate
     await parts.add(dispatcher)
     const gateways = await parts.add(countGateways(treasury, log))
     const places = new GatewayPlaces(gateways.live)
-    const gateway = new Gateway({
+    const ports = {
       dispatcher,
       meter,
       rates,
       clock,
-      places,
       refreshCatalog: () => catalog.refresh(),
       ended: watchRequests(metrics),
       warn: logFailures(log),
-    })
+    }
+    const gateway = new Gateway({ ...ports, places })
+    const batches = new BatchGateway(ports)
     let models: Catalog = new Map()
     let limits: Limits = new Map()
     const serveModels = (): void => {
@@ -78,6 +82,7 @@ export function openGateway(context: Context, needs: GatewayNeeds): Promise<Gate
       dispatcher.setCatalog(own)
       load.setCatalog(own)
       gateway.setCatalog(own)
+      batches.setCatalog(own)
       workers.setCatalog(models, limits)
     }
     const divide = (): void => {
@@ -102,7 +107,7 @@ export function openGateway(context: Context, needs: GatewayNeeds): Promise<Gate
     watchGateway(metrics, meter, dispatcher)
     metrics.include(() => workers.metrics())
     const modelStatus = makeModelStatus(catalog, () => [dispatcher.stats(), ...workers.stats()])
-    return { gateway, places, app: { modelStatus } }
+    return { gateway, batches, places, app: { modelStatus } }
   })
 }
 

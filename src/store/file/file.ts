@@ -145,13 +145,15 @@ export async function eraseFile(db: Db, id: string): Promise<void> {
   await db.deleteFrom('file').where('id', '=', id).where('state', '=', 'deleted').execute()
 }
 
-/** Marks expired files and broken uploads as deleted, and returns all that are. */
+/** Marks expired files and broken uploads as deleted, and returns all that are. A file that a batch reads stays. */
 export async function listUnneededFiles(db: Db, now: Instant, limit: number): Promise<StoredFile[]> {
   const { rows } = await sql<StoredFile>`
     update file set state = 'deleted' where id in (
       select f.id from file f
       where (f.state = 'deleted' or f.state = 'writing' and f.written_at < ${at(addMs(now, -limits.uploadPieceMs))}
-        or f.state = 'ready' and f.expires_at <= ${at(now)})
+        or f.state = 'ready' and f.expires_at <= ${at(now)} and not exists (
+          select from batch b where b.input_file_id = f.id
+            and b.status in ('validating', 'in_progress', 'finalizing', 'cancelling')))
       order by f.expires_at limit ${limit} for update skip locked)
     returning *`.execute(db)
   return rows

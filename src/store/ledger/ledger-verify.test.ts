@@ -180,6 +180,12 @@ async function settleRequests({ accountId, keyId }: Actor): Promise<void> {
   }
   await treasury.topUp({ accountId, apiKeyId: keyId }, { maximum: usd('0.1'), minimum: usd('0.1') })
   await settleRecords(treasury, [record('r1', accountId, keyId, 1000n), record('r2', accountId, keyId, 234n)])
+  await sql`
+    insert into batch (id, account_id, api_key_id, input_file_id, endpoint, status, key_sealed, lines, completed, cost_nano,
+      due_at, created_at, expires_at)
+    select 'batch_1', ${accountId}, ${keyId}, 'file_1', '/v1/chat/completions', 'completed', '', 1, 1, 234, now, now, now
+    from (select ${toDate(clock.now())}::timestamptz as now) times`.execute(database.db)
+  await sql`update request set batch_id = 'batch_1' where request_id = 'r2'`.execute(database.db)
   clock.advance(11 * MINUTE_MS)
   await transact(database, (tx) => releaseExpiredHolds(tx, 10))
   await transact(database, (tx) =>
@@ -294,6 +300,10 @@ describe('a planted fault', () => {
     supplier_gets_its_share_of_early_ends | it kept some | rental {early}         | update commitment set supplier_nano = supplier_nano + 1 where rental_id = {early}
     credit_used_is_what_was_drawn | it owes less       | acc_bound                | update credit_line set used_nano = used_nano - 1
     credit_used_is_what_was_drawn | the line is gone   | acc_bound                | delete from credit_line
+    batch_cost_is_its_requests | it cost more          | batch_1                  | update batch set cost_nano = cost_nano + 1
+    batch_cost_is_its_requests | a request of another  | batch_1                  | update request set batch_id = null
+    batch_lines_are_its_requests | one has none        | batch_1                  | update batch set lines = 2, completed = 2
+    batch_lines_are_its_requests | one is charged twice | batch_1                 | update request set batch_id = 'batch_1' where request_id = 'r1'
     days_are_what_was_posted | a day says more         | acc_verify 2026-01-01 charge rental {ended} volume 0 | update ledger_day set amount_nano = amount_nano - 1 where rental_id = {ended} and kind = 'charge'
     days_are_what_was_posted | a day is gone           | acc_poor 2026-01-01 purchase rental 0 volume 0 | delete from ledger_day where account_id = 'acc_poor' and kind = 'purchase'
     account_spend_is_its_charges | it grew             | acc_verify 2026-01       | update account_spend set spent_nano = spent_nano + 1 where account_id = 'acc_verify'

@@ -10,6 +10,7 @@ import { readSnapshot } from './billing.ts'
 import { transact, type Database, type Db } from '../platform/database.ts'
 import { machineBilledStates, meteredStates, sqlStates } from '../rental/state-list.ts'
 import type { LedgerCheck } from './ledger-check.ts'
+import { batchChecks } from './ledger-verify-batch.ts'
 import { commitmentChecks } from './ledger-verify-commitment.ts'
 import { dayChecks } from './ledger-verify-day.ts'
 import { purchaseChecks } from './ledger-verify-purchase.ts'
@@ -304,6 +305,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
       union all select 'rental ' || r.id, format('runs without its GPUs, and claims %s', count(*))
       from rental r join gpu_claim c on c.rental_id = r.id where r.cpu_nano_per_hour is not null group by r.id`,
   },
+  ...batchChecks,
   ...commitmentChecks,
   ...dayChecks,
   ...purchaseChecks,

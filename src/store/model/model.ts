@@ -195,7 +195,8 @@ export async function listAdapters(db: Db, deploymentIds: readonly string[]): Pr
 /** Adapters that have no prices of their own get those of the base model. */
 export async function passPricesOn(tx: Tx, base: string): Promise<void> {
   await sql`update model a set input_nano = b.input_nano, cached_nano = b.cached_nano, output_nano = b.output_nano,
-      pixel_step_nano = b.pixel_step_nano, character_nano = b.character_nano
+      pixel_step_nano = b.pixel_step_nano, character_nano = b.character_nano,
+      batch_discount_percent = b.batch_discount_percent
     from model b join managed_deployment d on d.model = b.name
     where b.name = ${base} and a.adapter_of = d.id and a.follows_base_price`.execute(tx.db)
 }

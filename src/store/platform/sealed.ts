@@ -34,6 +34,7 @@ export const sealedTables: readonly SealedTable[] = [
     columns: ['response_sealed'],
   },
   { name: 'response', key: [['id', 'text']], columns: ['key_sealed'] },
+  { name: 'batch', key: [['id', 'text']], columns: ['key_sealed'] },
   { name: 'file', key: [['id', 'text']], columns: ['key_sealed'] },
   { name: 'rental_log', key: [['rental_id', 'integer']], columns: ['sealed'] },
   {

@@ -7,6 +7,7 @@ import type { Instant } from '../../base/instant.ts'
 import type { Quota } from '../../base/limits.ts'
 import type { NanoUsd } from '../../base/money.ts'
 import type { HostFault, HostMetrics, HostOffer, Workload } from '../../contract/agent.ts'
+import type { BatchFault, BatchPath } from '../../contract/batch-state.ts'
 import type { Scope } from '../../contract/endpoint.ts'
 import type { EventType } from '../../contract/event-type.ts'
 import type { FilePurpose } from '../../contract/file-purpose.ts'
@@ -104,6 +105,50 @@ export interface Tables {
     name: string
     sha256: string
     source: string
+  }
+  batch: {
+    account_id: string
+    api_key_id: string
+    cancelled_at: AtOrNull
+    cancelling_at: AtOrNull
+    completed: Optional<number>
+    completed_at: AtOrNull
+    cost_nano: NanoOptional
+    created_at: At
+    due_at: At
+    endpoint: BatchPath
+    error_file_id: OrNull<string>
+    errors: JsonOrNull<BatchFault[]>
+    expired_at: AtOrNull
+    expires_at: At
+    failed: Optional<number>
+    failed_at: AtOrNull
+    finalizing_at: AtOrNull
+    id: string
+    in_progress_at: AtOrNull
+    input_file_id: string
+    key_sealed: string
+    lease_token: OrNull<string>
+    lease_until: AtOrNull
+    lines: Optional<number>
+    metadata: JsonOrNull<Record<string, string>>
+    model: OrNull<string>
+    output_file_id: OrNull<string>
+    output_seconds: OrNull<number>
+    status: Optional<'validating' | 'failed' | 'in_progress' | 'finalizing' | 'completed' | 'expired' | 'cancelling' | 'cancelled'>
+    waits_for: OrNull<'money' | 'capacity'>
+  }
+  batch_line: {
+    attempts: Optional<number>
+    batch_id: string
+    due_at: At
+    is_failed: OrNull<boolean>
+    lease_token: OrNull<string>
+    lease_until: AtOrNull
+    line: number
+    offset_bytes: bigint
+    result: OrNull<Buffer>
+    size_bytes: number
   }
   budget: {
     account_id: string
@@ -443,6 +488,7 @@ export interface Tables {
   model: {
     account_id: OrNull<string>
     adapter_of: OrNull<string>
+    batch_discount_percent: Optional<number>
     cached_nano: NanoOptional
     character_nano: NanoOptional
     context_tokens: OrNull<number>
@@ -791,6 +837,7 @@ export interface Tables {
     account_id: string
     api_key_id: string
     at: At
+    batch_id: OrNull<string>
     cached_units: bigint
     cost_nano: Nano
     deployment: OrNull<string>
