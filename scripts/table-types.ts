@@ -58,6 +58,7 @@ export const json: Readonly<Record<string, string>> = {
   'template_version.body': 'TemplateBody',
   'workload.base_image': "NonNullable<Workload['baseImage']>",
   'workload.spec': 'RentalSpec',
+  'workload_node.group_links': 'Array<{ rank: number; mbps: number }>',
 }
 
 /** Text columns of which the code knows more than their checks, or that it compares with other columns. */

@@ -18,6 +18,7 @@ import { openKey, type Membership } from './identity.ts'
 import { LastLogs } from './last-log.ts'
 import { makeMeter } from './metrics.ts'
 import { Mover, type HostState } from './move.ts'
+import { clusterOf } from './cluster.ts'
 import { makeOffer } from './offer.ts'
 import { serveStream } from '../runtimes/stream.ts'
 import { openDesiredState } from './desired-state.ts'
@@ -187,7 +188,9 @@ class Agent {
       ...(disk === undefined ? {} : { disk }),
     }
     const offer = makeOffer(membership.terms, hardware, snapshot)
-    if (offer !== undefined) return { ...offer, hasPersistentStorage: this.#runtime.volumes !== undefined }
+    const cluster = clusterOf(membership)
+    const hasPersistentStorage = this.#runtime.volumes !== undefined
+    if (offer !== undefined) return { ...offer, hasPersistentStorage, ...(cluster === undefined ? {} : { cluster }) }
     throw new AgentError(`No GPU to offer. ${snapshot.notes.join(' ')}`.trim(), [
       'To try Berth without a GPU, simulate some: --simulate-gpus rtx4090:2',
     ])

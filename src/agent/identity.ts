@@ -42,6 +42,9 @@ export const runSettings = z.object({
   weightsGb: z.number().min(0).optional(),
   accel: z.enum(['kvm', 'tcg']).optional(),
   nvidiaSmi: z.string().min(1).optional(),
+  /** Its address on the network between the hosts of its cluster. */
+  clusterAddress: z.ipv4().optional(),
+  trustedLan: z.boolean().optional(),
 })
 export type RunSettings = z.output<typeof runSettings>
 

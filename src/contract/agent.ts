@@ -5,6 +5,7 @@
  */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
+import { clusterOffer, groupLink, groupOrder } from './agent-group.ts'
 import { gpuFormFactor, gpuType, networkType } from './shared.ts'
 import { hostWeights } from './weights.ts'
 import { hostStates } from './choices.ts'
@@ -62,6 +63,8 @@ export const hostOffer = z.object({
     /** Beyond its disk size: `enforced`: writes fail. `watched`: the machine is stopped. `shared`: nothing happens. */
     disk: z.enum(['enforced', 'watched', 'shared']).optional(),
   }),
+  /** How it reaches other hosts of its cluster. Absent: it cannot be a node of a group. */
+  cluster: clusterOffer.optional(),
 })
 export type HostOffer = z.output<typeof hostOffer>
 
@@ -146,6 +149,8 @@ const workload = z.object({
     gpuIndexes: z.array(z.int().min(0)),
     peers: z.array(z.object({ hostname: z.string(), privateIp: z.string() })),
   }),
+  /** Its group, whose private network it joins before its program starts. Absent: it is no node of one. */
+  group: groupOrder.optional(),
   disks: z.array(disk).max(limits.volumesPerRental),
   /** Base image of a virtual machine. null: the small image built by the host itself. */
   baseImage: baseImage.nullable(),
@@ -172,6 +177,8 @@ const observation = z.object({
     .optional(),
   /** Identifies this run; changes when it is stopped and started again. */
   incarnation: z.string().max(100).optional(),
+  /** The links of a node of a group that it has measured so far. Absent: it has not joined the network. */
+  group: z.object({ links: z.array(groupLink).max(limits.groupNodes) }).optional(),
   disks: z.array(id).max(limits.volumesPerRental),
 })
 export type Observation = z.output<typeof observation>

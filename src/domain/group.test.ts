@@ -15,7 +15,16 @@ import {
 const NOW = instantOf(Date.parse('2026-01-01T00:00:00Z'))
 
 function machine(id: string, price: string, more: Partial<FreeMachine> = {}): FreeMachine {
-  const where = { driver: 'mock', clusterName: 'a', region: 'r', supplierId: null, gpuModel: 'H100', network: '' }
+  const where = {
+    driver: 'mock',
+    clusterName: 'a',
+    region: 'r',
+    supplierId: null,
+    gpuModel: 'H100',
+    network: '',
+    address: null,
+    mtu: null,
+  }
   return { id, price: usd(price), ...where, ...more }
 }
 

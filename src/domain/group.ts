@@ -34,6 +34,9 @@ export interface FreeMachine {
   readonly gpuModel: string
   /** How its host reaches the others. Machines with different ones cannot form a group. */
   readonly network: string
+  /** null: its provider connects its machines by itself. */
+  readonly address: string | null
+  readonly mtu: number | null
   readonly price: NanoUsd
 }
 
@@ -127,6 +130,23 @@ function isOver({ status }: GroupNode): boolean {
 /** Its command ended with exit code 0. The others may need a moment longer. */
 function isCompleted(node: GroupNode): boolean {
   return isOver(node) && node.statusReason === 'completed'
+}
+
+/** The headers of VXLAN, IP and Ethernet. */
+const VXLAN_BYTES = 50
+
+/** How the hosts of a group reach each other. undefined: their provider connects them. */
+export function networkOf(machines: readonly FreeMachine[]): GroupPlace['network'] {
+  const hosts = machines.flatMap(({ address }) => address ?? [])
+  if (hosts.length < machines.length) return undefined
+  return { hosts, mtu: Math.min(...machines.map(({ mtu }) => mtu ?? 0)) - VXLAN_BYTES }
+}
+
+/** The facts that an agent needs to connect a node. undefined: it needs none. */
+export function groupOrderOf({ number, rank, nodes, network }: GroupPlace, isOpen: boolean) {
+  if (network === undefined) return undefined
+  const addresses = Array.from({ length: nodes }, (_, other) => addressOf({ number, rank: other }))
+  return { rank, number, mtu: network.mtu, addresses, hosts: [...network.hosts], isOpen }
 }
 
 export function hostnameOf(rank: number): string {

@@ -135,6 +135,8 @@ export interface GroupPlace {
   readonly number: number
   readonly rank: number
   readonly nodes: number
+  /** The addresses of the hosts by rank, and the size of a packet between containers. Absent: its provider needs none. */
+  readonly network?: { readonly hosts: readonly string[]; readonly mtu: number }
 }
 
 /** The part of its host that a machine has. */

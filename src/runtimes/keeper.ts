@@ -7,6 +7,7 @@
  *   run      nothing  no        start; one that moves here gets its disk from the server first
  *   run      nothing  yes       report it as lost; never create it again
  *   run      ended    -         restart: it ended unobserved, or its order asks for it
+ *   run      waiting  -         join the network of its group; let its program start once the group is open
  *   run      running  -         attach and detach disks; reboot, if more reboots are desired than it has had
  *   off      ended    -         report it as stopped
  *   off      other    -         halt
@@ -45,7 +46,7 @@ export const START_FAILED = 'The host could not start this machine and is trying
 interface Task {
   /** undefined: between attempts. */
   running: AbortController | undefined
-  doing: 'start' | 'stop' | 'halt' | 'reboot' | 'disks' | undefined
+  doing: 'start' | 'stop' | 'halt' | 'reboot' | 'disks' | 'group' | undefined
   failures: number
   notBefore: number
   message: string | undefined
@@ -179,7 +180,10 @@ export class Keeper {
     const isNew = status === undefined && !hasRun(workload)
     // The next pass looks again.
     if (status?.state === 'ended' && (status.waitMs ?? 0) > 0) return
-    if (isNew || status?.state === 'ended' || status?.state === 'starting') this.#begin(workload, task, 'start', signal)
+    if (status?.state === 'starting' && status.group !== undefined) {
+      if (mayJoin(workload, status.group)) this.#begin(workload, task, 'group', signal)
+    } else if (isNew || status?.state === 'ended' || status?.state === 'starting')
+      this.#begin(workload, task, 'start', signal)
     else if (status?.state === 'running' && this.#needsReboot(workload, status))
       this.#begin(workload, task, 'reboot', signal)
     else if (status?.state === 'running' && this.#options.runtime.setDisks !== undefined && differs(workload, status))
@@ -241,6 +245,7 @@ export class Keeper {
     }
     if (doing === 'halt') return runtime.halt?.(workload.id, signal)
     if (doing === 'reboot') return runtime.reboot?.(workload, signal)
+    if (doing === 'group') return runtime.joinGroup?.(workload, signal)
     if (doing === 'disks') return runtime.setDisks?.(workload, signal)
     await runtime.start(
       workload,
@@ -313,6 +318,7 @@ export class Keeper {
         state: 'starting',
         disks: [],
         ...(message === undefined ? {} : { message }),
+        ...(status?.group?.links === undefined ? {} : { group: { links: [...status.group.links] } }),
       }
     }
     const observation = observationOf(status)
@@ -336,6 +342,11 @@ export class Keeper {
     const message = task?.message === undefined ? {} : { message: task.message }
     return { id, tag, state: 'running', disks: [...(status?.disks ?? [])], ...message }
   }
+}
+
+/** Until it has joined its group's network, and again when its program may start. */
+function mayJoin({ group }: Workload, { links }: NonNullable<WorkloadStatus['group']>): boolean {
+  return group !== undefined && (links === undefined || group.isOpen)
 }
 
 /** One whose disk is on another host has not run here. */

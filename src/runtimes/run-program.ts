@@ -13,6 +13,7 @@ const MAX_STDERR_CHARS = 600
 export const programEnvironment = { PATH: FOLDERS.join(':'), LC_ALL: 'C', HOME: '/' } as const
 
 const packages: Readonly<Record<string, string>> = {
+  bridge: 'iproute2',
   'apt-cache': 'apt',
   'apt-get': 'apt',
   busybox: 'busybox-static',

@@ -32,6 +32,8 @@ export interface Runtime {
   reboot?(workload: Workload, signal: AbortSignal): Promise<void>
   /** Attaches and detaches disks until they match `workload.disks`. Absent: it has those it was created with. */
   setDisks?(workload: Workload, signal: AbortSignal): Promise<void>
+  /** Joins the network of its group, and starts its program once the group is open. Absent: it has no groups. */
+  joinGroup?(workload: Workload, signal: AbortSignal): Promise<void>
   readonly volumes?: RuntimeVolumes
   /** A stream into a running workload. The message of an error is for the person at the other end. */
   open(request: StreamRequest, signal: AbortSignal): Promise<RuntimeStream>
@@ -78,6 +80,10 @@ export interface WorkloadStatus {
   /** Reboots that it has had. Absent: none. */
   readonly reboots?: number
   readonly disks: readonly string[]
+  /**
+   * Present while its program waits for its group. `links`: measured so far; undefined: it has not joined the network.
+   */
+  readonly group?: { readonly links: ReadonlyArray<{ rank: number; mbps: number }> | undefined }
 }
 
 /** Totals since its start, from which the reader derives rates. null: unknown. */

@@ -76,6 +76,8 @@ const SSH_MS = 100_000
 interface MachinesOptions {
   readonly hosts: number
   readonly gpus?: string
+  /** The hosts can be nodes of groups. */
+  readonly inGroups?: boolean
   readonly env?: Readonly<Record<string, string>>
 }
 
@@ -112,7 +114,11 @@ export async function startMachinesOf<Server extends MachineServer & { close(): 
     let names = 0
     const addHost = (more: HostOptions = {}): Promise<ContainerHost> => {
       const gpus = more.gpus ?? options.gpus ?? 'rtx4090:2'
-      return addContainerHost({ server, network, registry, folder, undo }, `lab-${(names += 1)}`, { ...more, gpus })
+      return addContainerHost({ server, network, registry, folder, undo }, `lab-${(names += 1)}`, {
+        ...more,
+        gpus,
+        inGroups: options.inGroups === true,
+      })
     }
     const hosts = await Promise.all(Array.from({ length: options.hosts }, () => addHost()))
     let customers = 0
@@ -142,7 +148,7 @@ interface HostSurroundings {
 async function addContainerHost(
   { server, network, registry, folder, undo }: HostSurroundings,
   id: string,
-  options: HostOptions & { gpus: string },
+  options: HostOptions & { gpus: string; inGroups: boolean },
 ): Promise<ContainerHost> {
   const disk = options.diskMb === undefined ? {} : { diskMb: options.diskMb }
   const docker = await startDockerLab({ name: id, network, registry, ...disk })
@@ -154,7 +160,8 @@ async function addContainerHost(
   const runs = ['--docker-socket', docker.socketPath, '--allow-registry', network.bridgeAddress]
   const { name, tag } = registry.images.busybox
   const image = options.hasNoImage === true ? [] : ['--image', `${name}:${tag}`]
-  const args = [...joins, ...sells, ...runs, ...image, ...(options.args ?? [])]
+  const groups = options.inGroups ? ['--cluster-address', docker.address, '--trusted-lan'] : []
+  const args = [...joins, ...sells, ...runs, ...image, ...groups, ...(options.args ?? [])]
   let agent: AgentProcess | undefined
   const running = (): AgentProcess => {
     if (agent === undefined) throw new Error(`the agent of ${id} does not run`)

@@ -27,6 +27,7 @@ export const uncontained: Readonly<Record<string, string>> = {
   'src/drivers/kubernetes/api.ts': 'it only attaches a contained one',
   'src/runtimes/docker/ssh-session.ts': 'ssh2 catches errors of its listeners and ends that connection',
   'src/runtimes/run-program.ts': 'output of a program that this one has started',
+  'src/runtimes/docker/group-link-check.ts': 'a program of its own, which ends with the measurement',
   'src/runtimes/ssh/bmc.ts': 'output of a program that this one has started',
   'src/engines/image/painter-process.ts': 'messages of a process of this one',
   'src/engines/speech/voice-thread.ts': 'messages of a thread of this one',

@@ -9,7 +9,15 @@ import type { OrderFields } from '../../domain/order.ts'
 import { mayMove } from '../../domain/rental.ts'
 import { undoOnFailure, type Tx } from '../../store/platform/database.ts'
 import { recordEvent } from '../../store/notice/event.ts'
-import { findOwnGroup, insertGroup, lockGroup, readNodes, updateGroup, type Group } from '../../store/rental/group.ts'
+import {
+  findOwnGroup,
+  insertGroup,
+  lockGroup,
+  openGates,
+  readNodes,
+  updateGroup,
+  type Group,
+} from '../../store/rental/group.ts'
 import { lockRentals, readTerms, type Rental } from '../../store/rental/rental.ts'
 import type { Actor, App } from '../app.ts'
 import { expandTemplate } from '../account/template.ts'
@@ -65,6 +73,7 @@ export async function advanceGroup(app: App, tx: Tx, id: string): Promise<void> 
   const now = tx.clock.now()
   const { state, state_since: stateSince, on_node_loss: onNodeLoss, restarts, retry_at: retryAt } = group
   const facts = { state, stateSince, onNodeLoss, restarts, retryAt }
+  if (state === 'starting') await openGates(tx, group)
   const look = (nodes: readonly Rental[]) => groupStep(facts, nodes.map(nodeOf), now)
   if (look((await readNodes(tx.db, [id])).get(id) ?? []).kind === 'wait') return
   // A node may have changed before it was locked.

@@ -1,7 +1,7 @@
 /** Orders all nodes of a group in one transaction: whole machines of one cluster, or nothing. */
 import { sumUsd } from '../../base/money.ts'
 import { failField, fail, ok, type Result } from '../../contract/result.ts'
-import { chooseMachines, nodeName, type FreeMachine } from '../../domain/group.ts'
+import { chooseMachines, networkOf, nodeName, type FreeMachine } from '../../domain/group.ts'
 import type { Order } from '../../domain/order.ts'
 import { undoOnFailure, type Tx } from '../../store/platform/database.ts'
 import { readOrderedMachines } from '../../store/machine/machine.ts'
@@ -80,7 +80,8 @@ async function placeOn(
     const order = machine.ok ? checkOrder(app, draft, siteOf(draft, machine.value, now), now) : machine
     if (!order.ok) return { failure: order, index: isOfMachine(order.reason) ? index : null }
     const { id: groupId, name, number, nodes } = group
-    const place = { id: groupId, name, number, rank: index, nodes }
+    const network = networkOf(machines)
+    const place = { id: groupId, name, number, rank: index, nodes, ...(network === undefined ? {} : { network }) }
     orders.push({ ...order.value, spec: { ...order.value.spec, group: place } })
   }
   const perHour = sumUsd(orders.map(({ term }) => term.costPerHour))

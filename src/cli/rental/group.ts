@@ -53,7 +53,7 @@ export const rows: readonly Row[] = [
       },
       prepare: prepareOrder,
       notes:
-        'Commands and prices begin when every node is ready. A group that fails before costs nothing.\nOnly simulated machines form groups so far.',
+        'Commands and prices begin when every node reaches every other. A group that fails before costs nothing.\nNodes are named node-0, node-1 and so on; torchrun needs no flags.',
       examples: [
         'berth groups create --nodes 2 --gpus 8 --gpu h100 --image pytorch/pytorch --args "torchrun train.py"',
         'berth groups create --nodes 4 --gpus 8 --on-node-loss restart --max-price 80',

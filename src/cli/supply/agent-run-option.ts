@@ -27,12 +27,23 @@ export const runOptions: Options = {
     help: 'disk space for the weights of models (default: a fifth of the disk)',
     parse: parseNumber(0, MAX_WEIGHTS_GB),
   },
+  '--cluster-address <ip>': {
+    help: 'offer it for groups: its address on the network between the machines of its cluster; needs --trusted-lan',
+    parse: (text) => parseAddress(text),
+  },
+  '--trusted-lan': 'only machines and people you trust are on that network: groups send unencrypted packets over it',
+  '--no-trusted-lan': 'undo --trusted-lan',
   '--accel <mode>': { help: 'acceleration of virtual machines (default: detected)', choices: ['kvm', 'tcg'] },
 }
 
 /** The saved settings, with what is given anew. */
 export function runSettingsOf(options: RunSettings, saved: RunSettings | undefined): RunSettings {
   return { ...saved, ...runSettings.parse(options) }
+}
+
+function parseAddress(text: string): string {
+  if (runSettings.shape.clusterAddress.safeParse(text).success) return text
+  throw new InvalidArgumentError('Must be an IPv4 address, such as 192.168.10.7.')
 }
 
 function absolutePath(text: string): string {

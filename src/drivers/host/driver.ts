@@ -52,6 +52,7 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
         move: ['container'],
       },
       downloads: true,
+      groups: true,
     },
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,
@@ -110,7 +111,7 @@ export function isOnSale(host: KnownHost, clock: Clock): boolean {
 }
 
 export function inventoryMachine({ id, supplierId, offer }: KnownHost): InventoryMachine {
-  const { simulated, hardware, ...rest } = offer
+  const { simulated, hardware, cluster: _, ...rest } = offer
   return { id, supplier: supplierId, ...rest, hardware: simulated ? { ...hardware, simulated } : hardware }
 }
 

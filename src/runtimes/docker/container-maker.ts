@@ -18,6 +18,7 @@ import {
   type GpuMode,
 } from './container-order.ts'
 import { fileArchive } from './file-archive.ts'
+import { hostfileOf } from './group-network.ts'
 import { hostProcesses } from './notes.ts'
 import type { Info } from './reply.ts'
 import type { HostDownloads } from './weights.ts'
@@ -36,7 +37,7 @@ const GONE_EVERY_MS = 100
 /** Covers the time to copy its files. */
 const REPLACE_MS = 30 * 60_000
 
-type Source = Pick<OrderOptions, 'image' | 'info' | 'keptVolumes'>
+type Source = Pick<OrderOptions, 'image' | 'info' | 'keptVolumes' | 'program'>
 
 export class ContainerMaker {
   readonly #options: ContainerMakerOptions
@@ -59,15 +60,22 @@ export class ContainerMaker {
     keptVolumes?: readonly KeptVolume[],
   ): Promise<void> {
     await this.#ensureNetwork(workload, signal)
-    const from = { image, info, ...(keptVolumes === undefined ? {} : { keptVolumes }) }
+    const program = workload.group === undefined ? undefined : (await this.#options.client.image(image, signal))?.Config
+    const from = {
+      image,
+      info,
+      ...(program === undefined ? {} : { program }),
+      ...(keptVolumes === undefined ? {} : { keptVolumes }),
+    }
     const creation = this.#creating.then(() => this.#create(workload, from, signal))
     this.#creating = creation.catch(() => {})
     return creation
   }
 
   /** Before the first start: later the files are the customer's. */
-  async putFiles({ id, spec }: Workload, signal: AbortSignal): Promise<void> {
-    const files = spec?.program?.files ?? []
+  async putFiles({ id, spec, group }: Workload, signal: AbortSignal): Promise<void> {
+    const hostfile = group === undefined ? [] : [hostfileOf(group, spec?.gpuCount ?? 1)]
+    const files = [...hostfile, ...(spec?.program?.files ?? [])]
     if (files.length === 0) return
     try {
       await this.#options.client.putFiles(nameOf(id), await fileArchive(files), signal)

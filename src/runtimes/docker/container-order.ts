@@ -7,6 +7,7 @@ import type { Workload } from '../../contract/agent.ts'
 import { isReservedVariable } from '../../contract/workload.ts'
 import { NeverStarts } from '../runtime.ts'
 import { bridgeOf } from './fence.ts'
+import { GATE, groupEnvironment } from './group-network.ts'
 import type { Info } from './reply.ts'
 import { volumeMounts, VOLUMES_LABEL } from './volumes.ts'
 import { weightsOrder, type HostDownloads } from './weights.ts'
@@ -15,6 +16,8 @@ export const TAG_LABEL = 'berth.tag'
 export const ID_LABEL = 'berth.id'
 export const DISK_LABEL = 'berth.storage-gb'
 export const CPUS_LABEL = 'berth.cpus'
+/** The rank of a node of a group. */
+export const GROUP_LABEL = 'berth.group-rank'
 export const GPUS_LABEL = 'berth.gpus'
 
 export interface DockerGpu {
@@ -43,6 +46,13 @@ export interface OrderOptions {
   readonly downloads?: HostDownloads | undefined
   /** Volumes of the image that an earlier container of this workload has filled, by path. */
   readonly keptVolumes?: readonly KeptVolume[]
+  /** The program of the image, for a node of a group: it starts behind a gate. */
+  readonly program?: ImageProgram
+}
+
+export interface ImageProgram {
+  readonly Entrypoint: readonly string[]
+  readonly Cmd: readonly string[]
 }
 
 export interface KeptVolume {
@@ -85,10 +95,10 @@ export function networkOrder(workload: Workload): object {
 }
 
 export function containerOrder(workload: Workload, options: OrderOptions): unknown {
-  const { spec } = workload
+  const { spec, group } = workload
   if (spec === null) throw new Error(`${workload.tag} has no spec`)
   const { program } = spec
-  const { command = null, args = null } = program ?? {}
+  const { Entrypoint, Cmd } = commandOf(workload, options.program)
   const ports = spec.ports.map((port) => `${port}/tcp`)
   const gpus = gpuOrder(workload, options)
   const memory = memoryBytes(spec.resources.ramGb, options.info)
@@ -98,10 +108,14 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
     // Open input keeps a shell command running.
     Tty: true,
     OpenStdin: true,
-    Env: [...environmentOf(program?.env ?? {}), ...gpus.env],
+    Env: [
+      ...environmentOf({ ...groupVariables(workload, 'open'), ...program?.env }),
+      ...gpus.env,
+      ...reservedVariables(workload),
+    ],
     // Absent: those of the image. With an entrypoint of the order the image's command does not apply either.
-    ...(command === null ? {} : { Entrypoint: command }),
-    ...(args === null ? {} : { Cmd: args }),
+    ...(Entrypoint === null ? {} : { Entrypoint }),
+    ...(Cmd === null ? {} : { Cmd }),
     Labels: {
       ...labelsOf(workload),
       [DISK_LABEL]: String(spec.resources.storageGb),
@@ -111,10 +125,12 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
         ? {}
         : { [VOLUMES_LABEL]: workload.disks.map(({ volumeId }) => volumeId).join(',') }),
       ...weightsOrder(workload, options.downloads).labels,
+      ...(group === undefined ? {} : { [GROUP_LABEL]: String(group.rank) }),
     },
     ExposedPorts: Object.fromEntries(ports.map((port) => [port, {}])),
     HostConfig: {
       NetworkMode: nameOf(workload.id),
+      ...(group === undefined ? {} : { ExtraHosts: group.addresses.map((address, rank) => `node-${rank}:${address}`) }),
       PortBindings: Object.fromEntries(ports.map((port) => [port, [{ HostIp: options.portAddress, HostPort: '' }]])),
       NanoCpus: Math.round(cpuShare(spec.resources.cpuCount, options.info) * NANO_CPUS),
       ...(options.cpus === undefined ? {} : { CpusetCpus: options.cpus.join(',') }),
@@ -137,6 +153,26 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
       LogConfig: { Type: 'json-file', Config: { 'max-size': LOG_SIZE, 'max-file': LOG_FILES } },
     },
   }
+}
+
+/** null: that of the image. */
+function commandOf({ spec, group }: Workload, image: ImageProgram = { Entrypoint: [], Cmd: [] }) {
+  const { command = null, args = null } = spec?.program ?? {}
+  if (group === undefined) return { Entrypoint: command, Cmd: args }
+  const words = [...(command ?? image.Entrypoint), ...(args ?? (command === null ? image.Cmd : []))]
+  if (words.length === 0) throw new NeverStarts('image_without_command', 'The image has no command to run.')
+  return { Entrypoint: GATE, Cmd: words }
+}
+
+/** Those that an order may not set are added after it. */
+function groupVariables({ spec, group }: Workload, which: 'open' | 'reserved'): Record<string, string> {
+  if (group === undefined) return {}
+  const all = Object.entries(groupEnvironment(group, spec?.gpuCount ?? 1))
+  return Object.fromEntries(all.filter(([name]) => isReservedVariable(name) === (which === 'reserved')))
+}
+
+function reservedVariables(workload: Workload): string[] {
+  return Object.entries(groupVariables(workload, 'reserved')).map(([name, value]) => `${name}=${value}`)
 }
 
 /** The GPUs of a container, as its label has them. */

@@ -59,6 +59,7 @@ export const containerReply = z.object({
     Error: z.string().catch(''),
     FinishedAt: z.string().catch(''),
     StartedAt: z.string().catch(''),
+    Pid: z.number().catch(0),
   }),
   Config: z.object({ Labels: recordOf(z.string()), Image: z.string().catch('') }),
   HostConfig: z
@@ -117,6 +118,7 @@ export const imageReply = z.object({
   /** Unpacked. */
   Size: z.number().catch(0),
   RepoTags: listOf(z.string()),
+  Config: z.object({ Entrypoint: listOf(z.string()), Cmd: listOf(z.string()) }).catch({ Entrypoint: [], Cmd: [] }),
   RootFS: z.object({ Layers: listOf(z.string()) }),
 })
 

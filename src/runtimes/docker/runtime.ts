@@ -11,12 +11,13 @@ import { DockerClient } from './client.ts'
 import { endOf, lost, startFault } from './container-end.ts'
 import { ContainerMaker } from './container-maker.ts'
 import { ContainerPower, isGoing } from './container-power.ts'
-import { ID_LABEL, nameOf, TAG_LABEL } from './container-order.ts'
+import { GROUP_LABEL, ID_LABEL, nameOf, TAG_LABEL } from './container-order.ts'
 import { DiskCopies } from './disk-copy.ts'
 import { watchDisks } from './disk-watch.ts'
 import { EventWatch } from './event-watch.ts'
 import { ContainerFence } from './fence.ts'
 import { fetchImage, imageOf } from './image-fetch.ts'
+import { GroupNetworks } from './group-network.ts'
 import { ImageStore } from './image-store.ts'
 import { measureContainers } from './measure.ts'
 import { diskNote, storageEnforcesLimits } from './notes.ts'
@@ -57,6 +58,7 @@ class DockerRuntime implements Runtime {
   readonly #maker: ContainerMaker
   readonly #power: ContainerPower
   readonly #copies: DiskCopies
+  readonly #groups: GroupNetworks
   /** Observed or pending exits. Also in the files, unless the disk is full. */
   readonly #ends = new Map<string, WorkloadEnd>()
   /** The last measurement of each workload. */
@@ -82,6 +84,7 @@ class DockerRuntime implements Runtime {
     this.#copies = new DiskCopies({ ...options, client: this.#client, files: this.#files })
     this.#images = new ImageStore({ ...options, client: this.#client })
     const changed = (): void => this.#events.notify()
+    this.#groups = new GroupNetworks({ changed, onError: options.onError })
     this.#scripts = new StartScripts({ client: this.#client, changed, onError: options.onError })
     if (options.volumeFolder !== undefined) {
       this.#whyNoVolumes = whyNoVolumes()
@@ -101,6 +104,7 @@ class DockerRuntime implements Runtime {
     this.#closing.abort()
     this.#stopDiskWatch()
     this.#events.close()
+    this.#groups.close()
     this.#ssh.close()
     await this.#client.close()
   }
@@ -204,7 +208,15 @@ class DockerRuntime implements Runtime {
       await this.#power.cut(workload.id)
       throw error
     }
-    await this.#runScript(workload, true)
+    // A node of a group waits behind its gate.
+    if (workload.group === undefined) await this.#runScript(workload, true)
+  }
+
+  async joinGroup(workload: Workload, signal: AbortSignal): Promise<void> {
+    const { id, group } = workload
+    const container = await this.#client.container(nameOf(id), signal)
+    if (group === undefined || container?.State.Status !== 'running') return
+    if (await this.#groups.join(id, group, container.State.Pid)) await this.#runScript(workload, true)
   }
 
   async #runScript(workload: Workload, isDue: boolean): Promise<void> {
@@ -231,6 +243,7 @@ class DockerRuntime implements Runtime {
 
   async stop(id: string, signal: AbortSignal): Promise<void> {
     this.#ssh.close(id)
+    this.#groups.leave(id)
     await this.#maker.remove(id, signal)
     await this.#power.forget(id, await this.#files.read(id).catch(() => undefined), signal)
     await this.volumes?.release(async () => (await this.#client.containers(VOLUMES_LABEL, signal)).flatMap(disksOf))
@@ -256,7 +269,7 @@ class DockerRuntime implements Runtime {
     if (scriptOf(workload) !== null) await this.#files.keepScriptDue(id, true)
     await this.#power.reboot(id, reboots, signal)
     await this.#fence.check(id)
-    await this.#runScript(workload, true)
+    if (workload.group === undefined) await this.#runScript(workload, true)
   }
 
   /** Networks are created before and removed after their containers. */
@@ -348,6 +361,8 @@ class DockerRuntime implements Runtime {
   async #findRunning(id: string, { State, Config }: Container): Promise<Omit<WorkloadStatus, 'id' | 'tag' | 'disks'>> {
     // Damaged files are reported when someone needs them.
     const file = await this.#files.read(id).catch(() => undefined)
+    const gate = Config.Labels[GROUP_LABEL] === undefined ? undefined : await this.#groups.gateOf(id, State.Pid)
+    if (gate !== undefined) return gate
     if (file?.scriptDue === true) return { state: 'starting' }
     const count = file?.restarts?.count ?? 0
     const restarted = count === 0 ? undefined : `Restarted ${count} of at most ${file?.restart?.maxRetries ?? 0} times.`

@@ -12,7 +12,7 @@ import { addressOf, hostnameOf } from '../../domain/group.ts'
 import { isComingUp } from '../../domain/rental.ts'
 import { readWorkloadMessages } from '../../store/host/workload.ts'
 import { transact } from '../../store/platform/database.ts'
-import { findOwnGroup, listGroups, readNodes, type Group } from '../../store/rental/group.ts'
+import { findOwnGroup, listGroups, readLinks, readNodes, type Group } from '../../store/rental/group.ts'
 import { readTerms, type Rental } from '../../store/rental/rental.ts'
 import { badCursor, decodeIdCursor, pageOf, rowsToAsk } from '../http/cursor.ts'
 import type { Handlers } from '../http/handler.ts'
@@ -76,10 +76,14 @@ async function showGroups(app: App, groups: readonly Group[]): Promise<GroupOnWi
     groups.map(({ id }) => id),
   )
   const rentals = [...nodes.values()].flat()
-  const [terms, messages] = await Promise.all([
+  const [terms, links, messages] = await Promise.all([
     readTerms(
       db,
       rentals.map(({ id }) => id),
+    ),
+    readLinks(
+      db,
+      rentals.flatMap(({ external_id: id }) => id ?? []),
     ),
     readWorkloadMessages(
       db,
@@ -90,6 +94,7 @@ async function showGroups(app: App, groups: readonly Group[]): Promise<GroupOnWi
     const own = (nodes.get(group.id) ?? []).map((rental) => ({
       ...showNode(rental),
       statusMessage: messages.get(rentalTag(app, rental)) ?? null,
+      links: (links.get(rental.external_id ?? '') ?? []).map(({ rank, mbps }) => ({ rank, mbps })),
       costPerHourUsd: terms.get(rental.id)?.costPerHour ?? zeroUsd,
     }))
     return {
@@ -132,6 +137,5 @@ function showNode({ id, name, spec, status, status_reason: statusReason }: Renta
     machineId: spec.nodes[0]?.machineId ?? '',
     state: status,
     statusReason,
-    links: [],
   }
 }

@@ -9,6 +9,7 @@ import { fail, ok, type Result } from '../../contract/result.ts'
 import type { Desired, HostReport } from '../../contract/agent.ts'
 import type { HostAddress, HostState } from '../../domain/host.ts'
 import type { RentalSpec } from '../../domain/rental.ts'
+import { groupOrderOf } from '../../domain/group.ts'
 import { programOf } from '../../domain/workload.ts'
 import { prepareAs, type Db, type Tx } from '../platform/database.ts'
 import { saveVolumeReport } from './host-volume-report.ts'
@@ -146,7 +147,7 @@ export async function readDesired(db: Db, hostId: string): Promise<Desired | und
   }>`
     select h.generation, h.state,
       coalesce((select jsonb_agg(jsonb_build_object(
-          'id', w.id, 'tag', w.tag, 'want', w.want, 'reboots', w.reboots, 'started', n.started, 'spec', w.spec, 'image', w.base_image,
+          'id', w.id, 'tag', w.tag, 'want', w.want, 'reboots', w.reboots, 'started', n.started, 'spec', w.spec, 'groupOpen', w.group_open, 'image', w.base_image,
           'index', n.node_index, 'gpus', n.gpu_indexes,
           'copies', n.incarnation is null and exists (select 1 from workload_copy c where c.workload_id = w.id and c.want = 'kept'),
           'peers', (select jsonb_agg(p.address order by pn.node_index)
@@ -188,6 +189,7 @@ interface WantedRow {
   readonly reboots: number
   readonly started: boolean
   readonly spec: RentalSpec | null
+  readonly groupOpen?: boolean
   readonly image: Desired['workloads'][number]['baseImage']
   readonly index: number
   readonly gpus: number[]
@@ -206,6 +208,7 @@ interface WantedRow {
 
 function wantedOf(row: WantedRow): Desired['workloads'][number] {
   const { id, tag, want, reboots, started, copies, spec } = row
+  const group = spec?.group === undefined ? undefined : groupOrderOf(spec.group, row.groupOpen === true)
   return {
     id,
     tag,
@@ -214,6 +217,7 @@ function wantedOf(row: WantedRow): Desired['workloads'][number] {
     reboots,
     started,
     ...(copies ? { copies } : {}),
+    ...(group === undefined ? {} : { group }),
     spec:
       spec === null
         ? null
@@ -289,14 +293,16 @@ export async function saveReport(
         exit_code = case when n.generation > ${report.generation} then n.exit_code else r."exitCode" end,
         ssh_user = coalesce(r."sshUser", n.ssh_user),
         incarnation = coalesce(r.incarnation, n.incarnation),
+        group_links = coalesce(r."group" -> 'links', n.group_links),
         disks = array(select jsonb_array_elements_text(r.disks)), started = n.started or r.state = 'running'
     from jsonb_to_recordset(${hostJson(report.workloads)}::jsonb) as r (
-      id text, state text, failure text, message text, "exitCode" smallint, "sshUser" text, incarnation text, disks jsonb)
+      id text, state text, failure text, message text, "exitCode" smallint, "sshUser" text, incarnation text, "group" jsonb, disks jsonb)
     where n.workload_id = r.id and n.host_id = ${hostId}`.execute(tx.db)
   await adoptUnknown(tx, host, report, now)
   await forgetGone(tx, hostId, report)
   await saveVolumeReport(tx, hostId, report)
   tx.wake.add('observe')
+  if (report.workloads.some(({ group }) => group !== undefined)) tx.wake.add('groups')
   return true
 }
 

@@ -1044,6 +1044,7 @@ export interface Tables {
     base_image: JsonOrNull<NonNullable<Workload['baseImage']>>
     created_at: At
     driver: 'host' | 'private-cloud'
+    group_open: Optional<boolean>
     id: string
     reboots: Optional<number>
     spec: ColumnType<RentalSpec | null, string | null, string | null>
@@ -1068,6 +1069,7 @@ export interface Tables {
     failure: OrNull<string>
     generation: bigint
     gpu_indexes: number[]
+    group_links: JsonOrNull<Array<{ rank: number; mbps: number }>>
     host_id: string
     incarnation: OrNull<string>
     message: OrNull<string>

@@ -6,6 +6,7 @@ import type { NanoUsd } from '../../base/money.ts'
 import type { GroupState, OnNodeLoss } from '../../contract/group.ts'
 import type { ProviderId } from '../../contract/provider-data.ts'
 import type { FreeMachine, GroupSpec } from '../../domain/group.ts'
+import { bumpHosts } from '../host/host.ts'
 import { isLike } from '../machine/listed-machine.ts'
 import type { Db, Tx } from '../platform/database.ts'
 import type { DueWork } from '../platform/due-work.ts'
@@ -175,6 +176,7 @@ export async function listFreeMachines(
   const { rows } = await sql<FreeMachine>`
     select m.id, m.driver, m.cluster_name as "clusterName", m.region, m.supplier_id as "supplierId",
       m.gpu_model as "gpuModel", coalesce(h.offer #>> '{cluster,network}', '') as network,
+      h.offer #>> '{cluster,address}' as address, (h.offer #>> '{cluster,mtu}')::integer as mtu,
       m.price_nano_per_gpu_hour as price
     from machine m left join host h on h.id = m.id and h.driver = m.driver
     where m.offering = 'marketplace' and m.status = 'node_ready' and m.listed and m.offer_id is null
@@ -186,4 +188,49 @@ export async function listFreeMachines(
       and ${region === undefined ? sql`true` : sql`m.region = ${region}`}
     order by m.price_nano_per_gpu_hour, m.id limit ${MAX_CANDIDATES}`.execute(db)
   return rows
+}
+
+/**
+ * Opens the gates of a group on hosts once each node has measured its links to all others: then all programs start. Nothing
+ * happens while one has not, or where the provider starts its machines by itself.
+ */
+export async function openGates(tx: Tx, { id, nodes }: Pick<Group, 'id' | 'nodes'>): Promise<void> {
+  const { rows } = await sql<{ workloadId: string; hostId: string; isReady: boolean }>`
+    select w.id as "workloadId", n.host_id as "hostId",
+      coalesce(jsonb_array_length(n.group_links), 0) >= ${nodes - 1}::integer as "isReady"
+    from group_node g
+    join rental r on r.id = g.rental_id
+    join workload w on w.id = r.external_id and w.driver = r.driver and not w.group_open
+    join workload_node n on n.workload_id = w.id
+    where g.group_id = ${id} and g.attempt = (select max(m.attempt) from group_node m where m.group_id = g.group_id)`.execute(
+    tx.db,
+  )
+  if (rows.length < nodes || !rows.every(({ isReady }) => isReady)) return
+  await bumpHosts(
+    tx,
+    rows.map(({ hostId }) => hostId),
+  )
+  await tx.db
+    .updateTable('workload')
+    .set({ group_open: true })
+    .where(
+      'id',
+      'in',
+      rows.map(({ workloadId }) => workloadId),
+    )
+    .execute()
+}
+
+/** The measured links of rentals on hosts, by the id of their machine. */
+export async function readLinks(
+  db: Db,
+  externalIds: readonly string[],
+): Promise<Map<string, ReadonlyArray<{ readonly rank: number; readonly mbps: number }>>> {
+  if (externalIds.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('workload_node')
+    .select(['workload_id', 'group_links'])
+    .where('workload_id', 'in', [...externalIds])
+    .execute()
+  return new Map(rows.map((row) => [row.workload_id, row.group_links ?? []]))
 }
