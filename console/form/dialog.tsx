@@ -1,4 +1,4 @@
-/** Dialogs and buttons that do one thing: a form with its buttons, a question before an operation, an operation. */
+/** Dialogs and buttons for one operation: a form with its buttons, a confirmation, a direct call. */
 import type { ComponentProps, ReactNode } from 'react'
 import type { CallableId, CallInput, Reply } from '../../src/client/client.ts'
 import type { ClientError } from '../../src/client/error.ts'
@@ -71,7 +71,7 @@ interface ConfirmCallProps<Op extends CallableId> {
   readonly refreshes: readonly CallableId[]
   /** Shown when it is done. */
   readonly done: string
-  /** To be typed first, for what cannot be undone. */
+  /** The word that must be typed first, for actions that cannot be undone. */
   readonly word?: string
   readonly onDone?: (reply: Reply<Op>) => void
   readonly onClose: () => void

@@ -4,7 +4,7 @@ import type { CallableId } from '../../src/client/client.ts'
 import type { Choice } from '../ui/field.tsx'
 import type { FieldPath, FieldValues } from './field.ts'
 
-/** The props of a control of one's own. */
+/** The props of a custom control. */
 export interface ControlProps {
   readonly label: string
   readonly hint?: ReactNode
@@ -13,19 +13,19 @@ export interface ControlProps {
   readonly onChange: (event: { readonly target: { readonly value: string } }) => void
 }
 
-/** How a field differs from what the contract says. */
+/** The differences between a field's look and the contract. */
 export interface FieldLook<Op extends CallableId> {
   readonly label?: string
-  /** null: none. */
+  /** null: no hint. */
   readonly hint?: ReactNode
   readonly placeholder?: string | undefined
-  /** The choices with their labels, or those that are possible here. */
+  /** The choices with their labels, or only the ones that are possible here. */
   readonly choices?: readonly Choice[]
   readonly as?: 'block' | 'password' | ComponentType<ControlProps>
   readonly disabled?: boolean
-  /** The part of the body from text that is not empty, where it is not the text itself. */
+  /** Converts text that is not empty to a part of the body. Absent: the text itself is the part. */
   readonly read?: (text: string) => unknown
-  /** Other values that change with this one. */
+  /** Returns other values that change with this one. */
   readonly also?: (value: string) => Partial<FieldValues<Op>>
 }
 
@@ -46,7 +46,7 @@ export type FieldEntry<Op extends CallableId> =
 
 export type Entries<Op extends CallableId> = ReadonlyArray<FieldEntry<Op>>
 
-/** The fields of a form with their looks, without groups and what is between them. */
+/** Returns the fields of a form with their looks, without groups and texts between them. */
 export function flatten<Op extends CallableId>(
   entries: Entries<Op>,
 ): ReadonlyArray<readonly [FieldPath<Op>, FieldLook<Op>]> {

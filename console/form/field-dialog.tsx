@@ -1,4 +1,4 @@
-/** A dialog with fields of one operation: it names the fields, and the contract says the rest. */
+/** A dialog with fields of one operation: it names the fields, and the contract defines everything else. */
 import { useState, type ReactNode } from 'react'
 import type { CallableId, Reply } from '../../src/client/client.ts'
 import { TextField } from '../ui/field.tsx'
@@ -16,15 +16,15 @@ interface FieldDialogProps<Op extends CallableId> extends Omit<FieldFormOptions<
   readonly look?: 'primary' | 'danger'
   readonly wide?: boolean
   readonly cancel?: string
-  /** Must be typed first, for what cannot be undone. */
+  /** The word that must be typed first, for actions that cannot be undone. */
   readonly word?: string | undefined
   readonly disabledReason?: string | undefined
   /** Shown when it is done. */
   readonly done?: string | ((reply: Reply<Op>, values: FieldValues<Op>) => string)
-  /** Without it the dialog closes. */
+  /** Absent: the dialog closes. */
   readonly onDone?: (reply: Reply<Op>) => void
   readonly onClose: () => void
-  /** Stands above the fields. */
+  /** Shown above the fields. */
   readonly children?: ReactNode
 }
 

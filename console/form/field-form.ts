@@ -1,6 +1,6 @@
 /**
- * A form with fields of one operation. It lists the fields in their order; everything else about them comes from the
- * contract, and so does the body.
+ * A form with fields of one operation. It lists the fields in their order; the contract defines everything else about
+ * them, and the body.
  */
 import { useState } from 'react'
 import type { CallableId } from '../../src/client/client.ts'
@@ -18,10 +18,10 @@ export interface FieldFormOptions<Op extends CallableId> extends Pick<
   'refreshes' | 'input' | 'onDone' | 'check'
 > {
   readonly fields: Entries<Op> | ((values: FieldValues<Op>) => Entries<Op>)
-  /** The record as it is. Only changed fields are sent. */
+  /** The current record. Only changed fields are sent. */
   readonly before?: object | undefined
   readonly initial?: Partial<FieldValues<Op>> | undefined
-  /** Adds what has no field. */
+  /** Adds parts of the body that have no field. */
   readonly body?: (body: Body<Op>, values: FieldValues<Op>) => object
 }
 

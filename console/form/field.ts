@@ -14,7 +14,7 @@ export type Body<Op extends CallableId> = Op extends unknown ? NonNullable<BodyI
 
 type IsGroup<T> = T extends readonly unknown[] ? false : T extends object ? true : false
 
-/** Paths of two levels. A group has one too: a field of its own can show it as text. */
+/** Paths of two levels. A group has a path too, since a custom field can show it as text. */
 type PathIn<T> = T extends unknown
   ? {
       [Name in keyof T & string]-?: IsGroup<NonNullable<T[Name]>> extends false
@@ -81,13 +81,13 @@ function partOf(field: FormField, value: Value, read?: (text: string) => unknown
   return [...new Set(items)].filter((one) => one !== '').map((one) => readText(field, one))
 }
 
-/** Required text is sent even if it is empty, since its schema says best what it should be. */
+/** Required text is sent even if it is empty, since its schema has the best error message. */
 function emptyPart({ kind, nullable, required, list }: FormField): unknown {
   if (nullable === true) return null
   return required === true && kind === 'text' && list !== true ? '' : undefined
 }
 
-/** Text that is no time stays as it is, which the schema rejects. */
+/** Text that is not a time stays unchanged, and the schema rejects it. */
 function readText({ kind }: FormField, text: string): unknown {
   if (kind === 'text') return text
   if (kind !== 'time') return optionalNumber(text)
@@ -122,12 +122,12 @@ export function valuesOf<Op extends CallableId>(operation: Op, record?: object):
   return Object.fromEntries(values) as FieldValues<Op>
 }
 
-/** A field, or one whose text is read in a way of its own. */
+/** A field, or a field with a custom conversion of its text. */
 type SentField<Op extends CallableId> =
   | FieldPath<Op>
   | readonly [FieldPath<Op>, { readonly read?: (text: string) => unknown }]
 
-/** The body that these fields make. With the values of before, only what changed. */
+/** Builds the body from these fields. With `before`, only changed values are included. */
 export function collect<Op extends CallableId>(
   operation: Op,
   fields: ReadonlyArray<SentField<Op>>,
@@ -142,13 +142,13 @@ export function collect<Op extends CallableId>(
   const parts = looks.flatMap(([path, { read }]) => {
     const field = fieldAt(operation, path)
     const value = typed[path] ?? ''
-    // A part that is missing from a group gets its default, which may not be the value of before.
+    // A part that is missing from a group gets its default, which may differ from the value before.
     const isDefault = field.default !== undefined && changedGroups.has(path.split('.')[0])
     const isUnticked = before === undefined && value === false && field.default === undefined
     const typedPart = isUnticked ? undefined : partOf(field, value, read)
-    // A list that was emptied is an empty list, and not left out.
+    // An emptied list is sent as an empty list instead of being left out.
     const part = typedPart === undefined && before !== undefined && field.list === true ? [] : typedPart
-    // A missing required part leaves its group there, so that its error is shown at its own field.
+    // A missing required part still creates its group, so that its error is shown at its own field.
     const isSent = field.required === true || ((isChanged(path) || isDefault) && part !== undefined)
     return isSent ? [[path, part] as const] : []
   })

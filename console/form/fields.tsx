@@ -1,4 +1,4 @@
-/** Fields of an operation, each with the control, label, hint and limits that the contract gives it. */
+/** Fields of an operation, each with the control, label, hint and limits from the contract. */
 import type { InputHTMLAttributes, ReactNode } from 'react'
 import type { CallableId } from '../../src/client/client.ts'
 import { DateField } from '../ui/date-field.tsx'
@@ -22,7 +22,7 @@ export function Fields<Op extends CallableId>({ form, entries = form.entries, wi
       {entries.map((entry, at) => {
         if (entry === false) return null
         if (typeof entry === 'string') return <OneField key={entry} form={form} path={entry} look={{}} />
-        // Their places do not change, so their number is a key.
+        // Their positions do not change, so the position is a key.
         if ('show' in entry) return <Across key={at}>{entry.show}</Across>
         if ('group' in entry) return <Group key={entry.group} form={form} group={entry} wide={wide} />
         const [path, look] = entry
@@ -42,7 +42,7 @@ interface GroupProps<Op extends CallableId> {
   readonly wide: boolean
 }
 
-/** A folded group opens by itself where something in it is wrong. */
+/** A folded group opens by itself when one of its fields has an error. */
 function Group<Op extends CallableId>({ form, group: { group, fields, isFolded }, wide }: GroupProps<Op>) {
   const inner = <Fields form={form} entries={fields} wide={wide} />
   if (isFolded !== true) {
@@ -113,7 +113,7 @@ function placeholderOf({ default: usual, example }: FormField): string | undefin
   return usual === undefined ? example : String(usual)
 }
 
-/** A choice that may be left to the server has an entry for that. */
+/** Adds an entry for the server's default to a choice that may be left out. */
 function withNone(choices: readonly Choice[], { required, default: usual }: FormField): readonly Choice[] {
   return required !== true && usual === undefined ? [{ value: '', label: 'Default' }, ...choices] : choices
 }

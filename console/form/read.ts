@@ -1,4 +1,7 @@
-/** Typed text as values of a request. Empty text is left out; what is no number becomes NaN, which schemas refuse. */
+/**
+ * Converts typed text to values of a request. Empty text is left out; text that is not a number becomes NaN, which
+ * schemas reject.
+ */
 import type { z } from 'zod'
 import { issueText } from '../../src/contract/issue-text.ts'
 

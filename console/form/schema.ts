@@ -1,6 +1,6 @@
 /**
- * The contract's schemas for forms. They load when the first form is shown; until then a form is checked by the server
- * alone, whose errors show at the same fields.
+ * The contract's schemas for forms. They load when the first form is shown; until then only the server checks a form,
+ * and its errors show at the same fields.
  */
 import { useEffect, useSyncExternalStore } from 'react'
 import type { Api } from '../../src/contract/api.ts'

@@ -29,11 +29,11 @@ export interface Form<Values> {
   readonly text: (name: Texts<Values>) => { value: string; error: string | undefined; onChange: (event: Typed) => void }
   /** Props of a `CheckField`. */
   readonly check: (name: Flags<Values>) => { checked: boolean; onChange: (event: Ticked) => void }
-  /** The error to show at a field. Asking for it gives the error its place. */
+  /** Returns the error to show at a field, and records that the field shows it. */
   readonly error: (name: Named<Values>) => string | undefined
-  /** The same for a part of the body that is chosen elsewhere. */
+  /** The same for a part of the body that has no field of its own name. */
   readonly errorAt: (path: string) => string | undefined
-  /** Errors without a place in the form. Read after the fields are rendered. */
+  /** Errors that no field shows. Read after the fields are rendered. */
   readonly elsewhere: () => { readonly error: ClientError | null; readonly messages: readonly string[] }
   readonly isValid: boolean
   readonly isDirty: boolean
@@ -68,11 +68,11 @@ export function useForm<Values extends object, Body>(options: FormOptions<Values
   const [initial] = useState(options.initial)
   const [values, setValues] = useState(initial)
   const [isTried, setTried] = useState(false)
-  const sent = useRef<{ readonly values: Values; readonly body: Body }>(undefined)
+  const lastRequest = useRef<{ readonly values: Values; readonly body: Body }>(undefined)
   const body = options.body(values)
   const issues = options.schema?.safeParse(body, { error: issueText }).error?.issues ?? []
-  const own: Readonly<Record<string, string | undefined>> = options.check?.(values) ?? {}
-  const isValid = issues.length === 0 && Object.values(own).every((fault) => fault === undefined)
+  const ownFaults: Readonly<Record<string, string | undefined>> = options.check?.(values) ?? {}
+  const isValid = issues.length === 0 && Object.values(ownFaults).every((fault) => fault === undefined)
   const places = new Set<string>()
   const pathOf = (name: Named<Values>): string => paths?.[name] ?? name
   const errorAt = (path: string): string | undefined => {
@@ -82,9 +82,9 @@ export function useForm<Values extends object, Body>(options: FormOptions<Values
   }
   const error = (name: Named<Values>): string | undefined => {
     const other = errorAt(pathOf(name))
-    return (isTried ? own[name] : undefined) ?? other
+    return (isTried ? ownFaults[name] : undefined) ?? other
   }
-  const set = (change: Partial<Values>): void => setValues((before) => ({ ...before, ...change }))
+  const set = (change: Partial<Values>): void => setValues((previous) => ({ ...previous, ...change }))
   const isShown = (issue: { readonly path: readonly PropertyKey[] }): boolean =>
     [...places].some((path) => isAt(issue.path, path))
   return {
@@ -118,8 +118,9 @@ export function useForm<Values extends object, Body>(options: FormOptions<Values
       setTried(true)
       if (!isValid || action.isPending) return
       // A retry after a lost response must send the same body, including times relative to now.
-      if (sent.current?.values !== values || !isOutcomeUnknown(action.error)) sent.current = { values, body }
-      options.send(sent.current.body, values)
+      if (lastRequest.current?.values !== values || !isOutcomeUnknown(action.error))
+        lastRequest.current = { values, body }
+      options.send(lastRequest.current.body, values)
     },
   }
 }
@@ -132,7 +133,7 @@ function serverIssues(error: ClientError | null): ApiError['issues'] {
   return error instanceof ApiError ? error.issues : []
 }
 
-/** A list or group has one field for everything in it. */
+/** Tells whether an issue belongs to a path: a list or group has one field for everything in it. */
 function isAt(issue: readonly PropertyKey[], path: string): boolean {
   const at = issue.join('.')
   return at === path || at.startsWith(`${path}.`)

@@ -1,5 +1,5 @@
 /**
- * The filters above a list, described by their fields. Values are search parameters of the page; an empty one is left
+ * The filters above a list, described by their fields. Values are search parameters of the page; an empty value is left
  * out, and the page's schema ignores invalid ones.
  */
 import type { ReactNode } from 'react'

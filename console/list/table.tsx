@@ -1,6 +1,6 @@
 /**
  * Tables that read their rows: `ListTable` a whole list, `PagedTable` a list in pages. They show a skeleton, an error
- * with a retry, the rows, or what to do when there are none.
+ * with a retry, the rows, or the next step when there are none.
  */
 import type { ReactNode } from 'react'
 import type { CallableId, CallInput, Reply } from '../../src/client/client.ts'

@@ -33,7 +33,7 @@ const TOP_PX = 10
 const BAR_SHARE = 0.72
 /** Names under the axis. */
 const MAX_AXIS_NAMES = 8
-/** Small values stay visible. */
+/** Small values stay visible at this height. */
 const MIN_BAR_PX = 2
 
 const looks = [
@@ -45,7 +45,7 @@ const looks = [
   { fill: 'fill-line-strong', mark: 'bg-line-strong' },
 ] as const
 
-/** The caller sums up further parts. */
+/** The caller combines further parts. */
 export const MAX_PARTS = looks.length
 
 export function BarChart(props: BarChartProps) {
@@ -79,9 +79,9 @@ function Legend({ parts }: { parts: readonly string[] }) {
 
 function Drawing({ label, bars, parts }: BarChartProps) {
   const [barIndex, setBarIndex] = useState<number>()
-  // The bar that Tab reaches; arrow keys move from there.
+  // The index of the bar that Tab reaches; arrow keys move it.
   const [reached, setReached] = useState(bars.length - 1)
-  const top = roundUp(bars.reduce((most, bar) => (sumOf(bar) > most ? sumOf(bar) : most), 0n))
+  const scaleMax = roundUp(bars.reduce((most, bar) => (sumOf(bar) > most ? sumOf(bar) : most), 0n))
   const place = 100 / bars.length
   const move = (event: KeyboardEvent<HTMLElement>, index: number): void => {
     const to = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: bars.length - 1 }[event.key]
@@ -93,7 +93,7 @@ function Drawing({ label, bars, parts }: BarChartProps) {
   return (
     <div className="flex gap-2">
       <div aria-hidden="true" className="relative shrink-0 text-right text-xs text-muted" style={{ height: HEIGHT_PX }}>
-        <Ticks top={top} />
+        <Ticks top={scaleMax} />
       </div>
       <div className="min-w-0 flex-1">
         <div className="relative" style={{ height: HEIGHT_PX }} onPointerLeave={() => setBarIndex(undefined)}>
@@ -109,7 +109,13 @@ function Drawing({ label, bars, parts }: BarChartProps) {
               />
             ))}
             {bars.map((bar, index) => (
-              <BarParts key={bar.key} bar={bar} top={top} xShare={place * (index + (1 - BAR_SHARE) / 2)} wide={place} />
+              <BarParts
+                key={bar.key}
+                bar={bar}
+                top={scaleMax}
+                xShare={place * (index + (1 - BAR_SHARE) / 2)}
+                wide={place}
+              />
             ))}
           </svg>
           <div role="group" aria-label={label} className="absolute inset-0 flex">
@@ -147,7 +153,6 @@ function BarParts({ bar, top, xShare, wide }: { bar: Bar; top: bigint; xShare: n
     return (
       <rect
         // Parts have no other key.
-        // eslint-disable-next-line react/no-array-index-key
         key={index}
         x={`${xShare}%`}
         width={`${wide * BAR_SHARE}%`}
@@ -275,7 +280,7 @@ function yOf(share: number): number {
   return share === 0 ? HEIGHT_PX - 0.5 : HEIGHT_PX - share * (HEIGHT_PX - TOP_PX)
 }
 
-/** The next of 2, 4, 10, 20, 40 …, whose half is round as well. */
+/** Returns the next of 2, 4, 10, 20, 40 …, because half of each is round as well. */
 function roundUp(value: bigint): bigint {
   for (let unit = 1n; ; unit *= 10n) {
     for (const step of [2n, 4n, 10n]) if (unit * step >= value) return unit * step

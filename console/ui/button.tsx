@@ -20,7 +20,7 @@ interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   readonly look?: Look
   /** Shows a spinner and disables the button. */
   readonly busy?: boolean
-  /** Why it is disabled. It stays focusable and shows the reason when pressed. */
+  /** Why the button is disabled. It stays focusable and shows the reason when pressed. */
   readonly disabledReason?: string | undefined
   readonly ref?: Ref<HTMLButtonElement>
 }

@@ -1,4 +1,4 @@
-/** Class names, put together. */
+/** Joins class names. */
 export function cx(...names: ReadonlyArray<string | false | undefined>): string {
   return names.filter(Boolean).join(' ')
 }

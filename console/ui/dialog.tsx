@@ -75,7 +75,7 @@ export function Dialog({ title, onClose, wide = false, needsButton = false, chil
         if (mayClose) onClose()
       }}
       onClose={(event) => {
-        // The browser closes it on a second Escape without a cancel event.
+        // On a second Escape, the browser closes the dialog without a cancel event.
         if (event.currentTarget.open) return
         if (mayClose) onClose()
         else event.currentTarget.showModal()

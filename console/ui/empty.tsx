@@ -1,4 +1,4 @@
-/** An empty state: what is missing, and the next step. */
+/** An empty state: the missing thing, and the next step. */
 import type { ReactNode } from 'react'
 
 export function Empty({ title, children, action }: { title: string; children?: ReactNode; action?: ReactNode }) {

@@ -30,7 +30,7 @@ export function ErrorNotice({ error, onRetry, isRead = false }: ErrorNoticeProps
   )
 }
 
-/** For the operator's log. */
+/** Returns the request id that helps the operator to find the error in the log. */
 function shownRequestOf(error: ClientError): string | undefined {
   return error instanceof ApiError && error.status >= 500 ? error.requestId : undefined
 }
@@ -50,8 +50,8 @@ function nextStep(error: ClientError, isRead: boolean): string | undefined {
     }
     return undefined
   }
-  const again = isRead ? '. The page recovers automatically.' : ', then try again.'
+  const retryHint = isRead ? '. The page recovers automatically.' : ', then try again.'
   return error.kind === 'unreachable' || error.kind === 'timeout'
-    ? `Check your network and whether the server is running${again}`
+    ? `Check your network and whether the server is running${retryHint}`
     : undefined
 }

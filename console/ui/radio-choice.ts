@@ -1,4 +1,4 @@
-/** A choice of a `RadioField`. In its own file, so that tests can build choices without a browser. */
+/** A choice of a `RadioField`, in a separate file so that tests can build choices without a browser. */
 export interface RadioChoice {
   readonly value: string
   readonly label: string

@@ -1,7 +1,7 @@
 /** A choice that this browser remembers. Storage can be full or switched off; then the choice lasts for this page. */
 import { useState } from 'react'
 
-/** undefined: not what was expected. */
+/** undefined: the stored value is invalid. */
 type Read<T> = (stored: unknown) => T | undefined
 
 function readStored<T>(name: string, read: Read<T>, otherwise: T): T {
@@ -13,7 +13,7 @@ function readStored<T>(name: string, read: Read<T>, otherwise: T): T {
   }
 }
 
-/** Whether it was stored. */
+/** Returns whether the value was stored. */
 function writeStored(name: string, value: unknown): boolean {
   try {
     localStorage.setItem(name, JSON.stringify(value))

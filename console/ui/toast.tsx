@@ -1,4 +1,7 @@
-/** Short confirmations, announced to screen readers, that disappear on their own. Above the bars at the end of a page. */
+/**
+ * Short confirmations, announced to screen readers, that disappear on their own. They are above the bars at the end of
+ * a page.
+ */
 import { useSyncExternalStore } from 'react'
 import { cx } from './class.ts'
 

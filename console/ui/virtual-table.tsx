@@ -1,4 +1,4 @@
-/** A table for long lists: it renders only visible rows. Apart from `Table`, because its library weighs 9 KB. */
+/** A table for long lists: it renders only visible rows. Separate from `Table`, because its library weighs 9 KB. */
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { memo, useCallback, useEffect, useEffectEvent, useRef } from 'react'
 import { cx } from './class.ts'

@@ -19,7 +19,7 @@ import {
   listUnsettledPurchases,
   openPurchase,
   settlePurchase,
-  type Bought,
+  type PurchasedItem,
   type Purchase,
 } from '../store/provider/purchase.ts'
 import type { Rental } from '../store/rental/rental.ts'
@@ -54,7 +54,7 @@ interface Listed {
 export async function recordPurchases(
   app: App,
   driver: Driver,
-  noun: Bought['noun'],
+  noun: PurchasedItem['noun'],
   listed: readonly Listed[],
   now: Instant,
 ): Promise<void> {
@@ -88,7 +88,7 @@ async function followPrice(app: App, purchase: Purchase, one: Listed | undefined
   })
 }
 
-async function buy(tx: Tx, bought: Bought, externalId: string, cost: ProviderCost, now: Instant): Promise<void> {
+async function buy(tx: Tx, bought: PurchasedItem, externalId: string, cost: ProviderCost, now: Instant): Promise<void> {
   const askedAt = await findAskedAt(tx.db, bought)
   // Another database has the order, such as one from before a backup was restored.
   if (askedAt === undefined) return
@@ -130,7 +130,7 @@ export async function recordUnseenPurchase(tx: Tx, driver: Driver, rental: Renta
   })
 }
 
-function boughtOf({ rental_id: rentalId, volume_id: volumeId }: Purchase): Bought {
+function boughtOf({ rental_id: rentalId, volume_id: volumeId }: Purchase): PurchasedItem {
   return rentalId === null ? { noun: 'volume', id: volumeId ?? 0 } : { noun: 'rental', id: rentalId }
 }
 

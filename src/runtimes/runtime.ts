@@ -1,6 +1,6 @@
 /**
- * The port to the engine of one host: Docker, QEMU, or the host itself over SSH. A `Keeper` (keeper.ts) drives it. As with
- * drivers, only `list` tells the state.
+ * The port to the runtime of one host: Docker, QEMU, or the host itself over SSH. A `Keeper` (keeper.ts) drives it. As
+ * with drivers, only `list` tells the state.
  */
 import type { Duplex } from 'node:stream'
 import type { HostVolumeStatus, HostFault, StreamRequest, DesiredVolume, Workload } from '../contract/agent.ts'
@@ -21,40 +21,43 @@ export interface Runtime {
   /** Stops it and removes all its traces. Succeeds if it is already gone. */
   stop(id: string, signal: AbortSignal): Promise<void>
   /**
-   * Turns it off and keeps its disk: afterwards it is `ended`, however it came to be off. Absent: it cannot be turned
-   * off.
+   * Turns a workload off and keeps its disk: afterwards it is `ended`, even if it went off by itself. Absent: it cannot
+   * be turned off.
    */
   halt?(id: string, signal: AbortSignal): Promise<void>
   /**
-   * Reboots it. `workload.reboots` is stored first (`WorkloadStatus.reboots`), so a crash can lose a reboot but not repeat it.
-   * Absent: it cannot be rebooted.
+   * Reboots a workload. `workload.reboots` is stored first (`WorkloadStatus.reboots`), so a crash can lose a reboot but
+   * not repeat it. Absent: it cannot be rebooted.
    */
   reboot?(workload: Workload, signal: AbortSignal): Promise<void>
-  /** Attaches and detaches disks until they match `workload.disks`. Absent: it has those it was created with. */
+  /**
+   * Attaches and detaches disks until they match `workload.disks`. Absent: a workload has the disks it was created
+   * with.
+   */
   setDisks?(workload: Workload, signal: AbortSignal): Promise<void>
   /** Joins the network of its group, and starts its program once the group is open. Absent: it has no groups. */
   joinGroup?(workload: Workload, signal: AbortSignal): Promise<void>
   readonly volumes?: RuntimeVolumes
-  /** A stream into a running workload. The message of an error is for the person at the other end. */
+  /** Opens a stream into a running workload. The message of an error is for the person at the other end. */
   open(request: StreamRequest, signal: AbortSignal): Promise<RuntimeStream>
-  /** The use of every running workload that can be measured now. Absent: the engine measures nothing. */
+  /** Measures every running workload that can be measured now. Absent: the runtime measures nothing. */
   measure?(signal: AbortSignal): Promise<Measured[]>
   /** Calls back when something may have changed. Returns the unsubscribe function. */
   watch?(changed: () => void): () => void
-  /** Notes for the supplier and the operator about this engine on this host. */
+  /** Returns notes for the supplier and the operator about this runtime on this host. */
   notes(): readonly string[]
   /** Says whether the disk size of a workload is enforced or only watched. Absent or undefined: not known yet. */
   diskLimit?(): 'enforced' | 'watched' | undefined
-  /** Why this host accepts no tenants now. Absent or undefined: it does. */
+  /** Returns why this host accepts no tenants now. Absent or undefined: it accepts them. */
   fault?(): HostFault | undefined
 }
 
 /** Volumes that are files on the host. */
 export interface RuntimeVolumes {
   list(signal: AbortSignal): Promise<HostVolumeStatus[]>
-  /** All are idempotent. */
+  /** All calls are idempotent. */
   create(volume: DesiredVolume, signal: AbortSignal): Promise<void>
-  /** To the size; a volume in use too. */
+  /** Grows a volume to its size, even while it is in use. */
   grow(volume: DesiredVolume, signal: AbortSignal): Promise<void>
   destroy(id: string, signal: AbortSignal): Promise<void>
 }
@@ -77,7 +80,7 @@ export interface WorkloadStatus {
   readonly sshUser?: string
   /** Changes with every restart. Absent: restarts make no difference. */
   readonly incarnation?: string
-  /** Reboots that it has had. Absent: none. */
+  /** The number of reboots. Absent: none. */
   readonly reboots?: number
   readonly disks: readonly string[]
   /**
@@ -86,11 +89,11 @@ export interface WorkloadStatus {
   readonly group?: { readonly links: ReadonlyArray<{ rank: number; mbps: number }> | undefined }
 }
 
-/** Totals since its start, from which the reader derives rates. null: unknown. */
+/** Totals since the start of the workload, from which the reader derives rates. null: unknown. */
 export interface Measured {
   readonly id: string
   readonly cpuSeconds: number | null
-  /** CPUs that it may use. */
+  /** The number of CPUs that the workload may use. */
   readonly cpus: number
   readonly memoryUsedMib: number | null
   readonly memoryTotalMib: number | null
@@ -101,17 +104,23 @@ export interface Measured {
   readonly hasProgram: boolean
 }
 
-/** Bytes, and signals beside them: `{ columns, rows }` to a terminal, `{ exitCode }` from it or from a command. */
+/**
+ * A stream of bytes with signals beside them: `{ columns, rows }` to a terminal, `{ exitCode }` from it or from a
+ * command.
+ */
 export interface RuntimeStream {
   readonly stream: Duplex
   signal?(value: unknown): void
   onSignal?(listener: (value: unknown) => void): void
 }
 
-/** The message is a sentence for the customer. Other errors name paths and daemons: they stay in the log of the host. */
+/**
+ * An error whose message is a sentence for the customer. Other errors name paths and daemons: they stay in the log of
+ * the host.
+ */
 export class CustomerError extends Error {}
 
-/** It cannot start, and a retry cannot help: no such image, no such device. */
+/** The workload cannot start, and a retry cannot help: no such image, no such device. */
 export class NeverStarts extends CustomerError {
   readonly reason: RentalOutcome
   constructor(reason: RentalOutcome, message: string) {

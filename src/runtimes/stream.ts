@@ -6,7 +6,10 @@ import { within } from '../base/within.ts'
 import { streamRequest, type StreamRequest } from '../contract/agent.ts'
 import type { Runtime, RuntimeStream } from './runtime.ts'
 
-/** How long the other side may take to read the last bytes and end after one has closed. A person may be paging. */
+/**
+ * After one side has closed, the other may take this long to read the last bytes and end, since a person may be reading
+ * them page by page.
+ */
 const LINGER_MS = 10 * 60_000
 const MAX_EARLY_SIGNALS = 16
 const OPEN_MS = 20_000
@@ -18,15 +21,15 @@ export async function serveStream(runtime: Pick<Runtime, 'open'>, request: unkno
   // The other end may disconnect at any time; `close` then aborts the opening.
   stream.on('error', () => {})
   // A terminal's first size may arrive before the terminal is open.
-  const early: unknown[] = []
-  const keep = (value: unknown): unknown => early.length < MAX_EARLY_SIGNALS && early.push(value)
+  const earlySignals: unknown[] = []
+  const keep = (value: unknown): unknown => earlySignals.length < MAX_EARLY_SIGNALS && earlySignals.push(value)
   stream.on('signal', keep)
   try {
     const opened = await openInTime(runtime, parseRequest(request), control)
     if (stream.destroyed) return void opened.stream.destroy()
     opened.onSignal?.((value) => stream.sendSignal(value))
     stream.off('signal', keep)
-    for (const value of early) opened.signal?.(value)
+    for (const value of earlySignals) opened.signal?.(value)
     stream.on(
       'signal',
       contained(end, (value: unknown) => opened.signal?.(value)),
@@ -49,7 +52,7 @@ async function openInTime(
   } catch (error) {
     control.abort()
     opening.then(
-      (late) => late.stream.on('error', () => {}).destroy(),
+      (lateStream) => lateStream.stream.on('error', () => {}).destroy(),
       () => {},
     )
     throw error
@@ -70,8 +73,8 @@ function join(outer: MuxStream, inner: Duplex): void {
     // The last bytes must still arrive: the other end closes when it has them all.
     outer.unpipe(inner)
     outer.resume()
-    const late = setTimeout(() => outer.destroy(), LINGER_MS)
-    outer.once('close', () => clearTimeout(late))
+    const timer = setTimeout(() => outer.destroy(), LINGER_MS)
+    outer.once('close', () => clearTimeout(timer))
   })
   outer.once('close', () => {
     if (!inner.destroyed && !(outer.readableEnded && inner.writableFinished && inner.readableEnded)) inner.destroy()

@@ -54,8 +54,8 @@ export function billPeriod({ from, to }: Pick<Bill, 'from' | 'to'>): string {
   return from === null ? 'whole machines' : `${from} to ${to}`
 }
 
-/** The rental or volume that the machine at the cloud was for. undefined: not known here. */
-export function billedFor({ rentalId, volumeId }: Pick<Difference, 'rentalId' | 'volumeId'>): string | undefined {
+/** Names the rental or volume for which the cloud was billing. undefined: not known here. */
+export function describeGoods({ rentalId, volumeId }: Pick<Difference, 'rentalId' | 'volumeId'>): string | undefined {
   if (rentalId !== null) return `rental ${rentalId}`
   return volumeId === null ? undefined : `volume ${volumeId}`
 }

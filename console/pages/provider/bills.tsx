@@ -4,7 +4,7 @@ import { formatDay, instantOf } from '../../../src/base/instant.ts'
 import type { Reply } from '../../../src/client/client.ts'
 import { money } from '../../../src/view/money.ts'
 import { count } from '../../../src/view/number.ts'
-import { billedFor, billedText, billPeriod, recordedText, type Provider } from '../../../src/view/provider.ts'
+import { describeGoods, billedText, billPeriod, recordedText, type Provider } from '../../../src/view/provider.ts'
 import { useCall } from '../../api/query.ts'
 import { actionColumn, dateColumn, moneyColumn, numberColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { ListTable } from '../../list/table.tsx'
@@ -108,7 +108,7 @@ function Differences({ comparison }: { comparison: Comparison }) {
 
 const differenceColumns: Columns<Comparison['differences'][number]> = [
   textColumn('Machine', 'machine', { className: 'font-mono text-xs break-all' }),
-  textColumn('For', (one) => billedFor(one) ?? null, { className: 'whitespace-nowrap' }),
+  textColumn('For', (one) => describeGoods(one) ?? null, { className: 'whitespace-nowrap' }),
   textColumn('Billed', billedText, { align: 'right' }),
   textColumn('Recorded', recordedText, { align: 'right' }),
   moneyColumn('Difference', 'differenceUsd'),

@@ -1,4 +1,4 @@
-/** Templates: who may see, change and use them. */
+/** Templates, and who may see, change and use them. */
 import { limits } from '../../base/limits.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import type { TemplateBody } from '../../contract/template.ts'
@@ -8,7 +8,7 @@ import type { Db, Tx } from '../../store/platform/database.ts'
 import * as store from '../../store/account/template.ts'
 import type { Actor } from '../app.ts'
 
-/** `ID` or `ID@VERSION`. Another account's private template is as if it did not exist. */
+/** Accepts `ID` or `ID@VERSION`. Another account's private template counts as missing. */
 export async function findTemplate(db: Db, actor: Actor, reference: string): Promise<Result<store.Template>> {
   const parsed = /^([A-Za-z0-9_]{1,60})(?:@([1-9]\d{0,8}))?$/.exec(reference)
   const id = parsed?.[1]
@@ -50,22 +50,22 @@ export async function changeTemplate(
     readonly body: TemplateBody
   },
 ): Promise<Result<store.Template>> {
-  const own = await findOwn(tx.db, actor, id)
-  if (!own.ok) return own
-  const { name, visibility, body } = own.value
-  await store.updateTemplate(tx, own.value.id, {
+  const template = await findOwn(tx.db, actor, id)
+  if (!template.ok) return template
+  const { name, visibility, body } = template.value
+  await store.updateTemplate(tx, template.value.id, {
     name: change.name ?? name,
     visibility: change.visibility ?? visibility,
     body: { ...body, ...change.body },
   })
-  return findTemplate(tx.db, actor, own.value.id)
+  return findTemplate(tx.db, actor, template.value.id)
 }
 
 export async function deleteTemplate(tx: Tx, actor: Actor, id: string): Promise<Result<string>> {
-  const own = await findOwn(tx.db, actor, id)
-  if (!own.ok) return own
-  await store.deleteTemplate(tx, own.value.id)
-  return ok(own.value.id)
+  const template = await findOwn(tx.db, actor, id)
+  if (!template.ok) return template
+  await store.deleteTemplate(tx, template.value.id)
+  return ok(template.value.id)
 }
 
 async function findOwn(db: Db, actor: Actor, id: string): Promise<Result<store.Template>> {
@@ -88,7 +88,7 @@ export function gpuTooSmall(gpuRamMib: number, minVramGb: number): Failure | und
   return gpuGb >= minVramGb ? undefined : failField(['templateId'], 'gpu_too_small', { neededGb: minVramGb, gpuGb })
 }
 
-/** An order, completed by the template that it names. `templateId` is then `ID@VERSION`. */
+/** An order that its template has completed. `templateId` is then `ID@VERSION`. */
 export interface ExpandedOrder<Order> {
   readonly order: Order
   readonly templateId: string | null
@@ -104,11 +104,12 @@ export async function expandTemplate<Order extends OrderOptions>(
   const template = await findTemplate(db, actor, order.templateId)
   if (!template.ok) return failField(['templateId'], 'template_not_found', { id: order.templateId })
   const { id, version, body, account_id: owner } = template.value
-  // Its owner could change it between the customer's look and the order. The operator is trusted with more than that.
+  // Without a version, the owner could change the template between the customer's look and the order. The operator's
+  // own templates are trusted.
   if (owner !== null && owner !== actor.accountId && !order.templateId.includes('@'))
     return failField(['templateId'], 'template_version_missing', { id, version })
   const completed = completeOrder(order, body)
-  // Someone else wrote it: it gets the secrets that the customer has named, not all that it asks for.
+  // A template of another account gets only the secrets that the customer named in the order.
   const secrets = owner === actor.accountId ? [] : unnamedSecrets(order, completed)
   if (secrets.length > 0) return failField(['secrets'], 'template_secrets_not_named', { secrets })
   const param = missingParam(body, completed.env ?? {})

@@ -19,7 +19,7 @@ import type { Actor, App } from '../app.ts'
 export interface WebhookInput {
   readonly url: string
   readonly description?: string | null | undefined
-  /** null or undefined: all. */
+  /** null or undefined: all types. */
   readonly eventTypes?: EventType[] | null | undefined
 }
 
@@ -68,7 +68,7 @@ export async function changeWebhook(
     ...(change.url === undefined ? {} : { url: new URL(change.url).href }),
     ...(change.description === undefined ? {} : { description: change.description }),
     ...(change.eventTypes === undefined ? {} : { event_types: change.eventTypes }),
-    // The reason is Berth's; from now on the state is the customer's own choice.
+    // Berth gave the reason; from now on the customer decides the state.
     ...(change.enabled === undefined ? {} : { enabled: change.enabled, disabled_reason: null }),
   })
   if (change.enabled === false) await deliveries.dropDeliveries(tx, id)
@@ -97,7 +97,7 @@ export async function rotateWebhookSecret(
   return ok({ secret })
 }
 
-/** Its delivery exists after the commit: see `findTest`. */
+/** Records the test event. Its delivery exists after the commit; `findTest` reads it. */
 export async function testWebhook(tx: Tx, actor: Actor, id: string): Promise<Result<store.Webhook>> {
   const webhook = await store.lockWebhook(tx, actor.accountId, id)
   if (webhook === undefined) return noSuchWebhook()
@@ -113,7 +113,7 @@ export async function testWebhook(tx: Tx, actor: Actor, id: string): Promise<Res
 export async function findTest(db: Db, actor: Actor, id: string): Promise<Result<deliveries.DeliveryOfEvent>> {
   const webhook = await store.findWebhook(db, actor.accountId, id)
   const delivery = webhook === undefined ? undefined : await deliveries.findTestDelivery(db, id)
-  // Deleted between the test and now.
+  // The webhook was deleted between the test and now.
   return delivery === undefined ? noSuchWebhook() : ok(delivery)
 }
 
@@ -127,7 +127,7 @@ export async function listDeliveries(
   return webhook === undefined ? noSuchWebhook() : ok(await deliveries.listDeliveries(db, id, query))
 }
 
-/** Sends it again, whatever its outcome was. */
+/** Sends a delivery again, even if it succeeded. */
 export async function redeliver(tx: Tx, actor: Actor, id: string): Promise<Result<deliveries.DeliveryOfEvent>> {
   const before = await deliveries.findDelivery(tx.db, actor.accountId, id)
   if (before === undefined) return noSuchDelivery()

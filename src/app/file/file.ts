@@ -1,7 +1,8 @@
 /**
- * Files of an account. One is written and read piece by piece, so its size costs no memory. Each piece is sealed under the
- * key of its file, whether it becomes a row of the database or an object in the operator's store. A file exists for readers
- * once its last piece is there; whatever ends a write before leaves nothing, and the loop `files` removes what a kill left.
+ * Files of an account. A file is written and read piece by piece, so its size costs no memory. Each piece is sealed
+ * under the key of its file, whether it becomes a row of the database or an object in the operator's store. Readers see
+ * a file once its last piece is written; a write that fails removes its pieces, and the loop `files` removes those of a
+ * write that was killed.
  */
 import { callBucket } from '../../base/net/object-store.ts'
 import { randomId } from '../../base/id.ts'
@@ -31,9 +32,12 @@ export interface FileInput {
   readonly accountId: string
   readonly name: string
   readonly purpose: FilePurpose
-  /** Absent: the usual time. */
+  /** Absent: the default lifetime. */
   readonly expiresAt?: Instant
-  /** Whether the account's quota limits it. What a customer has paid for is written in any case, and counts afterwards. */
+  /**
+   * The account's quota limits the file. Results that a customer has paid for are written without the limit, and count
+   * afterwards.
+   */
   readonly isLimited: boolean
 }
 
@@ -41,7 +45,7 @@ const BYTES_PER_GB = 1_000_000_000n
 
 /**
  * Writes a file whose name, purpose and expiry may still change. The caller makes it visible with `finishFile`, in a
- * transaction of its own, or removes it with `discardFile`. If `source` fails, nothing is left.
+ * separate transaction, or removes it with `discardFile`. If `source` fails, nothing is left.
  */
 export async function writeFile(
   app: FileApp,
@@ -49,24 +53,24 @@ export async function writeFile(
   source: AsyncIterable<Uint8Array>,
 ): Promise<Result<StoredFile>> {
   const key = newContentKey()
-  const begun = await transact(app.database, (tx) => beginFile(app, tx, input, app.vault.seal(key)))
-  if (!begun.ok) return begun
-  const file = begun.value
+  const insertion = await transact(app.database, (tx) => beginFile(app, tx, input, app.vault.seal(key)))
+  if (!insertion.ok) return insertion
+  const file = insertion.value
   let pieces = 0
-  let refused: Failure | undefined
+  let refusal: Failure | undefined
   try {
     for await (const bytes of inPieces(source)) {
-      refused = await writePiece(app, file, { key, number: pieces, bytes, isLimited: input.isLimited })
-      if (refused !== undefined) break
+      refusal = await writePiece(app, file, { key, number: pieces, bytes, isLimited: input.isLimited })
+      if (refusal !== undefined) break
       pieces += 1
     }
   } catch (error) {
     await discardFile(app, { ...file, pieces: pieces + 1 })
     throw error
   }
-  if (refused === undefined) return ok({ ...file, pieces })
+  if (refusal === undefined) return ok({ ...file, pieces })
   await discardFile(app, { ...file, pieces: pieces + 1 })
-  return refused
+  return refusal
 }
 
 async function beginFile(app: FileApp, tx: Tx, input: FileInput, keySealed: string): Promise<Result<StoredFile>> {
@@ -103,7 +107,7 @@ async function writePiece(app: FileApp, file: StoredFile, piece: Piece): Promise
   const { number, bytes } = piece
   const sealed = sealPiece(piece.key, number, bytes)
   const isObject = file.is_stored
-  const counted = await transact(app.database, async (tx): Promise<Result<void>> => {
+  const addition = await transact(app.database, async (tx): Promise<Result<void>> => {
     if (piece.isLimited) {
       const refused = await refuseSize(tx, file.account_id, bytes.length)
       if (refused !== undefined) return refused
@@ -111,7 +115,7 @@ async function writePiece(app: FileApp, file: StoredFile, piece: Piece): Promise
     const isAdded = await addPiece(tx, file.id, { number, bytes: bytes.length, sealed: isObject ? null : sealed })
     return isAdded ? ok(undefined) : fail('stored_file_not_found')
   })
-  if (!counted.ok) return counted
+  if (!addition.ok) return addition
   if (isObject) await callStore(app, 'PUT', file.id, number, sealed)
   return undefined
 }
@@ -144,7 +148,7 @@ async function* inPieces(source: AsyncIterable<Uint8Array>): AsyncGenerator<Buff
   if (bytes > 0) yield Buffer.concat(gathered)
 }
 
-/** Throws if a piece is missing, which happens to a file that is deleted meanwhile. */
+/** Throws if a piece is missing, which happens when a file is deleted while it is read. */
 export async function* readFile(app: FileApp, file: StoredFile): AsyncGenerator<Buffer> {
   for (let number = 0; number < file.pieces; number += 1) yield await readFilePiece(app, file, number)
 }
@@ -168,7 +172,7 @@ export async function discardFile(app: FileApp, file: StoredFile): Promise<void>
   }
 }
 
-/** For a file that is marked as deleted. */
+/** Erases the bytes of a file that is marked as deleted. */
 export async function eraseBytes(app: FileApp, file: StoredFile): Promise<void> {
   if (file.is_stored) {
     for (let number = 0; number < file.pieces; number += 1) await callStore(app, 'DELETE', file.id, number)

@@ -12,7 +12,7 @@ import {
 } from '../../store/ledger/budget.ts'
 import type { Db } from '../../store/platform/database.ts'
 
-/** Accrued since the last charges. */
+/** The cost that accrued since the last charges. */
 export function unbilledOf(accruing: readonly Accruing[], now: Instant): NanoUsd {
   return sumUsd(accruing.map(({ segment, chargedUntil }) => accrued(segment, earlier(now, chargedUntil ?? now))))
 }
@@ -22,7 +22,10 @@ export function hourlySpendOf(accruing: readonly Accruing[]): NanoUsd {
   return sumUsd(accruing.map(({ segment, chargedUntil }) => (chargedUntil === null ? segment.pricePerHour : zeroUsd)))
 }
 
-/** Spent this month, by budget id. Run it on one snapshot: a charge between two reads would count twice or not at all. */
+/**
+ * Returns the amount spent this month, by budget id. Run it on one snapshot: a charge between two reads would count
+ * twice or not at all.
+ */
 export async function readBudgetSpend(
   db: Db,
   budgets: readonly StoredBudget[],
@@ -32,16 +35,16 @@ export async function readBudgetSpend(
   const month = monthDay(now)
   const accruing = await listAccruing(db, accountIds)
   const charged = await readSpendMany(db, accountIds, month)
-  const spent = new Map<string, NanoUsd>()
+  const spentById = new Map<string, NanoUsd>()
   for (const budget of budgets) {
     const running = (accruing.get(budget.accountId) ?? []).filter((one) => belongsTo(one, budget))
     const billed =
       budget.scope === 'account'
         ? (charged.get(budget.accountId) ?? zeroUsd)
         : await sumScopeSpend(db, budget, { first: month, last: lastDayOf(now) })
-    spent.set(budget.id, nanoUsdOf(billed + unbilledOf(running, now)))
+    spentById.set(budget.id, nanoUsdOf(billed + unbilledOf(running, now)))
   }
-  return spent
+  return spentById
 }
 
 function belongsTo({ apiKeyId, label }: Accruing, { scope, scopeValue }: StoredBudget): boolean {

@@ -22,8 +22,8 @@ export interface BudgetWithSpend {
 export async function listBudgets(app: App, actor: Actor): Promise<BudgetWithSpend[]> {
   return readSnapshot(app.database, async (db) => {
     const budgets = await store.listBudgets(db, actor.accountId)
-    const spent = await readBudgetSpend(db, budgets, app.clock.now())
-    return budgets.map((budget) => ({ budget, spent: spent.get(budget.id) ?? zeroUsd }))
+    const spentById = await readBudgetSpend(db, budgets, app.clock.now())
+    return budgets.map((budget) => ({ budget, spent: spentById.get(budget.id) ?? zeroUsd }))
   })
 }
 
@@ -64,8 +64,8 @@ export async function createBudget(tx: Tx, actor: Actor, input: BudgetInput): Pr
 }
 
 /**
- * Once it is committed. Gateways got money under the locks that a budget is written under: either they have it by now, or
- * they are given no more than the budget leaves.
+ * Enforces a committed budget. Gateways get money under the same locks under which a budget is written: either they
+ * have it by now and return it, or they are given no more than the budget leaves.
  */
 export async function enforceBudget(app: App, budget: store.StoredBudget): Promise<void> {
   if (budget.scope === 'account' && budget.action !== 'alert') await app.recallMoney?.(budget.accountId)
@@ -85,27 +85,27 @@ export async function changeBudget(
   change: BudgetChange,
 ): Promise<Result<BudgetWithSpend>> {
   await lockAvailable(tx, [actor.accountId])
-  const before = await store.lockBudget(tx, actor.accountId, id)
-  if (before === undefined) return noSuchBudget()
+  const previous = await store.lockBudget(tx, actor.accountId, id)
+  if (previous === undefined) return noSuchBudget()
   const now = tx.clock.now()
-  const spent = await spentOf(tx.db, before, now)
+  const amountSpent = await spentOf(tx.db, previous, now)
   const next = {
-    ...before,
-    name: change.name ?? before.name,
-    amount: change.amount ?? before.amount,
-    alerts: change.alerts === undefined ? before.alerts : ascending(change.alerts),
-    action: change.action ?? before.action,
+    ...previous,
+    name: change.name ?? previous.name,
+    amount: change.amount ?? previous.amount,
+    alerts: change.alerts === undefined ? previous.alerts : ascending(change.alerts),
+    action: change.action ?? previous.action,
   }
-  const budget = await store.changeBudget(tx, id, { ...next, marks: marksAfterChange(next, spent, now) })
+  const budget = await store.changeBudget(tx, id, { ...next, marks: marksAfterChange(next, amountSpent, now) })
   tx.wake.add('budgets')
-  return ok({ budget, spent })
+  return ok({ budget, spent: amountSpent })
 }
 
 export async function deleteBudget(tx: Tx, actor: Actor, id: string): Promise<Result<string>> {
   return (await store.deleteBudget(tx, actor.accountId, id)) ? ok(id) : noSuchBudget()
 }
 
-/** Refuses what would spend more under an exceeded budget: new orders, and starting a stopped rental. */
+/** Refuses actions that would spend more under an exceeded budget: new orders, and starting a stopped rental. */
 export async function refuseOverBudget(
   db: Db,
   order: { readonly accountId: string; readonly keyId: string | null; readonly label: string | null },

@@ -39,7 +39,7 @@ export interface RangeInput {
 
 const COST_DAYS_DEFAULT = 30
 
-/** Days as `2026-11-14`. `fromOf` is the default of the first day. */
+/** Reads a range of days as `2026-11-14`. `fromOf` is the default of the first day. */
 export function readRange(app: App, input: RangeInput, fromOf: (to: Instant) => Instant): Result<DayRange> {
   const maxDays = limits.costDays
   const to = input.to === undefined ? startOfDay(app.clock.now()) : parseInstant(input.to)
@@ -60,7 +60,7 @@ export interface CostGroup {
 
 export interface Costs extends DayRange {
   readonly total: NanoUsd
-  /** Largest first; the rest is last. */
+  /** The largest groups first, then one group with all others. */
   readonly groups: readonly CostGroup[]
   /** Every day of the range; `costs` in the order of the groups. */
   readonly days: ReadonlyArray<{ readonly day: string; readonly cost: NanoUsd; readonly costs: readonly NanoUsd[] }>
@@ -94,17 +94,17 @@ export async function readCosts(
 function groupsOf(cells: readonly CostCell[]): CostGroup[] {
   const groups = new Map<string, CostGroup>()
   for (const { id, name, service, cost } of cells) {
-    const before = groups.get(id)
+    const previous = groups.get(id)
     groups.set(id, {
       id,
       name,
-      service: before === undefined || before.service === service ? service : null,
-      cost: nanoUsdOf((before?.cost ?? 0n) + cost),
+      service: previous === undefined || previous.service === service ? service : null,
+      cost: nanoUsdOf((previous?.cost ?? 0n) + cost),
     })
   }
-  const isRest = ({ id }: CostGroup): number => (id === 'rest' ? 1 : 0)
+  const restRank = ({ id }: CostGroup): number => (id === 'rest' ? 1 : 0)
   return [...groups.values()].toSorted(
-    (one, other) => isRest(one) - isRest(other) || (one.cost === other.cost ? 0 : one.cost > other.cost ? -1 : 1),
+    (one, other) => restRank(one) - restRank(other) || (one.cost === other.cost ? 0 : one.cost > other.cost ? -1 : 1),
   )
 }
 

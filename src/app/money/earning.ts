@@ -21,7 +21,7 @@ export interface Earnings {
   readonly unpaid: NanoUsd
   readonly paidOut: NanoUsd
   readonly feeBp: number
-  /** All-time. */
+  /** The all-time earnings of each machine. */
   readonly machines: readonly MachineEarning[]
   /** First and last day, as `2026-11-14`. */
   readonly from: string
@@ -40,7 +40,10 @@ interface DayEarning {
 
 interface MachineSale extends MachineEarning {
   readonly gpuHoursSold: number
-  /** Since the machine joined, on sale or not: listing times are not stored. null: it belongs to someone else now. */
+  /**
+   * The hours since the machine joined, on sale or not: listing times are not stored. null: it belongs to someone else
+   * now.
+   */
   readonly gpuHours: number | null
 }
 
@@ -50,7 +53,7 @@ export async function readEarnings(app: App, { accountId }: Actor, days: number)
   const today = startOfDay(now)
   const from = addMs(today, -(days - 1) * DAY_MS)
   const span = { from, until: addMs(today, DAY_MS) }
-  // On one snapshot: a charge between two reads would be in only one of the sums.
+  // Both reads use one snapshot: a charge between them would be in only one of the sums.
   const read = await readSnapshot(app.database, async (db) => ({
     balances: await readBalances(db, accountId),
     paidOut: await sumPayouts(db, accountId),
@@ -95,7 +98,7 @@ function gpuHoursHere(machine: Machine | undefined, from: Instant, now: Instant)
   return gpuHours(BigInt(machine.gpus_total * (now - later(from, machine.created_at))))
 }
 
-/** To a millionth: this is not money. */
+/** Rounds to a millionth, since this is not money. */
 function gpuHours(gpuMs = 0n): number {
   return Math.round((Number(gpuMs) / HOUR_MS) * 1e6) / 1e6
 }

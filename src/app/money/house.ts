@@ -1,7 +1,7 @@
 /**
  * Money for the GPUs of models that the house serves to everyone. The operator's account rents them like any customer,
  * so suppliers are paid through the same charges. The house puts money into that account before each order and for the
- * next hour of what runs, and takes back what is no longer needed, so its `revenue` is the income from tokens less the
+ * next hour of what runs, and takes back what is no longer needed, so its `revenue` is the income from tokens minus the
  * cost of GPUs. The account's own money is not touched. Hourly budgets of the deployments limit all of it.
  */
 import { randomUUID } from 'node:crypto'
@@ -11,10 +11,10 @@ import { transact, type Database, type Tx } from '../../store/platform/database.
 import { noteHouseMoney, readHouseMoney } from '../../store/ledger/house-money.ts'
 import { lockAvailable, post } from '../../store/ledger/ledger.ts'
 
-/** Exists on every installation (server/data/first-run.ts). */
+/** This account exists on every installation (server/data/first-run.ts). */
 export const HOUSE_ACCOUNT = 'operator'
 
-/** Before an order: the account has at least `needed` of the house, beside what is held. */
+/** Gives the account at least `needed` of the house's money before an order, besides what is held. */
 export async function fundHouse(tx: Tx, accountId: string, needed: NanoUsd): Promise<void> {
   await lockAvailable(tx, [accountId])
   const [money] = await readHouseMoney(tx.db, accountId)
@@ -22,7 +22,7 @@ export async function fundHouse(tx: Tx, accountId: string, needed: NanoUsd): Pro
   if (free < needed) await move(tx, accountId, needed - free)
 }
 
-/** For the next hour of what runs, in each account with replicas or money of the house. */
+/** Provides for the next hour of what runs, in each account with replicas or money of the house. */
 export async function balanceHouse(database: Database): Promise<void> {
   for (const seen of await readHouseMoney(database.db)) {
     if (planHouseMoney(seen) === 0n) continue
@@ -31,8 +31,8 @@ export async function balanceHouse(database: Database): Promise<void> {
       const [money] = await readHouseMoney(tx.db, seen.accountId)
       const planned = money === undefined ? 0n : planHouseMoney(money)
       // A refund or an adjustment may have taken the money already.
-      const most: bigint = 0n - available
-      const amount = planned < most ? most : planned
+      const minimum: bigint = 0n - available
+      const amount = planned < minimum ? minimum : planned
       if (amount !== 0n) await move(tx, seen.accountId, amount)
     })
   }

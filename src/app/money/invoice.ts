@@ -1,6 +1,6 @@
 /**
- * Monthly invoices, computed from the ledger on request, so that they cannot differ from it. A past month does not change
- * any more; the current one is open.
+ * Monthly invoices, computed from the ledger on request, so that they cannot differ from it. A past month no longer
+ * changes; the current one is open.
  */
 import {
   formatDay,
@@ -34,7 +34,7 @@ import type { Actor, App } from '../app.ts'
 export interface InvoiceLine {
   readonly description: string
   readonly quantity: string
-  /** null: there was more than one, or none by unit. */
+  /** null: there were several prices, or none per unit. */
   readonly unitPrice: NanoUsd | null
   readonly amount: NanoUsd
 }
@@ -74,7 +74,7 @@ export async function listInvoices(app: App, actor: Actor): Promise<Result<Invoi
 
 export async function readInvoice(app: App, actor: Actor, input: { month: string }): Promise<Result<Invoice>> {
   const from = parseInstant(`${input.month}-01T00:00:00Z`)
-  // Not before 1970: JavaScript reads years of the first century as those of the twentieth.
+  // Months before 1970 are refused, since JavaScript reads years of the first century as those of the twentieth.
   if (from === undefined || from < 0) return noInvoice()
   const month: Month = { from, until: startOfNextMonth(from) }
   return readSnapshot(app.database, async (db) => {
@@ -85,7 +85,7 @@ export async function readInvoice(app: App, actor: Actor, input: { month: string
     const lines = await describeCharges(db, accountId, month, charges)
     const opening = await readBalanceBefore(db, accountId, formatDay(month.from))
     const charged = sumUsd(lines.map((line) => line.amount))
-    const paid = sumUsd(payments.map((line) => line.amount))
+    const totalPaid = sumUsd(payments.map((line) => line.amount))
     const now = app.clock.now()
     const open = month.from >= startOfMonth(now)
     return ok({
@@ -98,8 +98,8 @@ export async function readInvoice(app: App, actor: Actor, input: { month: string
       lines,
       charges: charged,
       payments,
-      paid,
-      closing: nanoUsdOf(opening + paid - charged),
+      paid: totalPaid,
+      closing: nanoUsdOf(opening + totalPaid - charged),
     })
   })
 }
@@ -108,7 +108,7 @@ function noInvoice() {
   return fail('invoice_not_found')
 }
 
-/** The end of the account id keeps the numbers of two accounts apart without revealing how many there are. */
+/** The end of the account id keeps the numbers of two accounts distinct without revealing how many there are. */
 function invoiceNumber(accountId: string, month: string): string {
   return `B-${accountId.replace(/^acc_/, '').slice(-8)}-${month}`
 }
@@ -241,8 +241,8 @@ function spanOf(parts: readonly MonthCharge[]): bigint {
 }
 
 /**
- * The shortest time that costs `cost`. From $0.0036/hr, each millisecond costs at least a nano-dollar, so this is
- * exactly the metered time.
+ * Returns the shortest time that costs `cost`. From $0.0036/hr, each millisecond costs at least a nano-dollar, so this
+ * is exactly the metered time.
  */
 function spanAtCost(pricePerHour: NanoUsd, cost: NanoUsd): bigint {
   return pricePerHour === 0n ? 0n : -floorDivide(-(cost * MS_PER_HOUR), pricePerHour)

@@ -17,13 +17,13 @@ export interface LedgerVerdict {
   readonly ok: boolean
   /** Checked rows and violations per check. */
   readonly checks: Array<{ name: string; rows: number; findings: number }>
-  /** The first of them. */
+  /** The first findings, up to a limit. */
   readonly findings: Finding[]
   /** Balance of each of the house's ledger accounts. */
   readonly house: ReadonlyMap<string, NanoUsd>
 }
 
-/** Stores the time and the result. */
+/** Verifies the ledger, and stores the time and the result. */
 export async function verifyLedger(app: App): Promise<Result<LedgerVerdict>> {
   const startedAt = performance.now()
   const verdict = await recount(app)

@@ -33,7 +33,7 @@ export interface MoneyInput {
   readonly idempotencyKey: string | undefined
 }
 
-export interface Moved {
+export interface Movement {
   readonly postingKey: string
   readonly replayed: boolean
   readonly balances: Balances
@@ -47,7 +47,7 @@ export async function creditAccount(
   tx: Tx,
   actor: Actor,
   input: MoneyInput & { kind: 'purchase' | 'credit' },
-): Promise<Result<Moved>> {
+): Promise<Result<Movement>> {
   const purchase = input.kind === 'purchase'
   return move(tx, actor, input, {
     kind: input.kind,
@@ -59,30 +59,30 @@ export async function creditAccount(
 }
 
 /** Positive or negative; the balance never goes below zero. */
-export async function adjustAccount(tx: Tx, actor: Actor, input: MoneyInput): Promise<Result<Moved>> {
+export async function adjustAccount(tx: Tx, actor: Actor, input: MoneyInput): Promise<Result<Movement>> {
   if (input.amount === 0n) return failField(['amountUsd'], 'zero_amount')
-  const up = input.amount > 0n
-  const amount = up ? input.amount : nanoUsdOf(0n - input.amount)
+  const isIncrease = input.amount > 0n
+  const amount = isIncrease ? input.amount : nanoUsdOf(0n - input.amount)
   return move(
     tx,
     actor,
     { ...input, amount },
     {
       kind: 'adjustment',
-      from: up ? 'adjustments' : 'available',
-      to: up ? 'available' : 'adjustments',
+      from: isIncrease ? 'adjustments' : 'available',
+      to: isIncrease ? 'available' : 'adjustments',
       memo: 'Adjustment',
       event: 'balance.adjusted',
     },
   )
 }
 
-/** Up to the amount paid for the rental, less earlier refunds. The supplier keeps its share. */
+/** Refunds up to the amount paid for the rental, minus earlier refunds. The supplier keeps its share. */
 export async function refundCharge(
   tx: Tx,
   actor: Actor,
   input: MoneyInput & { rentalId: number },
-): Promise<Result<Moved>> {
+): Promise<Result<Movement>> {
   const { accountId, rentalId } = input
   const rental = rentalId > MAX_INT32 ? undefined : await findRental(tx.db, rentalId)
   if (rental?.account_id !== accountId) {
@@ -104,11 +104,11 @@ export async function refundCharge(
 }
 
 /** Records a payout of earnings; the transfer itself happens at the operator's bank. */
-export async function payOutSupplier(tx: Tx, actor: Actor, input: MoneyInput): Promise<Result<Moved>> {
+export async function payOutSupplier(tx: Tx, actor: Actor, input: MoneyInput): Promise<Result<Movement>> {
   return move(tx, actor, input, { kind: 'payout', from: 'earnings', to: 'payouts', memo: 'Payout' })
 }
 
-interface Move {
+interface MoveOptions {
   readonly kind: Posting['kind']
   readonly from: LedgerKind
   readonly to: LedgerKind
@@ -120,13 +120,13 @@ interface Move {
   readonly refuse?: () => Promise<Failure | undefined>
 }
 
-async function move(tx: Tx, actor: Actor, input: MoneyInput, posting: Move): Promise<Result<Moved>> {
+async function move(tx: Tx, actor: Actor, input: MoneyInput, posting: MoveOptions): Promise<Result<Movement>> {
   const { accountId, amount, reason } = input
   if (!(await lockAvailable(tx, [accountId])).has(accountId)) return noSuchAccount()
   const postingKey = postingKeyOf(accountId, input.idempotencyKey)
-  const earlier = await findOperatorPosting(tx, postingKey)
-  if (earlier !== undefined) {
-    return isSame(earlier, amount, posting)
+  const previous = await findOperatorPosting(tx, postingKey)
+  if (previous !== undefined) {
+    return isSame(previous, amount, posting)
       ? ok({ postingKey, replayed: true, balances: await readBalances(tx.db, accountId) })
       : fail('idempotency_key_reused')
   }
@@ -158,7 +158,7 @@ async function announce(
   tx: Tx,
   actor: Actor,
   { accountId, amount, reason }: MoneyInput,
-  posting: Move,
+  posting: MoveOptions,
   postingKey: string,
   balances: Balances,
 ): Promise<void> {
@@ -184,13 +184,13 @@ async function announce(
   tx.wake.add('volumes')
 }
 
-/** Readable if it fits, so that an operator can find a posting by the request's key. */
+/** The key stays readable if it fits, so that an operator can find a posting by the request's key. */
 function postingKeyOf(accountId: string, idempotencyKey: string | undefined): string {
   const key = idempotencyKey ?? randomUUID()
   return `op:${accountId}:${key.length <= 150 ? key : sha256(key).toString('hex')}`
 }
 
-function isSame(earlier: OperatorPosting, amount: NanoUsd, posting: Move): boolean {
+function isSame(earlier: OperatorPosting, amount: NanoUsd, posting: MoveOptions): boolean {
   return (
     earlier.kind === posting.kind &&
     earlier.from_kind === posting.from &&
@@ -200,9 +200,9 @@ function isSame(earlier: OperatorPosting, amount: NanoUsd, posting: Move): boole
   )
 }
 
-async function refuseOverflow(tx: Tx, input: MoneyInput, posting: Move): Promise<Failure | undefined> {
+async function refuseOverflow(tx: Tx, input: MoneyInput, posting: MoveOptions): Promise<Failure | undefined> {
   if (posting.to !== 'available') return undefined
-  const { available, held } = await readBalances(tx.db, input.accountId)
-  if (available + held + input.amount <= maxBalance) return undefined
+  const { available, held: heldAmount } = await readBalances(tx.db, input.accountId)
+  if (available + heldAmount + input.amount <= maxBalance) return undefined
   return failField(['amountUsd'], 'balance_too_large')
 }

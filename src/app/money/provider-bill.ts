@@ -1,4 +1,4 @@
-/** Bills and usage lists of other clouds: imported once each, and compared with what was recorded. */
+/** Bills and usage lists of other clouds: imported once each, and compared with the recorded costs. */
 import { randomId, sha256 } from '../../base/id.ts'
 import { limits } from '../../base/limits.ts'
 import { nanoUsdOf, type NanoUsd } from '../../base/money.ts'
@@ -25,7 +25,7 @@ export type BillLines = ReadonlyArray<{ readonly machine: string; readonly amoun
 
 export interface ImportedBill {
   readonly bill: ProviderBill
-  /** False: it had been imported before. */
+  /** False: an earlier request imported it. */
   readonly isNew: boolean
 }
 
@@ -44,7 +44,7 @@ export async function compareLines(
   return ok(await compareBill(db, account.id, { amounts: amounts.value }, period, limits.billDifferences))
 }
 
-/** The same amounts for the same period are imported once, whatever their order and label. */
+/** Imports a bill once: the same amounts for the same period count as the same bill, whatever their order and label. */
 export async function importBill(
   tx: Tx,
   actor: Actor,
@@ -58,8 +58,8 @@ export async function importBill(
   const { from, to, label } = input
   if (isReversed(input)) return failField(['to'], 'bad_range', reversed)
   const digest = digestOf(amounts.value, { from, to })
-  const known = await findProviderBill(tx.db, account.id, { digest })
-  if (known !== undefined) return ok({ bill: known, isNew: false })
+  const existing = await findProviderBill(tx.db, account.id, { digest })
+  if (existing !== undefined) return ok({ bill: existing, isNew: false })
   const max = limits.billsPerProvider
   if ((await countProviderBills(tx.db, account.id)) >= max) return fail('too_many_bills', { name, max })
   const id = randomId('bil')
@@ -83,7 +83,7 @@ export async function listBills(db: Db, name: string): Promise<Result<ProviderBi
   return ok(await listProviderBills(db, account.id, limits.billsPerProvider))
 }
 
-/** Compared with what is recorded by now. */
+/** Compares the bill with the current records. */
 export async function readBill(
   db: Db,
   name: string,
@@ -105,7 +105,7 @@ export async function removeBill(tx: Tx, actor: Actor, name: string, id: string)
   return ok(id)
 }
 
-/** Lines of one machine are added up. Ids may have the path that we use: `metal/0a1b…`. */
+/** Adds up the lines of each machine. Ids may have the path that we use: `metal/0a1b…`. */
 function addUp(lines: BillLines): Result<BillAmounts> {
   const amounts = new Map<string, NanoUsd>()
   for (const [index, { machine, amountUsd }] of lines.entries()) {
@@ -122,7 +122,7 @@ function digestOf(amounts: BillAmounts, { from, to }: BillPeriod): string {
   return sha256(JSON.stringify([from, to, ...lines])).toString('hex')
 }
 
-/** Credits are below zero. */
+/** Amounts of credits are below zero. */
 function readAmount(text: string): NanoUsd | undefined {
   try {
     return text.startsWith('-') ? nanoUsdOf(0n - fromDecimal(text.slice(1))) : fromDecimal(text)

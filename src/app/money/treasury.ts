@@ -1,8 +1,8 @@
 /**
- * The money of gateways, in the database. Every call is one statement or one transaction. Requests that are settled
- * already, as after a crash, are left out when the database finds one. Settling must not block on one
- * bad record (its account may be missing after a restored backup), so a rejected batch is halved until the bad record is
- * alone; that one is written to the audit log and skipped.
+ * The money of gateways, in the database. Every call is one statement or one transaction. Requests that are already
+ * settled, as after a crash, are skipped. Settling must not block on one bad record (its account may be missing after a
+ * restored backup), so a rejected batch is halved until the bad record is alone; that one is written to the audit log
+ * and skipped.
  */
 import { addMs, MINUTE_MS, SECOND_MS, type Clock, type Instant } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
@@ -30,7 +30,9 @@ const PURSE_LIVES_MS = 10 * MINUTE_MS
 /** A gateway unseen for this long counts as gone. */
 export const GATEWAY_LIVES_MS = 30 * SECOND_MS
 const RELEASE_BATCH = 200
-/** A dead network must not block an account: repeated calls count once. */
+/**
+ * A call that hangs on a dead network must not block an account. It ends after this time; repeated calls count once.
+ */
 const ANSWER_MS = limits.statementTimeoutMs + 5 * SECOND_MS
 const UNIQUE_VIOLATION = '23505'
 const LATE = 'the database did not answer in time'
@@ -86,19 +88,19 @@ async function settleBatch(database: Database, gatewayId: string, settlement: Se
   try {
     await transact(database, (tx) => settleIn(tx, gatewayId, settlement))
   } catch (error) {
-    const why = refusalOf(error)
-    if (why === undefined) throw error
+    const reason = refusalOf(error)
+    if (reason === undefined) throw error
     const records = recordsOf(settlement)
     const settled = errorCode(error) === UNIQUE_VIOLATION ? await findSettled(database.db, records) : new Set<string>()
-    const again = (some: readonly InferenceRecord[]): Promise<void> =>
+    const settlePart = (some: readonly InferenceRecord[]): Promise<void> =>
       settleRecords({ settle: (smaller) => settleBatch(database, gatewayId, smaller) }, some)
-    if (settled.size > 0) return again(records.filter((record) => !settled.has(record.requestId)))
+    if (settled.size > 0) return settlePart(records.filter((record) => !settled.has(record.requestId)))
     const [first] = records
     if (records.length === 1 && first !== undefined)
-      return transact(database, (tx) => auditRejected(tx, gatewayId, first, why))
+      return transact(database, (tx) => auditRejected(tx, gatewayId, first, reason))
     const middle = Math.ceil(records.length / 2)
-    await again(records.slice(0, middle))
-    await again(records.slice(middle))
+    await settlePart(records.slice(0, middle))
+    await settlePart(records.slice(middle))
   }
 }
 
@@ -131,13 +133,13 @@ async function auditShortfall(tx: Tx, gatewayId: string, purse: ShortPurse): Pro
 }
 
 /** The record, without the customer's content, so that an operator can correct the bill by hand. */
-async function auditRejected(tx: Tx, gatewayId: string, record: InferenceRecord, why: string): Promise<void> {
+async function auditRejected(tx: Tx, gatewayId: string, record: InferenceRecord, reason: string): Promise<void> {
   const { requestBody: _, responseBody: __, ...facts } = record
   await writeAudit(tx, {
     actor: 'gateway',
     action: 'request.not_settled',
     subject: record.requestId,
-    reason: why,
+    reason: reason,
     detail: { gateway: gatewayId, record: { ...facts, cost: facts.cost.toString() } },
   })
 }

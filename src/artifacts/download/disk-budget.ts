@@ -1,20 +1,20 @@
 /**
- * A folder of downloads may grow up to its limit and within the free disk space. Both are measured on
- * every reservation, since others write to the same disk; bytes reserved by running downloads count as written.
+ * Limits a folder of downloads to its budget and to the free disk space. Both are measured on every reservation, since
+ * others write to the same disk; bytes reserved by running downloads count as written.
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { fail, type Failure } from '../../contract/result.ts'
 
-/** Kept free for the rest of the machine, above all the database. */
+/** This much stays free for the rest of the machine, above all the database. */
 const MARGIN_BYTES = 64 * 1_048_576
-/** Reserved at once for a download of unknown size. */
+/** A download of unknown size reserves this much at a time. */
 const STEP_BYTES = 8 * 1_048_576
 
 export interface Room {
   /** Reserves this many bytes; a failure contains the numbers. */
   need(bytes: number): Promise<Failure | undefined>
-  /** Before each write. */
+  /** Call before each write. */
   take(bytes: number): Promise<Failure | undefined>
   /** Releases unused bytes. */
   close(): void
@@ -40,8 +40,8 @@ export function makeDiskBudget(options: {
   let promised = 0
 
   const promise = async (bytes: number): Promise<Failure | undefined> => {
-    const [used, free] = await Promise.all([measure(dir), freeBytes()])
-    if (used + promised + bytes > limitBytes) return overLimit(bytes, limitBytes, used + promised)
+    const [usedBytes, free] = await Promise.all([measure(dir), freeBytes()])
+    if (usedBytes + promised + bytes > limitBytes) return overLimit(bytes, limitBytes, usedBytes + promised)
     if (promised + bytes + MARGIN_BYTES > free) return diskFull(bytes, free - promised)
     promised += bytes
     return undefined
@@ -50,11 +50,11 @@ export function makeDiskBudget(options: {
   const open = (): Room => {
     let reserved = 0
     const need = async (bytes: number): Promise<Failure | undefined> => {
-      const more = bytes - reserved
-      if (more <= 0) return undefined
-      const refused = await promise(more)
-      if (refused === undefined) reserved += more
-      return refused
+      const extra = bytes - reserved
+      if (extra <= 0) return undefined
+      const failure = await promise(extra)
+      if (failure === undefined) reserved += extra
+      return failure
     }
     return {
       need,
@@ -87,7 +87,7 @@ export async function measure(dir: string): Promise<number> {
   return sum
 }
 
-/** For `catch`: returns `instead` for a missing file, rethrows everything else. */
+/** Makes a handler for `catch` that returns `instead` for a missing file and rethrows everything else. */
 export function unlessGone<T>(instead: T): (error: unknown) => T {
   return (error) => {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return instead

@@ -192,7 +192,7 @@ async function withRetries<T>(
   }
 }
 
-/** Waits longer after each attempt without progress, and at least as long as the server asks. false: cancelled. */
+/** Waits longer after each attempt without progress, and at least as long as the server asks. false: canceled. */
 async function pause(
   limits: DownloadLimits,
   idleAttempts: number,

@@ -1,11 +1,11 @@
 /**
- * One GET with its redirects. URLs come from operators and from redirects, so every hop passes the guard of
- * `base/net/outbound.ts`. The exception is an origin from this server's settings (the registry, the hub): an internal
- * mirror is common, and anyone who sets a server's environment can reach its network anyway. A token is sent only to
- * that origin.
+ * Sends one GET and follows its redirects. URLs come from operators and from redirects, so every hop passes the guard
+ * of `base/net/outbound.ts`. The exception is an origin from this server's settings (the registry, the hub): an
+ * internal mirror is common, and anyone who sets a server's environment can reach its network anyway. A token is sent
+ * only to that origin.
  *
- * With node:http instead of undici: a body may stay unread while the disk is busy, and undici 7 crashes the process
- * when a server closes the connection of such a body.
+ * This uses node:http instead of undici: a body may stay unread while the disk is busy, and undici 7 crashes the
+ * process when a server closes the connection of such a body.
  */
 import http, { type IncomingMessage } from 'node:http'
 import https from 'node:https'
@@ -19,9 +19,9 @@ const CONNECT_MS = 30_000
 
 export interface GetOptions {
   readonly headers: Readonly<Record<string, string>>
-  /** `Authorization` for the first origin. A function: one that expires. */
+  /** The `Authorization` header for the first origin; a function if it expires. */
   readonly authorization: string | (() => string) | null
-  /** From this server's settings: exempt from the guard. */
+  /** An origin from this server's settings, which is exempt from the guard. */
   readonly trustedOrigin: string | null
   readonly signal: AbortSignal
 }
@@ -35,7 +35,7 @@ export interface Answer {
 }
 
 export interface Getter {
-  /** A response with any status but a redirect. Only `unavailable` failures are worth a retry. */
+  /** Returns a response with any status but a redirect. Only `unavailable` failures are worth a retry. */
   get(url: string, options: GetOptions): Promise<Result<Answer>>
   close(): Promise<void>
 }
@@ -86,7 +86,7 @@ function textOf(text: string | (() => string)): string {
   return typeof text === 'string' ? text : text()
 }
 
-/** For messages and logs: without the query, which may contain a signature. */
+/** Returns the URL for messages and logs, without the query, which may contain a signature. */
 export function whereOf(href: string): string {
   const { origin, pathname } = new URL(href)
   return `${origin}${pathname}`
@@ -101,9 +101,9 @@ async function send(
   const request = (url.protocol === 'https:' ? https : http).get(url, {
     lookup,
     signal,
-    // No keep-alive: downloads are few and long.
+    // Connections are not kept alive: downloads are few and long.
     agent: false,
-    // No compression: size and digest are those of the file.
+    // Compression is off, so that size and digest are those of the file.
     headers: { 'user-agent': 'Berth-Models/1', 'accept-encoding': 'identity', ...headers },
   })
   const deadline = setTimeout(() => request.destroy(new Error('no response in time')), CONNECT_MS)
@@ -130,7 +130,7 @@ function isRedirect(status: number): boolean {
   return [301, 302, 303, 307, 308].includes(status)
 }
 
-/** A stable code for the error: messages of libraries may contain an address. */
+/** Returns a stable code for the error, since messages of libraries may contain an address. */
 export function nameOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown'
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name

@@ -7,7 +7,7 @@ import { z } from 'zod'
 import { fail, type Failure } from '../../contract/result.ts'
 import { unlessGone } from './disk-budget.ts'
 
-/** Synced after this many bytes. */
+/** Bytes are synced after every step of this size. */
 const CHECKPOINT_BYTES = 16 * 1_048_576
 
 const note = z.object({
@@ -35,13 +35,13 @@ export interface PartFile {
 }
 
 export async function openPart(partPath: string): Promise<PartFile> {
-  // A crash just before its last step has left it with the permissions of the complete file.
+  // A crash just before the last step has left the part with the permissions of the complete file.
   await fs.chmod(partPath, 0o600).catch(unlessGone(undefined))
   await (await fs.open(partPath, 'a', 0o600)).close()
   const handle = await fs.open(partPath, 'r+')
   const notePath = notePathOf(partPath)
-  const earlier = await readNote(notePath)
-  let now: Note = earlier.safeBytes <= (await handle.stat()).size ? earlier : nothing
+  const existing = await readNote(notePath)
+  let now: Note = existing.safeBytes <= (await handle.stat()).size ? existing : nothing
   let bytes = now.safeBytes
 
   const write = async (next: Note): Promise<void> => {
@@ -62,7 +62,7 @@ export async function openPart(partPath: string): Promise<PartFile> {
       return now
     },
     cutTo: async (length) => {
-      // The note first: it must never claim more bytes than the file has.
+      // The note is written first, since it must never claim more bytes than the file has.
       if (length < now.safeBytes) await write({ ...now, safeBytes: length, isWhole: false })
       await handle.truncate(length)
       bytes = length
@@ -97,8 +97,8 @@ export async function writeAt(
   position: number,
 ): Promise<Failure | undefined> {
   try {
-    for (let done = 0; done < chunk.length;) {
-      done += (await handle.write(chunk, done, chunk.length - done, position + done)).bytesWritten
+    for (let written = 0; written < chunk.length;) {
+      written += (await handle.write(chunk, written, chunk.length - written, position + written)).bytesWritten
     }
     return undefined
   } catch (error) {
@@ -113,7 +113,7 @@ async function readNote(notePath: string): Promise<Note> {
   try {
     return note.parse(JSON.parse(text))
   } catch {
-    // Missing, or torn by a power failure: the part cannot be used.
+    // The note is missing or was torn by a power failure, so the part cannot be used.
     return nothing
   }
 }

@@ -1,6 +1,6 @@
 /**
  * Reads why a server answered without the file, if it says so in a known form: Berth and most others in JSON, S3 stores
- * in XML, model hubs in a header. Pages for browsers are ignored: they say nothing to people who read logs.
+ * in XML, model hubs in a header. Pages for browsers are ignored, since their text means nothing in a log.
  */
 import { fail, type Failure } from '../../contract/result.ts'
 import { whereOf, type Answer } from './http-get.ts'
@@ -29,7 +29,7 @@ async function causeOf(answer: Answer): Promise<string | null> {
   return causeIn(type, await readStart(answer))
 }
 
-/** null: it says nothing that people can read. */
+/** null: the body says nothing that people can read. */
 export function causeIn(contentType: string, body: string): string | null {
   if (/\bjson\b/.test(contentType)) return asCause(jsonCause(body))
   if (/\bxml\b/.test(contentType)) {
@@ -48,7 +48,7 @@ function jsonCause(body: string): string {
       value = error
     }
   } catch {
-    // Not JSON, or cut off.
+    // The body is not JSON, or was cut off.
   }
   return ''
 }
@@ -63,7 +63,7 @@ function element(name: string, xml: string): string {
     .replaceAll('&amp;', '&')
 }
 
-/** One line, without the full stop of its sentence. */
+/** Returns one line, without the period of its sentence. */
 function asCause(text: string): string | null {
   const line = text
     .replaceAll(/[\s\p{Cc}]+/gu, ' ')
@@ -73,7 +73,7 @@ function asCause(text: string): string | null {
   return line === '' ? null : line
 }
 
-/** Reads until the end, a limit or an error: a body that breaks off has still said something. */
+/** Reads until the end, a limit or an error: a body that breaks off may still contain the cause. */
 async function readStart({ body }: Answer): Promise<string> {
   const deadline = setTimeout(() => body.destroy(), MAX_BODY_MS)
   const chunks: Buffer[] = []
@@ -85,7 +85,7 @@ async function readStart({ body }: Answer): Promise<string> {
       if (bytes >= MAX_BODY_BYTES) break
     }
   } catch {
-    // The status is the reason to report, not the connection.
+    // An error of the connection is ignored: the status is the reason to report.
   } finally {
     clearTimeout(deadline)
   }

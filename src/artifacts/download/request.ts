@@ -9,27 +9,30 @@ export interface DownloadLimits {
   /** The delay after the first attempt without progress; it doubles each time, up to the longest. */
   readonly retryMs: number
   readonly maxRetryMs: number
-  /** Consecutive attempts without progress. */
+  /** The limit of consecutive attempts without progress. */
   readonly maxIdleAttempts: number
 }
 
 export interface Address {
   readonly url: string
-  /** An origin from our own settings: exempt from the guard. */
+  /** An origin from our own settings, which is exempt from the guard. */
   readonly trustedOrigin: string | null
   readonly authorization: GetOptions['authorization']
 }
 
 export interface FileRequest extends Address {
-  /** For messages; the end of the URL by default. */
+  /** The name in messages; by default the end of the URL. */
   readonly name?: string
   readonly target: string
-  /** The permissions of the complete file; only its owner has any by default. */
+  /** The permissions of the complete file; by default only its owner has any. */
   readonly mode?: number
-  /** null: not known before. */
+  /** null: not known beforehand. */
   readonly bytes: number | null
   readonly maxBytes?: number
-  /** `checked-later`: the caller knows the digest of a file that this one is a part of. null: any content is accepted. */
+  /**
+   * `checked-later`: the caller knows only the digest of the file that this one is a part of. null: any content is
+   * accepted.
+   */
   readonly digest: Digest | 'checked-later' | null
   readonly room: Room
   readonly signal: AbortSignal

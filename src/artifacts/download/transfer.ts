@@ -31,7 +31,7 @@ export async function transferText(tools: AttemptTools, request: TextRequest): P
       const chunks: Buffer[] = []
       let bytes = 0
       for await (const chunk of readBody(response.value, watch)) {
-        if ('why' in chunk) return brokenOff(request, chunk)
+        if ('why' in chunk) return interruptedFailure(request, chunk)
         bytes += chunk.length
         chunks.push(chunk)
         if (bytes > request.maxBytes) return tooLarge(where, request.maxBytes)
@@ -45,7 +45,7 @@ export async function transferText(tools: AttemptTools, request: TextRequest): P
   }
 }
 
-/** undefined: complete. */
+/** undefined: the download is complete. */
 async function attempt(tools: AttemptTools, request: FileRequest, part: PartFile): Promise<Failure | undefined> {
   const { validator, safeBytes } = part.note
   await part.cutTo(request.digest !== null || validator !== null ? safeBytes : 0)
@@ -85,14 +85,14 @@ async function receive(
     await part.cutTo(0)
     return fail('bad_answer', { url: where, cause: 'a range that was not requested', failureKind: 'unavailable' })
   }
-  // Some object stores ignore `If-Range`: the rest of another version must not follow what we have of the old one.
+  // Some object stores ignore `If-Range`: bytes of another version must not follow the bytes that we have.
   if (answer.status === 206 && isAnotherVersion(part.note.validator, validatorOf(answer))) {
     await part.cutTo(0)
     return fail('bad_answer', { url: where, cause: 'the rest of another version', failureKind: 'unavailable' })
   }
   const refused = (await refusalOf(answer)) ?? encodedAnswer(answer, where)
   if (refused !== undefined) return refused
-  // The whole file instead of the rest: it has changed, or the server does not support ranges.
+  // The server sent the whole file instead of the missing bytes: it has changed, or the server does not support ranges.
   if (answer.status === 200) await part.cutTo(0)
   const totalBytes = numberOf(answer.status === 200 ? headerOf(answer, 'content-length') : range?.[2])
   const sizeBytes = totalBytes ?? request.bytes
@@ -112,14 +112,14 @@ async function writeBody(
 ): Promise<Failure | undefined> {
   request.onBytes(part.bytes, totalBytes)
   for await (const chunk of body) {
-    if ('why' in chunk) return brokenOff(request, chunk)
+    if ('why' in chunk) return interruptedFailure(request, chunk)
     const refused = (await request.room.take(chunk.length)) ?? (await part.append(chunk))
     if (refused !== undefined) return refused
     if (part.bytes > Math.min(request.bytes ?? Infinity, request.maxBytes ?? Infinity))
       return wrongSize(request, part.bytes)
     request.onBytes(part.bytes, totalBytes)
   }
-  if (totalBytes !== null && part.bytes < totalBytes) return brokenOff(request, { why: 'it ended early' })
+  if (totalBytes !== null && part.bytes < totalBytes) return interruptedFailure(request, { why: 'it ended early' })
   const refused = wrongSize(request, part.bytes)
   if (refused === undefined) await part.finish()
   return refused
@@ -153,7 +153,7 @@ function encodedAnswer(answer: Answer, where: string): Failure | undefined {
   return fail('bad_answer', { url: where, cause: 'an encoding that was not requested' })
 }
 
-function brokenOff(address: Address, end: BodyEnd): Failure {
+function interruptedFailure(address: Address, end: BodyEnd): Failure {
   return fail('download_interrupted', { url: whereOf(address.url), cause: end.why })
 }
 
@@ -173,9 +173,9 @@ function tooLarge(where: string, maxBytes: number): Failure {
 }
 
 /** A tag and a date cannot be compared. */
-function isAnotherVersion(before: string | null, now: string | null): boolean {
-  if (before === null || now === null || before.startsWith('"') !== now.startsWith('"')) return false
-  return before !== now
+function isAnotherVersion(previous: string | null, current: string | null): boolean {
+  if (previous === null || current === null || previous.startsWith('"') !== current.startsWith('"')) return false
+  return previous !== current
 }
 
 /** Strong tags only: a weak one does not guarantee the same bytes. */

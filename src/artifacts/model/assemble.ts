@@ -14,7 +14,7 @@ import type { ModelFolder, StoredFile } from './manifest.ts'
 import { writeAt } from '../download/part-file.ts'
 import { PieceError, type Piece, type PieceRequest } from './piece.ts'
 
-/** A resumed download may be corrupt on our side: then it is repeated once. */
+/** A resumed download may be corrupt on our side, so it is repeated once. */
 const MAX_TRIES = 2
 
 export interface WantedFile {
@@ -24,9 +24,9 @@ export interface WantedFile {
     readonly bytes: number | null
     readonly downloadName: string
   }>
-  /** null: not known before. */
+  /** null: not known beforehand. */
   readonly bytes: number | null
-  /** Configured, or pinned earlier. null: any content is accepted. */
+  /** The configured digest, or the one pinned earlier. null: any content is accepted. */
   readonly sha256: string | null
 }
 
@@ -67,19 +67,19 @@ export async function checkFile(
 const progress = z.object({ sources: z.array(z.string()), pieces: z.int().min(0), bytes: z.int().min(0) })
 type Progress = z.infer<typeof progress>
 
-interface Joined {
+interface JoinedFile {
   readonly path: string
   readonly isContinued: boolean
   drop(): Promise<void>
 }
 
-async function joinPieces(wantedFile: WantedFile, options: AssembleOptions): Promise<Result<Joined>> {
+async function joinPieces(wantedFile: WantedFile, options: AssembleOptions): Promise<Result<JoinedFile>> {
   const place = joinedPath(wantedFile, options.folder)
-  const earlier = await readProgress(wantedFile, options.folder)
-  let isContinued = earlier.pieces > 0
-  let { bytes } = earlier
+  const previous = await readProgress(wantedFile, options.folder)
+  let isContinued = previous.pieces > 0
+  let { bytes } = previous
   for (const [at, { source, bytes: pieceBytes, downloadName }] of wantedFile.pieces.entries()) {
-    if (at < earlier.pieces) {
+    if (at < previous.pieces) {
       options.onBytes(at, pieceBytes ?? 0, pieceBytes)
       continue
     }
@@ -135,7 +135,7 @@ async function append(
   }
 }
 
-/** An unusable piece would only take up space until the next attempt. */
+/** Discards the piece, which would only take up space until the next attempt. */
 async function giveUp(piece: Piece, failure: Failure): Promise<Failure> {
   await piece.discard()
   return failure
@@ -164,8 +164,8 @@ export function sourcesOf(wantedFile: WantedFile): string[] {
 }
 
 /** null if either size is unknown. */
-export function addOrNull(sum: number | null, more: number | null): number | null {
-  return sum === null || more === null ? null : sum + more
+export function addOrNull(sum: number | null, addend: number | null): number | null {
+  return sum === null || addend === null ? null : sum + addend
 }
 
 function joinedPath(wantedFile: WantedFile, folder: ModelFolder): string {
@@ -178,9 +178,9 @@ async function readProgress(wantedFile: WantedFile, folder: ModelFolder): Promis
   const text = await fs.readFile(`${joinedPath(wantedFile, folder)}.json`, 'utf8').catch(unlessGone(''))
   const { size } = await fs.stat(joinedPath(wantedFile, folder)).catch(unlessGone({ size: -1 }))
   try {
-    const earlier = progress.parse(JSON.parse(text))
-    const isSame = JSON.stringify(earlier.sources) === JSON.stringify(none.sources)
-    return isSame && size >= earlier.bytes ? earlier : none
+    const previous = progress.parse(JSON.parse(text))
+    const isSame = JSON.stringify(previous.sources) === JSON.stringify(none.sources)
+    return isSame && size >= previous.bytes ? previous : none
   } catch {
     return none
   }

@@ -1,4 +1,7 @@
-/** A host downloads the image of our engines, weights, and disks that move to it from its server. It signs every request. */
+/**
+ * Downloads files from the server to a host: the image of our engines, weights, and disks that move to it. The host
+ * signs every request.
+ */
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import type { Readable } from 'node:stream'
@@ -19,7 +22,7 @@ export interface HostFilesOptions {
   readonly server: string
   /** Returns the host's signature for one path. */
   readonly authorize: (path: string) => string
-  /** Whether weights may come from private addresses other than the server. */
+  /** Allows weights from private addresses other than the server. */
   readonly allowPrivate: boolean
   readonly limits?: Partial<DownloadLimits>
 }
@@ -35,9 +38,9 @@ export interface HostFiles {
   engineImage(signal: AbortSignal): Promise<Result<EngineImageFacts>>
   /** Downloads the image into `folder` and returns the path of the file, which the caller deletes. */
   fetchEngineImage(image: EngineImageFacts, folder: string, options: FetchOptions): Promise<Result<string>>
-  /** The file is for programs of any user, who can only read it. */
+  /** Downloads a file that programs of any user can read and none can write. */
   fetchWeights(workloadId: string, file: WeightsRequest, options: FetchOptions): Promise<Result<void>>
-  /** The disk of a workload, from the host that it moves from. */
+  /** Reads the disk of a workload from the host that it moves from. */
   openDisk(workloadId: string, signal: AbortSignal): Promise<Result<Readable>>
   close(): Promise<void>
 }

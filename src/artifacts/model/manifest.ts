@@ -20,7 +20,7 @@ const FOLDER_BYTES = 200
 const storedFile = z.object({
   file: z.string(),
   sources: z.array(z.string()),
-  /** Outside of the store for a file used in place. */
+  /** A file used in place is outside of the store. */
   path: z.string(),
   bytes: z.int(),
   sha256: z.string(),

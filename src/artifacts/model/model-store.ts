@@ -43,7 +43,7 @@ export interface EnsureOptions {
   readonly onProgress?: (doneBytes: number, totalBytes: number | null) => void
 }
 
-/** A folder of the store, and what is in it. */
+/** A folder of the store and its content. */
 export interface StoredModel {
   /** null: not created by the store, or too damaged to tell. */
   readonly model: string | null
@@ -57,7 +57,10 @@ export interface StoredModel {
 }
 
 export interface ModelStore {
-  /** Concurrent calls for one model share one download, which is cancelled when the last caller aborts. */
+  /**
+   * Downloads the files. Concurrent calls for one model share one download, which is canceled when the last caller
+   * aborts.
+   */
   ensure(model: string, files: readonly ModelFile[], options?: EnsureOptions): Promise<Result<Pulled>>
   /** Cancels a running download and deletes the model's files. Files used in place stay. */
   remove(model: string): Promise<void>
@@ -66,7 +69,7 @@ export interface ModelStore {
   close(): Promise<void>
 }
 
-/** The current operation on a model; one at a time. */
+/** The current operation on a model. There is one at a time. */
 interface Work {
   /** Identifies the files; undefined: a removal. */
   readonly key: string | undefined
@@ -147,7 +150,7 @@ type WorkRun = (work: Work) => Promise<Result<Pulled>>
 function beginWork(works: Map<string, Work>, model: string, key: string | undefined, run: WorkRun): Work {
   const work: Work = {
     key,
-    // Started a tick later, when `work` is defined.
+    // The work starts a tick later, when `work` is defined.
     outcome: Promise.resolve()
       .then(() => run(work))
       .finally(() => works.delete(model)),
@@ -169,7 +172,7 @@ async function fetchFrom(
   if (kind === 'npm') return fetchNpmPiece(downloader, options.npmRegistry, request)
   if (kind === 'hf') return fetchHubPiece(downloader, options.hub, request)
   if (kind === 'file') return openFilePiece(request)
-  // `http:` is refused by the guard, unless private addresses are allowed.
+  // The guard refuses `http:` unless private addresses are allowed.
   if (kind === 'https' || kind === 'http') return fetchHttpsPiece(downloader, request)
   return fail('bad_source', { message: `${request.source} has an unknown scheme.` })
 }
@@ -181,7 +184,7 @@ async function follow(
   onProgress: EnsureOptions['onProgress'],
 ): Promise<Result<Pulled>> {
   work.callers += 1
-  // A new function, so that two callers may pass the same listener.
+  // The wrapper is a new function, so that two callers may pass the same listener.
   const listener = (done: number, total: number | null): void => onProgress?.(done, total)
   work.listeners.add(listener)
   const outcome = await untilAborted(work.outcome, signal).finally(() => {
@@ -219,16 +222,16 @@ async function describeFolder(dir: string, name: string): Promise<StoredModel> {
     return { model: null, folder: name, bytes: stats?.size ?? 0, files: [], partialBytes: 0, orphans: [name] }
   }
   const manifest = await readManifest(folder)
-  const known = manifest?.files ?? []
+  const storedFiles = manifest?.files ?? []
   const orphans = (await fs.readdir(folder.path).catch(unlessGone<string[]>([]))).filter(
-    (entry) => !entry.startsWith('.') && !known.some(({ file }) => file === entry),
+    (entry) => !entry.startsWith('.') && !storedFiles.some(({ file }) => file === entry),
   )
   const isOwn = manifest !== undefined && folderOf(dir, manifest.model).path === folder.path
   return {
     model: isOwn ? manifest.model : null,
     folder: name,
     bytes: await measure(folder.path),
-    files: known.map(({ file, bytes, sha256 }) => ({ file, bytes, sha256 })),
+    files: storedFiles.map(({ file, bytes, sha256 }) => ({ file, bytes, sha256 })),
     partialBytes: await measure(folder.partsPath),
     orphans,
   }

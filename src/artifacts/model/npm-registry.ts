@@ -1,4 +1,4 @@
-/** The registry that this machine's npm uses. npm itself is asked, since its configuration has many places. */
+/** Finds the registry that this machine's npm uses. npm itself is asked, since its configuration has many places. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 

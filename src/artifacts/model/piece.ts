@@ -3,7 +3,7 @@ import type { Room } from '../download/disk-budget.ts'
 
 export interface PieceRequest {
   readonly source: string
-  /** null: not known before. */
+  /** null: not known beforehand. */
   readonly bytes: number | null
   /** Whether the digest of the final file is known. */
   readonly isChecked: boolean
@@ -15,9 +15,9 @@ export interface PieceRequest {
 }
 
 export interface Piece {
-  /** A file with exactly this content that we may move. null: it must be read. */
+  /** The path of a file with exactly this content that we may move. null: it must be read. */
   readonly ownPath: string | null
-  /** Whether it was resumed, so that a wrong digest may not be the source's fault. */
+  /** The download was resumed, so a wrong digest may not be the source's fault. */
   readonly isContinued: boolean
   /** Throws a PieceError if the content is unusable. */
   read(): AsyncIterable<Uint8Array>

@@ -52,13 +52,13 @@ export async function pullModel(options: PullOptions): Promise<Result<Pulled>> {
   const { model } = options
   const folder = folderOf(options.dir, model)
   await fs.mkdir(folder.partsPath, { recursive: true, mode: 0o700 })
-  const before = await readManifest(folder)
+  const previous = await readManifest(folder)
   // On a case-insensitive file system two names may share a folder.
-  if (before !== undefined && before.model !== model) {
-    return fail('folder_in_use', { model, owner: before.model })
+  if (previous !== undefined && previous.model !== model) {
+    return fail('folder_in_use', { model, owner: previous.model })
   }
-  let manifest: Manifest = before ?? { model, pulledAt: null, files: [] }
-  if (before === undefined) await writeManifest(folder, manifest)
+  let manifest: Manifest = previous ?? { model, pulledAt: null, files: [] }
+  if (previous === undefined) await writeManifest(folder, manifest)
   await dropOldParts(folder, options.files)
 
   const storedFiles = new Map<string, StoredFile>()
@@ -82,12 +82,12 @@ export async function pullModel(options: PullOptions): Promise<Result<Pulled>> {
 
 /** A file without a configured digest is pinned to its first download, as long as its sources stay the same. */
 function pin(wantedFile: WantedFile, manifest: Manifest): WantedFile {
-  const known = manifest.files.find(({ file }) => file === wantedFile.file)
-  if (wantedFile.sha256 !== null || known === undefined || !hasSources(known, wantedFile)) return wantedFile
-  return { ...wantedFile, sha256: known.sha256 }
+  const stored = manifest.files.find(({ file }) => file === wantedFile.file)
+  if (wantedFile.sha256 !== null || stored === undefined || !hasSources(stored, wantedFile)) return wantedFile
+  return { ...wantedFile, sha256: stored.sha256 }
 }
 
-/** undefined: it must be downloaded. */
+/** undefined: the file must be downloaded. */
 async function findStored(
   wantedFile: WantedFile,
   manifest: Manifest,
@@ -99,15 +99,15 @@ async function findStored(
   const place = inPlace?.value.path ?? path.join(folder.path, wantedFile.file)
   const stat = await fs.stat(place).catch(unlessGone(undefined))
   if (stat === undefined) return ok(undefined)
-  const known = manifest.files.find(({ file, path: at }) => file === wantedFile.file && at === place)
-  const isUnchanged = known?.bytes === stat.size && known.modifiedMs === stat.mtimeMs
-  if (known !== undefined && isUnchanged && isCurrent(known, wantedFile)) return ok(known)
+  const stored = manifest.files.find(({ file, path: at }) => file === wantedFile.file && at === place)
+  const isUnchanged = stored?.bytes === stat.size && stored.modifiedMs === stat.mtimeMs
+  if (stored !== undefined && isUnchanged && isCurrent(stored, wantedFile)) return ok(stored)
   // Without a digest to compare with, the file in the store could be anything.
   if (inPlace === undefined && wantedFile.sha256 === null) return ok(undefined)
   const checked = await checkFile(wantedFile, place, options.signal)
   if (checked.ok) return ok({ file: wantedFile.file, sources: sourcesOf(wantedFile), path: place, ...checked.value })
   if (inPlace !== undefined) return checked
-  if (known !== undefined && !isUnchanged) {
+  if (stored !== undefined && !isUnchanged) {
     options.log.warn(
       { model: options.model, file: wantedFile.file },
       'a file in the model store was changed; downloading it again',
@@ -116,9 +116,9 @@ async function findStored(
   return ok(undefined)
 }
 
-function isCurrent(known: StoredFile, wantedFile: WantedFile): boolean {
-  if (wantedFile.bytes !== null && wantedFile.bytes !== known.bytes) return false
-  return wantedFile.sha256 === null ? hasSources(known, wantedFile) : wantedFile.sha256 === known.sha256
+function isCurrent(stored: StoredFile, wantedFile: WantedFile): boolean {
+  if (wantedFile.bytes !== null && wantedFile.bytes !== stored.bytes) return false
+  return wantedFile.sha256 === null ? hasSources(stored, wantedFile) : wantedFile.sha256 === stored.sha256
 }
 
 /** undefined: success. */
@@ -130,8 +130,8 @@ async function downloadMissing(
 ): Promise<Failure | undefined> {
   const room = options.budget.open()
   try {
-    const refused = await room.need(Math.max(neededBytes(missing) - (await measure(folder.partsPath)), 0))
-    if (refused !== undefined) return refused
+    const failure = await room.need(Math.max(neededBytes(missing) - (await measure(folder.partsPath)), 0))
+    if (failure !== undefined) return failure
     const progress = makeProgress(missing, options.onProgress)
     for (const wantedFile of missing) {
       const stored = await assemble(wantedFile, {
@@ -177,9 +177,12 @@ async function settle(
 
 /** Deletes parts of sources that are no longer listed. */
 async function dropOldParts(folder: ModelFolder, files: readonly WantedFile[]): Promise<void> {
-  const own = files.flatMap(({ file, pieces }) => [`${file}.joined`, ...pieces.map(({ downloadName }) => downloadName)])
+  const partNames = files.flatMap(({ file, pieces }) => [
+    `${file}.joined`,
+    ...pieces.map(({ downloadName }) => downloadName),
+  ])
   for (const name of await fs.readdir(folder.partsPath)) {
-    if (!own.some((one) => name === one || name.startsWith(`${one}.`)))
+    if (!partNames.some((one) => name === one || name.startsWith(`${one}.`)))
       await fs.rm(path.join(folder.partsPath, name), { recursive: true, force: true })
   }
 }
@@ -188,8 +191,8 @@ function isInPlace(wantedFile: WantedFile): boolean {
   return wantedFile.pieces.length === 1 && wantedFile.pieces[0]?.source.startsWith('file:') === true
 }
 
-function hasSources(known: StoredFile, wantedFile: WantedFile): boolean {
-  return JSON.stringify(known.sources) === JSON.stringify(sourcesOf(wantedFile))
+function hasSources(stored: StoredFile, wantedFile: WantedFile): boolean {
+  return JSON.stringify(stored.sources) === JSON.stringify(sourcesOf(wantedFile))
 }
 
 function digestOf(text: string): string {

@@ -10,7 +10,10 @@ const MAX_ENTRIES = 100_000
 
 export class TarError extends Error {}
 
-/** The content of the first entry whose name `isWanted`. Throws a TarError when there is none or the archive is bad. */
+/**
+ * Yields the content of the first entry whose name `isWanted`. Throws a TarError when there is none or the archive is
+ * bad.
+ */
 export async function* readTarFile(archive: Readable, isWanted: (name: string) => boolean): AsyncGenerator<Buffer> {
   const entries = extract()
   let sourceError: unknown

@@ -27,7 +27,7 @@ export interface WeightsCacheOptions {
 }
 
 export interface EnsureWeights {
-  /** The sets of machines on this host, running or not. */
+  /** Returns the sets of machines on this host, running or not. */
   readonly inUse: () => Promise<readonly string[]>
   readonly progress: (doneBytes: number, totalBytes: number) => void
   readonly signal: AbortSignal
@@ -36,7 +36,7 @@ export interface EnsureWeights {
 export type OwnedWeights = HostWeights & { readonly owner: string }
 
 export interface WeightsCache {
-  /** Downloads what is missing, then runs `work`; meanwhile the set is in use. */
+  /** Downloads missing files, then runs `work`; the set counts as in use meanwhile. */
   hold(
     workloadId: string,
     weights: OwnedWeights,
@@ -45,7 +45,7 @@ export interface WeightsCache {
   ): Promise<Result<void>>
   folderOf(weights: OwnedWeights): string
   idOf(weights: OwnedWeights): string
-  /** Unfinished downloads included. */
+  /** Includes unfinished downloads. */
   usedBytes(): Promise<number>
 }
 
@@ -112,11 +112,11 @@ class DiskWeightsCache implements WeightsCache {
   async #ensure(workloadId: string, weights: OwnedWeights, options: EnsureWeights): Promise<Result<void>> {
     for (const dir of [this.#store, this.#sets]) await fs.mkdir(dir, { recursive: true, mode: 0o700 })
     const folder = this.folderOf(weights)
-    // A set appears with all of its files.
+    // A set appears together with all of its files.
     if (!(await exists(folder))) {
       const missing = await this.#findMissing(filesOf(weights))
-      const fetched = missing.length === 0 ? ok(undefined) : await this.#fetchAll(workloadId, weights, missing, options)
-      if (!fetched.ok) return fetched
+      const result = missing.length === 0 ? ok(undefined) : await this.#fetchAll(workloadId, weights, missing, options)
+      if (!result.ok) return result
       await this.#inTurn(async () => ((await exists(folder)) ? undefined : this.#link(weights)))
     }
     await this.#touch(folder)
@@ -169,8 +169,8 @@ class DiskWeightsCache implements WeightsCache {
     return this.#inTurn(async () => {
       let refused = await room.need(bytes)
       if (refused === undefined || bytes > this.#options.budgetBytes) return refused
-      const used = new Set([...(await inUse()), ...this.#setHolds.keys()])
-      for (const id of await this.#leastUsed(used)) {
+      const usedIds = new Set([...(await inUse()), ...this.#setHolds.keys()])
+      for (const id of await this.#leastUsed(usedIds)) {
         await fs.rm(path.join(this.#sets, id), { recursive: true, force: true })
         await this.#sweep()
         refused = await room.need(bytes)
@@ -206,7 +206,7 @@ class DiskWeightsCache implements WeightsCache {
     }
   }
 
-  /** The set appears with all its files or not at all: a machine never mounts half of one. */
+  /** Links the set, which appears with all its files or not at all: a machine never mounts half of one. */
   async #link(weights: OwnedWeights): Promise<void> {
     const newFolder = path.join(this.#sets, `.new-${this.idOf(weights)}`)
     await fs.rm(newFolder, { recursive: true, force: true })
@@ -215,7 +215,8 @@ class DiskWeightsCache implements WeightsCache {
       await fs.mkdir(path.dirname(place), { recursive: true })
       await fs.link(this.#at(file), place)
     }
-    // Programs in machines run as any user. Others on the host cannot reach the folders above.
+    // Programs in machines run as any user, so the folders are readable to all. Other users of the host cannot reach
+    // the folders above.
     const folders = (await fs.readdir(newFolder, { recursive: true, withFileTypes: true })).filter((one) =>
       one.isDirectory(),
     )
@@ -239,8 +240,8 @@ function filesOf({ files, owner }: OwnedWeights): File[] {
   return files.map((file) => ({ ...file, key: `${owner}-${file.sha256}` }))
 }
 
-function count(counts: Map<string, number>, key: string, more: number): void {
-  const now = (counts.get(key) ?? 0) + more
+function count(counts: Map<string, number>, key: string, change: number): void {
+  const now = (counts.get(key) ?? 0) + change
   if (now === 0) counts.delete(key)
   else counts.set(key, now)
 }

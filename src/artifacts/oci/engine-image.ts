@@ -1,7 +1,7 @@
 /**
- * The image `berth/engine`: our own engines for hosts, made from this installation without Docker or a registry. It is
- * written on first use and kept in the data folder. Its tag is a digest of what is in it, so servers of one version hand
- * out the same image and a host knows when it has an older one.
+ * Builds the image `berth/engine`: our own engines for hosts, made from this installation without Docker or a registry.
+ * It is written on first use and kept in the data folder. Its tag is a digest of its content, so servers of one version
+ * provide the same image and a host knows when its image is outdated.
  */
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
@@ -26,10 +26,10 @@ export interface EngineImageOptions {
 }
 
 const ENTRY = 'engine.mjs'
-/** The init container of pods with weights. */
+/** The program of the init container of pods with weights. */
 const FETCH_ENTRY = 'fetch-weights.mjs'
 const PORT = 8_000
-/** Fast: a host waits for the first one. */
+/** Compression is fast, since a host waits for the first image. */
 const GZIP_LEVEL = 1
 /** Packages that the engines load at run time; everything else is in the bundle. */
 const PACKAGES = [
@@ -42,7 +42,7 @@ const PACKAGES = [
   '@dittli/tts-en',
 ]
 const PICTOGRAM = ['decoder.onnx', 'painter.onnx', 'pictogram.json']
-/** With or without spaces, as a bundler writes it. */
+/** Matches imports with or without spaces, as a bundler writes them. */
 const IMPORTED = /["']\.\/([\w.-]+\.mjs)["']/g
 
 export async function buildEngineImage({ root, dist, target, version }: EngineImageOptions): Promise<EngineImage> {
@@ -97,7 +97,7 @@ async function contentDigest(app: ImageFiles, packages: ImageFiles): Promise<str
 }
 
 export interface EngineImages {
-  /** Throws a sentence for the operator when it cannot be made. */
+  /** Throws an error with a sentence for the operator when the image cannot be made. */
   open(): Promise<EngineImage>
 }
 
@@ -116,8 +116,8 @@ export function makeEngineImages({ folder, programDir, version }: EngineImagesOp
     for (const name of bundleFiles(dist)) stamp.update(fs.readFileSync(path.join(dist, name)))
     const place = path.join(folder, stamp.digest('hex').slice(0, 16))
     const target = path.join(place, 'engine.tar')
-    const known = readFacts(place)
-    if (known !== undefined && fs.existsSync(target)) return { file: target, ...known }
+    const existing = readFacts(place)
+    if (existing !== undefined && fs.existsSync(target)) return { file: target, ...existing }
     // Removes images of earlier versions of this server.
     fs.rmSync(folder, { recursive: true, force: true })
     fs.mkdirSync(place, { recursive: true, mode: 0o700 })
@@ -142,7 +142,7 @@ function readFacts(place: string): EngineImageFacts | undefined {
   return fs.existsSync(file) ? engineImageFacts.parse(JSON.parse(fs.readFileSync(file, 'utf8'))) : undefined
 }
 
-/** `dist` beside or above the program, with the packages above it. */
+/** Finds `dist` beside or above the program, with the packages above it. */
 function findBuild(programDir: string): { root: string; dist: string } {
   for (let dir = programDir; ; dir = path.dirname(dir)) {
     const dist = [dir, path.join(dir, 'dist')].find((one) => fs.existsSync(path.join(one, ENTRY)))

@@ -1,6 +1,6 @@
 /**
  * Writes an OCI image into one file that `docker load`, `podman load` and `ctr images import` read. It needs neither
- * Docker nor a registry, and the same files make the same image.
+ * Docker nor a registry, and the same files always make the same image.
  */
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
@@ -15,12 +15,12 @@ export interface ImageOrder {
   readonly version: string
   /** The file to write. */
   readonly target: string
-  /** From 1, fast, to 9, small. */
+  /** The level from 1, fast, to 9, small. */
   readonly gzipLevel: number
   readonly layers: readonly ImageFiles[]
   /** The program that the image runs, in the form of the OCI specification. */
   readonly config: Readonly<Record<string, unknown>>
-  /** The command that made it. */
+  /** The command that made the image, for its history. */
   readonly madeBy: string
 }
 
@@ -30,7 +30,7 @@ export interface Image {
   readonly digest: string
   readonly bytes: number
   readonly unpackedBytes: number
-  /** Digests of its layers before compression. */
+  /** The digests of its layers before compression. */
   readonly diffIds: readonly string[]
 }
 
@@ -123,7 +123,7 @@ async function writeArchive(target: string, { name, version, config, manifest, l
   await Promise.all([pipeline(archive, fs.createWriteStream(target)), fill()])
 }
 
-/** Completes the name: Kubernetes looks for `berth:0.1.0` on a node under its full name only. */
+/** Completes the name, since Kubernetes looks for `berth:0.1.0` on a node only under its full name. */
 function fullName(name: string): string {
   return `docker.io/${name.includes('/') ? '' : 'library/'}${name}`
 }

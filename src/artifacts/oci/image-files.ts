@@ -1,6 +1,6 @@
 /**
- * Files of container images: Node with its libraries, and the packages that a bundle loads at run time. There is no
- * package manager in them.
+ * Collects the files of container images: Node with its libraries, and the packages that a bundle loads at run time.
+ * Images have no package manager.
  */
 import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
@@ -19,11 +19,14 @@ export interface InstalledPackage {
 
 /** The folder of the program in an image. */
 export const APP = '/app'
-/** Not needed to run: maps, types, documents but licenses, and the sources that llama.cpp could be built from. */
+/**
+ * Matches files that are not needed to run: maps, types, documents except licenses, and the sources that llama.cpp
+ * could be built from.
+ */
 const LEFT_OUT =
   /(?<!\/licen[cs]e)\.(map|md|markdown|d\.[cm]?ts|ts|flow)$|\/(test|tests|docs|example|examples)\/|\/gitRelease\.bundle$/i
 
-/** Node, and the libraries of this system that it and the packages need. */
+/** Collects Node, and the libraries of this system that it and the packages need. */
 export function baseFiles(packages: ImageFiles, node = fs.realpathSync(process.execPath)): ImageFiles {
   const files: ImageFiles = new Map([
     ['/usr/local/bin/node', { kind: 'file', from: node, mode: 0o755 }],
@@ -33,19 +36,19 @@ export function baseFiles(packages: ImageFiles, node = fs.realpathSync(process.e
       { kind: 'text', text: `root:x:0:0:root:/:/none\nberth:x:${USER_ID}:${USER_ID}:Berth:/data:/none\n` },
     ],
     ['/etc/group', { kind: 'text', text: `root:x:0:\nberth:x:${USER_ID}:\n` }],
-    // Without it, names in /etc/hosts are not found.
+    // Without this file, names in /etc/hosts are not found.
     ['/etc/nsswitch.conf', { kind: 'text', text: 'hosts: files dns\n' }],
     ['/data', { kind: 'folder', isWritable: true, mode: 0o700 }],
     ['/tmp', { kind: 'folder', mode: 0o1777 }],
   ])
   const libraries = librariesOf([node, ...nativeFiles(packages)])
   for (const library of libraries) files.set(library, { kind: 'file', from: fs.realpathSync(library), mode: 0o755 })
-  // An image is made in an image too, where no `ldd` is.
+  // The list is stored in the image, since an image may itself build images and has no `ldd`.
   files.set(LIBRARIES_FILE, { kind: 'text', text: `${JSON.stringify(libraries)}\n` })
   return files
 }
 
-/** Modules of PostgreSQL for other languages are never loaded, and lack their libraries. */
+/** Skips PostgreSQL's modules for other languages, which are never loaded and lack their libraries. */
 function nativeFiles(packages: ImageFiles): string[] {
   const isNative = (file: string): boolean => /\.node$|\.so(\.[\d.]+)?$|\/native\/bin\/postgres$/.test(file)
   return [...packages.values()].flatMap((one) =>
@@ -59,7 +62,7 @@ function licenseOf(node: string): string {
   return license
 }
 
-/** Libraries of this system, with the loader. Those of packages come with the packages. */
+/** Lists libraries of this system, with the loader. Libraries of packages come with the packages. */
 function librariesOf(programs: readonly string[]): string[] {
   if (fs.existsSync(LIBRARIES_FILE)) return JSON.parse(fs.readFileSync(LIBRARIES_FILE, 'utf8')) as string[]
   const libraries = new Set<string>()
@@ -72,7 +75,7 @@ function librariesOf(programs: readonly string[]): string[] {
   return [...libraries].toSorted()
 }
 
-/** Packages as they are installed below `root`, with all that they need. */
+/** Collects packages installed below `root`, with all their dependencies. */
 export function packageFiles(root: string, names: readonly string[]): ImageFiles {
   const places = new Set<string>()
   for (const name of names) follow(root, '', name, places)
@@ -92,13 +95,16 @@ export function placeOf(root: string, from: string, name: string): string {
 function follow(root: string, from: string, name: string, places: Set<string>): void {
   const place = placeOf(root, from, name)
   const installed = readPackage(path.join(root, place))
-  // An optional one may not be installed.
+  // An optional package may not be installed.
   if (installed === undefined || places.has(place) || !isForThisPlatform(name, installed)) return
   places.add(place)
   for (const next of neededNames(installed)) follow(root, place, next, places)
 }
 
-/** Optional ones may be missing, except that an optional peer is never needed: it is for those who have it anyway. */
+/**
+ * Lists dependencies. Optional ones may be missing; an optional peer is never needed, since it only serves programs
+ * that use it themselves.
+ */
 export function neededNames(one: InstalledPackage): string[] {
   const peers = Object.keys(one.peerDependencies ?? {}).filter(
     (name) => one.peerDependenciesMeta?.[name]?.optional !== true,
@@ -126,20 +132,20 @@ function addPackage(files: ImageFiles, root: string, place: string): void {
   const folder = path.join(root, place)
   for (const name of fs.readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
     const from = path.join(folder, name)
-    // Packages inside are followed on their own. npm packs no links; PostgreSQL's are made when it starts.
+    // Nested packages are followed separately. npm packs no links; PostgreSQL's are made when it starts.
     if (name.split('/').includes('node_modules') || !fs.lstatSync(from).isFile()) continue
     const target = `${APP}/${place}/${name}`
     if (!LEFT_OUT.test(target) && isOwnBinary(target)) files.set(target, { kind: 'file', from })
   }
 }
 
-/** This package has the libraries of all platforms. */
+/** Tells whether the binary is for this platform, since this package has the libraries of all platforms. */
 function isOwnBinary(target: string): boolean {
   const [, platform, arch] = /\/onnxruntime-node\/bin\/napi-v\d+\/([^/]+)\/([^/]+)\//.exec(target) ?? []
   return platform === undefined || (platform === process.platform && arch === process.arch)
 }
 
-/** A file or folder, without maps and archives. */
+/** Adds a file or folder, without maps and archives. */
 export function addTree(files: ImageFiles, from: string, to: string): void {
   const names = fs.statSync(from).isFile() ? [''] : fs.readdirSync(from, { recursive: true, encoding: 'utf8' })
   for (const name of names) {

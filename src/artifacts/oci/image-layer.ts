@@ -46,7 +46,7 @@ export async function writeLayer(folder: string, files: ImageFiles, gzipLevel: n
   return { file, digest, bytes, diffId, unpackedBytes }
 }
 
-/** The digest of a layer with these files before compression. Compression takes most of the time of a layer. */
+/** Returns the digest of a layer with these files before compression, which takes most of the time of a layer. */
 export async function diffIdOf(files: ImageFiles): Promise<string> {
   const archive = pack()
   const uncompressed = makeCounter()
@@ -63,10 +63,10 @@ function makeCounter() {
   const hash = createHash('sha256')
   let bytes = 0
   const stream = new Transform({
-    transform: (chunk: Buffer, _, done) => {
+    transform: (chunk: Buffer, _, callback) => {
       hash.update(chunk)
       bytes += chunk.length
-      done(null, chunk)
+      callback(null, chunk)
     },
   })
   return { stream, read: () => ({ digest: hash.digest('hex'), bytes }) }
@@ -97,7 +97,7 @@ async function add(archive: Pack, name: string, entry: ImageFile): Promise<void>
   }
 }
 
-/** Keeps only whether the file is executable, since the other bits depend on who made the checkout. */
+/** Keeps only whether the file is executable, since the other bits depend on who checked it out. */
 function modeOf(file: string): number {
   return fs.statSync(file).mode & 0o100 ? 0o755 : MODE.file
 }

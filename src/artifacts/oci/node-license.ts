@@ -1,4 +1,4 @@
-/** Finds the license of a Node: beside it in an archive, or where packages of distributions put it. */
+/** Finds the license of Node: beside the program in an archive, or where distributions install it. */
 import fs from 'node:fs'
 import path from 'node:path'
 
@@ -9,7 +9,7 @@ const places = [
   '../share/doc/nodejs/copyright',
 ]
 
-/** undefined: it is in none of the known places. */
+/** undefined: the license is in none of the known places. */
 export function findNodeLicense(node: string): string | undefined {
   return places.map((name) => path.resolve(path.dirname(node), name)).find((file) => fs.existsSync(file))
 }

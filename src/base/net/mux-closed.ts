@@ -1,9 +1,12 @@
-/** The loss of a whole connection, told apart from the end of one of its streams, also through servers that forward it. */
+/**
+ * Distinguishes the loss of a whole connection from the end of one of its streams, even across servers that forward the
+ * stream.
+ */
 
 /** The error of a stream whose whole connection has ended, here or at a server that forwards it. */
 export class MuxClosed extends Error {}
 
-/** Starts the reason of a reset because of it. */
+/** The reason of a reset begins with this if the whole connection was lost. */
 const PREFIX = 'connection closed: '
 
 export function resetReason(error: Error | null): string {

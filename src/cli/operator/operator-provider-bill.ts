@@ -2,7 +2,7 @@
 import type { Reply } from '../../client/client.ts'
 import { money } from '../../view/money.ts'
 import { count } from '../../view/number.ts'
-import { billedFor, billedText, billPeriod, recordedText } from '../../view/provider.ts'
+import { describeGoods, billedText, billPeriod, recordedText } from '../../view/provider.ts'
 import { readJsonFile } from '../kit/json-file.ts'
 import { tableOf } from '../kit/record.ts'
 import { act, list, show, withBody } from '../kit/row.ts'
@@ -78,7 +78,7 @@ function comparisonText({ billedUsd, recordedUsd, differences, differencesTotal 
           tableOf(differences, [
             'machine',
             {
-              FOR: (one) => billedFor(one) ?? '-',
+              FOR: (one) => describeGoods(one) ?? '-',
               BILLED: billedText,
               RECORDED: recordedText,
               DIFFERENCE: (one) => money(one.differenceUsd),

@@ -166,7 +166,10 @@ export const providerRows: readonly Row[] = [
   ),
 ]
 
-/** A JSON object, or the bare text where the cloud has one credential only. Never an argument: those are visible to others. */
+/**
+ * Reads a JSON object, or the bare text if the cloud has only one credential. Credentials are never an argument, since
+ * other users of the machine can see arguments.
+ */
 async function readCredentials(call: Call, provider: string): Promise<Record<string, unknown>> {
   const { shell, client } = call
   const file = (call.options as { credentials: string }).credentials

@@ -1,4 +1,4 @@
-/** Stuck rentals, in one line beside whatever else an operator looks at. */
+/** Summarizes stuck rentals in one line, for the overviews of operators. */
 import type { Client, Reply } from '../../client/client.ts'
 import { count } from '../../view/number.ts'
 import { red, type Content } from '../kit/screen.ts'

@@ -155,12 +155,12 @@ export function mockFleet(): InventoryMachine[] {
 }
 
 /**
- * Offers of a simulated cloud (`BERTH_MOCK_OFFERS`), one for each behaviour of clouds: a cheap one that looks free and is
- * sold out, one with a count, one that costs more than customers pay, and a node pool that is rented in parts.
+ * Offers of a simulated cloud (`BERTH_MOCK_OFFERS`), one for each behavior of clouds: a cheap one that looks free and
+ * is sold out, one with a count, one that costs more than customers pay, and a node pool that is rented in parts.
  */
 export function mockOffers(): MockOffer[] {
   const offer = (id: string, change: Partial<MockOffer>): MockOffer => ({
-    ...bought(machine(`mock-cloud-${id}`, 'h100', 'epyc7443')),
+    ...withoutFaults(machine(`mock-cloud-${id}`, 'h100', 'epyc7443')),
     clusterName: 'mock-cloud-us-east-1',
     region: 'us-east-1',
     offering: 'virtual-machine',
@@ -180,7 +180,7 @@ export function mockOffers(): MockOffer[] {
     offer('h100x2', {}),
     offer('h100x2-premium', { costUsdPerGpuHour: '3.20', capacity: 4 }),
     offer('h200-pool', {
-      ...bought(machine('mock-cloud-h200-pool', 'h200', 'epyc9654')),
+      ...withoutFaults(machine('mock-cloud-h200-pool', 'h200', 'epyc9654')),
       networkType: 'infiniband',
       ethernetVariant: null,
       gpusTotal: HOUSE_GPUS_PER_MACHINE,
@@ -190,8 +190,8 @@ export function mockOffers(): MockOffer[] {
   ]
 }
 
-function bought({ gpusSick: _gpusSick, ...rest }: ReturnType<typeof machine>) {
-  return rest
+function withoutFaults({ gpusSick: _gpusSick, ...offer }: ReturnType<typeof machine>) {
+  return offer
 }
 
 type NextName = (site: string, gpuName: GpuName) => string

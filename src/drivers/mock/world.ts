@@ -13,18 +13,18 @@ export interface MockResource {
   readonly externalId: string
   readonly tag: string
   readonly createdAt: Instant
-  /** Listed from then on. */
+  /** The resource is listed from this time on. */
   readonly listedAt: Instant
-  /** Missing from the list in between. null: never. */
+  /** The resource is missing from the list in between. null: never. */
   readonly hiddenFrom: Instant | null
   readonly hiddenUntil: Instant | null
-  /** Gone from then on. null: only when it is destroyed. */
+  /** The resource is gone from this time on. null: only when it is destroyed. */
   readonly goneAt: Instant | null
   /** null: no destroy call was accepted. */
   readonly destroyAskedAt: Instant | null
   /** Teardown time. */
   readonly destroyMs: number
-  /** Destroy calls still to refuse. */
+  /** The number of destroy calls to refuse. */
   readonly destroyRefusalsLeft: number
 }
 
@@ -34,7 +34,7 @@ export interface MockMachine extends MockResource {
   readonly runningAt: Instant | null
   /** null: never. */
   readonly failedAt: Instant | null
-  /** Off from then on. null: it is on. */
+  /** The machine is off from this time on. null: it is on. */
   readonly offAt: Instant | null
   readonly reboots: number
 }
@@ -55,10 +55,10 @@ export interface MockWorld {
   /** Deletes rows that were gone before then, so that the tables stay small. */
   forgetGone(before: Instant): Promise<void>
 
-  /** False: the external id is taken. */
+  /** Returns false if the external id is taken. */
   addMachine(machine: MockMachine): Promise<boolean>
   findMachine(externalId: string): Promise<MockMachine | undefined>
-  /** All that are not gone and whose tag starts with the prefix, listed or not. */
+  /** Lists machines that are not gone and whose tag starts with the prefix, listed or not. */
   listMachines(tagPrefix: string, at: Instant): Promise<MockMachine[]>
   /** Uses up one refusal or starts the teardown; a repeated call does not delay it. undefined: no such machine. */
   requestMachineDestroy(externalId: string, at: Instant): Promise<MockMachine | undefined>
@@ -68,7 +68,7 @@ export interface MockWorld {
   turnOn(externalId: string, life: PowerOn): Promise<MockMachine | undefined>
   /** Counts up to `count`. undefined: no such machine. */
   rebootMachine(externalId: string, count: number): Promise<MockMachine | undefined>
-  /** Gone without a destroy call. */
+  /** Lets the machine disappear without a destroy call. */
   markMachineGone(externalId: string, at: Instant): Promise<void>
 
   addVolume(volume: MockVolume): Promise<boolean>

@@ -1,4 +1,4 @@
-/** Checks the header of a model file: with impossible numbers in it the library would read forever. */
+/** Checks the header of a model file, because impossible numbers in it would make the library read forever. */
 import fs from 'node:fs/promises'
 
 const HEADER_BYTES = 24

@@ -10,7 +10,7 @@ import type { PieceJob, SpokenPiece } from './voice-thread.ts'
 import { checkVoice, chooseKbps, LANGUAGE, SAMPLE_RATE, SPEAKER } from './voice.ts'
 
 const MAX_CHARACTERS = 100_000
-/** Requests that alternate, piece by piece, so that a long text does not block short ones. */
+/** This many requests alternate, piece by piece, so that a long text does not block short ones. */
 const PLACES = 4
 const LANE = 'speech'
 /** Used until a request has been measured; deliberately high. */
@@ -29,7 +29,7 @@ const requestForm = z.looseObject({
 })
 
 /** The synthesis thread. */
-export interface Speaking {
+export interface SpeechThread {
   /** Settles when the voice has loaded. */
   readonly loaded: Promise<void>
   speak(job: PieceJob): Promise<SpokenPiece>
@@ -38,10 +38,10 @@ export interface Speaking {
 
 export class SpeechHandler {
   readonly queue: WorkQueue
-  readonly #thread: Speaking
+  readonly #thread: SpeechThread
   #lastId = 0
 
-  constructor(thread: Speaking, queueLimit: number) {
+  constructor(thread: SpeechThread, queueLimit: number) {
     this.#thread = thread
     this.queue = new WorkQueue(queueLimit, { [LANE]: { places: PLACES, msPerUnit: GUESSED_MS_PER_CHARACTER } })
   }

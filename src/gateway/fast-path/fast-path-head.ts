@@ -8,7 +8,7 @@ export interface FastPathHead {
   readonly hosts: readonly string[]
   readonly authorization: string
   readonly bodyBytes: number
-  /** Including the empty line at its end. */
+  /** The length, including the empty line at its end. */
   readonly headBytes: number
   readonly traceparent: string | undefined
   readonly session: string | undefined
@@ -29,7 +29,7 @@ const unusual = new Set([
   'keep-alive',
 ])
 
-/** undefined: for the full path. */
+/** undefined: the request takes the full path. */
 export function readFastPathHead(bytes: Buffer): FastPathHead | undefined {
   // The first byte rules out most other requests.
   if (bytes[0] !== 0x50 || bytes.length < REQUEST_LINE.length) return undefined

@@ -75,7 +75,7 @@ export class FastPathReply implements Reply {
 
   onGone(listener: () => void): void {
     this.#goneListener = listener
-    // It may have gone while the request waited for its purse.
+    // The client may have gone while the request waited for its purse.
     if (this.#socket.destroyed) setImmediate(() => this.gone())
   }
 
@@ -124,7 +124,7 @@ const reasons: Readonly<Record<number, string>> = {
   503: 'Service Unavailable',
 }
 
-/** No text is no chunk: an empty chunk would end the body. */
+/** An empty chunk would end the body, so empty text is no chunk. */
 function chunkOf(text: string): string {
   return text === '' ? '' : `${text.length.toString(16)}\r\n${text}\r\n`
 }

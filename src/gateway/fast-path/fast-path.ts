@@ -14,7 +14,7 @@ import type { Gateway } from '../gateway.ts'
 
 /** Larger bodies take the full path, which has its own limit. */
 const MAX_BODY_BYTES = 16_777_216
-/** Bytes that a client may send ahead of the answer to its last request. */
+/** The limit for bytes that a client sends ahead of the answer to its last request. */
 const MAX_BUFFERED_BYTES = 65_536
 const IDLE_MS = 75_000
 const BODY_MS = 30_000
@@ -23,17 +23,22 @@ const SWEEP_MS = 1_000
 export interface FastPathOptions extends FastPathReplyOptions {
   readonly gateway: Pick<Gateway, 'tryChat' | 'isOpenFor'>
   readonly bodies: BodyBudget
-  /** For one connection: the caller, from memory. undefined: not cached, or a key that may not call models. */
+  /**
+   * Creates a reader for one connection: it returns the caller from memory. undefined: the key is not cached, or may
+   * not call models.
+   */
   readonly identifier: () => (authorization: string) => Caller | undefined
-  /** The caller, looked up where it is not in memory. undefined: for the full path. */
+  /** Looks up a caller that is not in memory. undefined: the request takes the full path. */
   readonly introduce: (authorization: string) => Promise<Caller | undefined>
-  /** For the full path, with all bytes read so far. */
+  /** Gives the connection to the full path, with all bytes read so far. */
   readonly handOver: (socket: Socket, bytes: Buffer) => void
-  /** Takes a connection whose first request is a chat, for a worker. false: it stays here. */
+  /** Gives a connection whose first request is a chat to a worker. false: it stays here. */
   readonly spread?: ((socket: Socket, bytes: Buffer) => boolean) | undefined
-  /** Whether the host name is that of an HTTP port of a rental, whose requests are not ours. Absent: none is. */
+  /**
+   * Tells whether the host name belongs to an HTTP port of a rental, whose requests are not ours. Absent: none does.
+   */
   readonly isOther?: (host: string) => boolean
-  /** true: each answer is the last of its connection and says so, but no connection is closed without that. */
+  /** true: each answer is the last of its connection and says so; connections without an answer stay open. */
   readonly isRetiring?: () => boolean
 }
 
@@ -108,19 +113,19 @@ class FastPathConnection {
   /** Bytes of requests that have not started yet. */
   #ahead: Buffer | undefined
   #body: PartialRequest | undefined
-  /** For the current request, from the first byte of its body to the end of its answer. */
+  /** The room of the current request, from the first byte of its body to the end of its answer. */
   #room: BodyRoom | undefined
   /** A purse or a counter is being filled for the current request. */
   #isWaiting = false
   #answer: FastPathReply | undefined
   #since = performance.now()
 
-  constructor(socket: Socket, options: FastPathOptions, isClosing: () => boolean, left: () => void) {
+  constructor(socket: Socket, options: FastPathOptions, isClosing: () => boolean, onLeft: () => void) {
     this.#socket = socket
     this.#options = options
     this.#identify = options.identifier()
     this.#isClosing = isClosing
-    this.#left = left
+    this.#left = onLeft
     socket.setNoDelay(true)
     socket.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose)
     socket.on('error', this.#onError).on('drain', this.#onDrain)
@@ -164,11 +169,15 @@ class FastPathConnection {
     if (this.#options.spread?.(this.#socket, bytes) === true) return this.#detach()
     const end = head.headBytes + head.bodyBytes
     if (bytes.length >= end) {
-      const own = Buffer.from(bytes.subarray(0, end))
-      const request = { head, headBytes: own.subarray(0, head.headBytes), bytes: own.subarray(head.headBytes) }
+      const headCopy = Buffer.from(bytes.subarray(0, end))
+      const request = {
+        head,
+        headBytes: headCopy.subarray(0, head.headBytes),
+        bytes: headCopy.subarray(head.headBytes),
+      }
       return this.#start(request, bytes.length > end ? Buffer.from(bytes.subarray(end)) : undefined)
     }
-    // An unknown key, an empty balance or a full budget gets no buffer here; the full path explains why.
+    // An unknown key, an empty balance or a full budget gets no buffer here; the full path explains the refusal.
     const caller = this.#identify(head.authorization)
     if (caller === undefined || !this.#options.gateway.isOpenFor(caller)) return this.#handOver(bytes)
     this.#room = this.#options.bodies.open(caller.accountId)
@@ -183,28 +192,28 @@ class FastPathConnection {
     const body = this.#body
     if (body === undefined) return
     const { head, headBytes, buffer } = body
-    const own = bytes.subarray(0, head.bodyBytes - buffer.bytes)
-    buffer.add(own)
+    const part = bytes.subarray(0, head.bodyBytes - buffer.bytes)
+    buffer.add(part)
     if (buffer.bytes < head.bodyBytes) return
     this.#body = undefined
-    const rest = own.length < bytes.length ? Buffer.from(bytes.subarray(own.length)) : undefined
-    this.#start({ head, headBytes, bytes: buffer.whole() }, rest)
+    const remaining = part.length < bytes.length ? Buffer.from(bytes.subarray(part.length)) : undefined
+    this.#start({ head, headBytes, bytes: buffer.whole() }, remaining)
   }
 
-  #start(request: WholeRequest, rest: Buffer | undefined): void {
-    // Set before the exchange starts, which may end at once.
-    this.#ahead = rest
+  #start(request: WholeRequest, remaining: Buffer | undefined): void {
+    // This is set before the exchange starts, which may end at once.
+    this.#ahead = remaining
     const caller = this.#identify(request.head.authorization)
-    const begun = caller === undefined ? this.#startUnknown(request) : this.#chat(caller, request)
-    if (begun === true) return
-    if (begun === false) return this.#handOverAll(request)
+    const isStarted = caller === undefined ? this.#startUnknown(request) : this.#chat(caller, request)
+    if (isStarted === true) return
+    if (isStarted === false) return this.#handOverAll(request)
     this.#isWaiting = true
-    void this.#startLater(request, begun)
+    void this.#startLater(request, isStarted)
   }
 
-  async #startLater(request: WholeRequest, begun: Promise<boolean>): Promise<void> {
+  async #startLater(request: WholeRequest, isStarted: Promise<boolean>): Promise<void> {
     try {
-      const isBegun = await begun
+      const isBegun = await isStarted
       this.#isWaiting = false
       if (!isBegun) this.#handOverAll(request)
     } catch {
@@ -230,7 +239,7 @@ class FastPathConnection {
     })
   }
 
-  /** The answer is sent: start the request that came ahead, if any. */
+  /** Called when the answer is sent: starts the request that came ahead, if any. */
   #next(isLast: boolean): void {
     this.#answer = undefined
     this.#releaseRoom()

@@ -1,4 +1,6 @@
-/** How far a journal is settled: a small file written in the background. Losing it only costs a longer replay. */
+/**
+ * Records how far a journal is settled: a small file written in the background. Losing it only costs a longer replay.
+ */
 import * as fs from 'node:fs'
 import { join } from 'node:path'
 import { checkedText, withChecksum } from './journal-segment.ts'
@@ -47,7 +49,7 @@ export class JournalMark {
       written = this.#place
       try {
         const text = withChecksum(`${written.segment} ${written.end}`)
-        // Replaced as a whole: a crash during the write leaves the old one.
+        // The file is replaced as a whole: a crash during the write leaves the old one.
         await fs.promises.writeFile(`${this.#path}.new`, text, { mode: 0o600 })
         await fs.promises.rename(`${this.#path}.new`, this.#path)
       } catch (error) {

@@ -13,7 +13,7 @@ import { readRecord } from '../../domain/settlement.ts'
 const NEW_LINE = 10
 const CHECK_CHARS = 9
 const READ_BYTES = 1_048_576
-/** The longest line: a record with both of its bodies is shorter. */
+/** The limit for a line. A record with both of its bodies is shorter. */
 const MAX_LINE_BYTES = 16 * 1_048_576
 
 export function segmentName(segment: number): string {
@@ -32,7 +32,7 @@ export function withChecksum(text: string): string {
   return `${crc32(text).toString(16).padStart(8, '0')} ${text}\n`
 }
 
-/** undefined: the checksum is wrong. Without the newline at the end. */
+/** Returns the text without its checksum. undefined: the checksum is wrong. The line has no newline at its end. */
 export function checkedText(line: string): string | undefined {
   const text = line.slice(CHECK_CHARS)
   return line === withChecksum(text).slice(0, -1) ? text : undefined
@@ -83,7 +83,7 @@ function lineOf(line: Buffer, end: number): SegmentLine {
     : { kind: 'record', record, bytes: line.length + 1, end }
 }
 
-/** Records were JSON once, and an upgraded server may find some. */
+/** Reads the JSON form of records, which an upgraded server may still find. */
 function readJson(text: string): InferenceRecord | undefined {
   try {
     const value: unknown = JSON.parse(text)

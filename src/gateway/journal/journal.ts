@@ -15,9 +15,9 @@ import { isBehind, JournalMark, type Place } from './journal-mark.ts'
 import { listSegments, readLines, segmentName, withChecksum } from './journal-segment.ts'
 
 const SEGMENT_BYTES = 16 * 1_048_576
-/** A written record is on disk within this time, as far as the disk keeps up. */
+/** A written record is synced to disk within this time, if the disk keeps up. */
 const SYNC_WITHIN_MS = 50
-/** Between two attempts on a disk that refuses writes. */
+/** The pause between two attempts on a disk that refuses writes. */
 const RETRY_MS = 250
 const REPLAY_RECORDS = 1_000
 const REPLAY_BYTES = 8 * 1_048_576
@@ -41,7 +41,7 @@ export interface JournalOptions {
   readonly dir: string
   readonly log: JournalLog
   readonly segmentBytes?: number
-  /** For tests with a full disk. */
+  /** Replaced in tests of a full disk. */
   readonly write?: (file: number, bytes: Uint8Array, offset: number) => number
 }
 
@@ -130,7 +130,7 @@ export class Journal {
     if (this.#syncing === undefined) {
       return this.#isDirty || this.#retired.length > 0 ? this.#startSync() : undefined
     }
-    // A sync is running for earlier writes. Everyone who comes meanwhile shares the next one.
+    // A sync is running for earlier writes. All callers that come meanwhile share the next one.
     this.#syncNext ??= this.#syncing.then(() => {
       this.#syncNext = undefined
       return this.#startSync()
@@ -146,8 +146,8 @@ export class Journal {
   }
 
   /**
-   * Records of earlier runs that may not be settled, oldest first. A batch counts as settled when the next one is
-   * requested.
+   * Yields records of earlier runs that may not be settled, oldest first. A batch counts as settled when the next one
+   * is requested.
    */
   async *replay(): AsyncGenerator<InferenceRecord[]> {
     for (const segment of this.#old) {
@@ -182,7 +182,7 @@ export class Journal {
     }
   }
 
-  /** Writes the rest and closes the files. */
+  /** Writes the remaining records and closes the files. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#flush()
@@ -224,7 +224,7 @@ export class Journal {
     try {
       for (let written = 0; written < bytes.length;) written += this.#write(file, bytes, written)
     } catch (error) {
-      // Remove a partial write, or the next line would continue it.
+      // A partial write is removed, or the next line would continue it.
       try {
         fs.ftruncateSync(file, this.#size)
       } catch {
@@ -247,7 +247,7 @@ export class Journal {
     return file
   }
 
-  /** The next record starts a new segment. */
+  /** Lets the next record start a new segment. */
   #retire(): void {
     if (this.#file === undefined) return
     this.#retired.push(this.#file)
@@ -267,7 +267,7 @@ export class Journal {
     }, RETRY_MS)
   }
 
-  /** With nothing to write, a temporary file shows whether the disk accepts writes. */
+  /** Tests the disk with a temporary file when there is nothing to write. */
   #tryAgain(): void {
     if (this.#pending.length > 0) return this.#flush()
     const path = join(this.#dir, PROBE_NAME)
@@ -317,7 +317,7 @@ export class Journal {
       }
       for (const file of this.#file === undefined ? retired : [...retired, this.#file]) await fdatasync(file)
     } catch (error) {
-      // A second fdatasync does not retry pages that the kernel has dropped: continue in a new file.
+      // A second fdatasync does not retry pages that the kernel has dropped, so a new file continues the journal.
       this.#retire()
       this.#fail(error, 'could not sync the journal; refusing new requests until it works again')
     } finally {
@@ -334,7 +334,7 @@ export class Journal {
     }
   }
 
-  /** Records that the disk did not accept but that are settled anyway need not be written any more. */
+  /** Drops records that the disk did not accept but that are settled nevertheless. */
   #dropUnwritten(last: JournalEntry): void {
     if (this.#size > 0) this.#moveMark({ segment: this.#segment, end: this.#size })
     const settled = this.#pending.findIndex((entry) => entry === last) + 1
@@ -349,7 +349,7 @@ export class Journal {
     }
   }
 
-  /** Never rejects: the mark skips a segment that stays. */
+  /** Never rejects, since the mark skips a segment that stays. */
   async #remove(segment: number): Promise<void> {
     const path = join(this.#dir, segmentName(segment))
     try {

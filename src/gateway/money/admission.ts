@@ -1,7 +1,7 @@
 /**
  * Admission control: requests and tokens per minute of key and account, concurrent requests, and money for the worst
  * case. Usually all of it is in memory and `tryAdmit` decides at once; if a counter or a purse must be filled first, it
- * returns undefined and takes nothing, and `admit` does the same with waiting.
+ * returns undefined and takes nothing, and `admit` does the same but waits.
  */
 import type { NanoUsd } from '../../base/money.ts'
 import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
@@ -21,7 +21,7 @@ export interface Rates {
   /** undefined: a slice of the minute's budget must be fetched first. */
   tryTake(subject: string, limitPerMinute: number, amount: number): RateAnswer | undefined
   take(subject: string, limitPerMinute: number, amount: number): Promise<RateAnswer>
-  /** Only within the minute in which they were taken, which ends at `resetAt`. */
+  /** Works only within the minute in which they were taken, which ends at `resetAt`. */
   giveBack(subject: string, amount: number, resetAt: number): void
   /** Counts units used beyond what was taken; later requests wait for them. */
   owe(subject: string, amount: number): void
@@ -35,12 +35,12 @@ export interface Admitted {
   readonly leave: (tokensUsed: number) => void
 }
 
-interface Ask {
+interface AdmissionRequest {
   readonly caller: Caller
   /** Estimated usage. */
   readonly tokens: number
   readonly worst: NanoUsd
-  /** Whether the key's request still has to be counted. */
+  /** The key's request still has to be counted. */
   readonly countKey: boolean
 }
 
@@ -70,11 +70,11 @@ export interface AdmissionOptions {
 }
 
 export interface Admission {
-  tryAdmit(ask: Ask): Admitted | undefined
-  admit(ask: Ask): Promise<Result<Admitted>>
-  /** Whether a request that costs at least `least` would start, by memory alone. Takes nothing. */
+  tryAdmit(ask: AdmissionRequest): Admitted | undefined
+  admit(ask: AdmissionRequest): Promise<Result<Admitted>>
+  /** Tells from memory alone whether a request that costs at least `least` would start. Takes nothing. */
   isOpenFor(caller: Caller, least: NanoUsd): boolean
-  /** Why no request of this caller that costs at least `least` would start now. Takes nothing. */
+  /** Returns why no request of this caller that costs at least `least` would start now. Takes nothing. */
   refusalFor(caller: Caller, least: NanoUsd): Promise<Failure | undefined>
   underWay(): number
 }
@@ -83,7 +83,7 @@ export function makeAdmission(options: AdmissionOptions): Admission {
   const { rates, meter, places } = options
   let total = 0
 
-  const enter = (ask: Ask, { reservation, taken }: Claim): Admitted => {
+  const enter = (ask: AdmissionRequest, { reservation, taken }: Claim): Admitted => {
     const { accountId } = ask.caller
     total += 1
     return {
@@ -96,7 +96,7 @@ export function makeAdmission(options: AdmissionOptions): Admission {
           if (count.what !== 'tokens') continue
           const unused = count.amount - tokensUsed
           if (unused > 0) rates.giveBack(count.subject, unused, answer.resetAt)
-          // More than estimated: it counts, although it can no longer be refused.
+          // The request used more than estimated, which counts although it can no longer be refused.
           else if (unused < 0) rates.owe(count.subject, -unused)
         }
       },
@@ -107,7 +107,7 @@ export function makeAdmission(options: AdmissionOptions): Admission {
     for (const { count, answer } of taken) rates.giveBack(count.subject, count.amount, answer.resetAt)
   }
 
-  const tryTakeAll = (ask: Ask): Claim | undefined => {
+  const tryTakeAll = (ask: AdmissionRequest): Claim | undefined => {
     const { accountId, account, purse } = ask.caller
     if (!places.tryEnter(accountId, account.streams)) return undefined
     const taken: Taken[] = []
@@ -127,7 +127,7 @@ export function makeAdmission(options: AdmissionOptions): Admission {
     return undefined
   }
 
-  const takeAll = async (ask: Ask): Promise<Result<Claim>> => {
+  const takeAll = async (ask: AdmissionRequest): Promise<Result<Claim>> => {
     const taken: Taken[] = []
     for (const count of countsOf(ask)) {
       const answer = await rates.take(count.subject, count.limit, count.amount)
@@ -183,7 +183,7 @@ export function makeAdmission(options: AdmissionOptions): Admission {
   }
 }
 
-function countsOf({ caller, tokens, countKey }: Ask): Counted[] {
+function countsOf({ caller, tokens, countKey }: AdmissionRequest): Counted[] {
   const fixed = fixedCounts(caller)
   const counts = countKey ? [fixed.key, fixed.account] : [fixed.account]
   if (tokens === 0) return counts
@@ -192,7 +192,7 @@ function countsOf({ caller, tokens, countKey }: Ask): Counted[] {
   return counts
 }
 
-/** A request larger than the whole limit would never start: it may take a full minute's budget. */
+/** A request larger than the whole limit would never start, so it may take a full minute's budget. */
 function tokenCount(subject: string, limit: number, tokens: number): Counted {
   return { subject, limit, amount: limit === 0 ? tokens : Math.min(tokens, limit), what: 'tokens' }
 }
@@ -209,8 +209,8 @@ interface FixedCounts {
 const countsByCaller = new WeakMap<Caller, FixedCounts>()
 
 function fixedCounts(caller: Caller): FixedCounts {
-  const known = countsByCaller.get(caller)
-  if (known !== undefined) return known
+  const cached = countsByCaller.get(caller)
+  if (cached !== undefined) return cached
   const { accountId, keyId, account } = caller
   const fixed: FixedCounts = {
     key: { subject: `key:${keyId}`, limit: caller.requestsPerMinute, amount: 1, what: 'requests' },

@@ -18,7 +18,7 @@ export interface Returned {
 }
 
 export interface Borrower extends PurseTreasury, Pick<Treasury, 'settle'> {
-  /** The worker has exited and all its records are settled: what is left of its loans is free again. */
+  /** Called when the worker has exited and all its records are settled: the money left in its loans is free again. */
   close(): void
 }
 
@@ -43,7 +43,7 @@ export class PurseLoans {
     this.#treasury = options.treasury
   }
 
-  /** `recall` asks the worker for the free money of a purse, `recallAccount` for all that it borrowed before. */
+  /** `recall` asks the worker for the free money of a purse; `recallAccount` asks for everything it borrowed before. */
   open(recall: OneBorrower['recall'], recallAccount: OneBorrower['recallAccount']): Borrower {
     const one: OneBorrower = { loans: new Map(), recall, recallAccount }
     this.#borrowers.add(one)
@@ -59,8 +59,8 @@ export class PurseLoans {
   }
 
   /**
-   * Whether anything came back. Not from the borrower that asks: it has counted its own free money, and would get that
-   * back in place of what it misses.
+   * Returns whether any money came back. Skips the borrower that asks: it has counted its own free money, and would get
+   * that back in place of what it misses.
    */
   async recall(owner: PurseOwner, except: object | undefined): Promise<boolean> {
     const borrowers = [...this.#borrowers].filter(
@@ -75,12 +75,15 @@ export class PurseLoans {
     return returned.includes(true)
   }
 
-  /** A limit of an account, or of any, was set: resolves when nothing granted before can be spent, here or by a worker. */
+  /**
+   * Called when a limit of one account or of all was set. Resolves when nothing granted before can be spent, here or by
+   * a worker.
+   */
   returnMoney(accountId?: string): Promise<void> {
     return accountId === undefined ? this.#purses.recallAll() : this.#purses.recall(accountId)
   }
 
-  /** A limit of the account was set: every worker returns what it does not use. */
+  /** Called when a limit of the account was set: every worker returns what it does not use. */
   async recallAccount(accountId: string): Promise<void> {
     const holders = [...this.#borrowers].filter((one) =>
       [...one.loans.values()].some(({ purse }) => purse.owner.accountId === accountId),
@@ -88,7 +91,7 @@ export class PurseLoans {
     await Promise.all(holders.map((one) => one.recallAccount(accountId)))
   }
 
-  /** Settles what a worker has left. Its loans end afterwards, and a recount finds what remains of them. */
+  /** Settles the records that a worker left. Its loans end afterwards, and a recount finds their remaining money. */
   settleLost(work: () => Promise<void>): Promise<void> {
     return this.#purses.settleLoans(work)
   }
@@ -102,8 +105,8 @@ export class PurseLoans {
     if (!first.ok) return insufficient(first)
     const { purse } = first.value
     if (purse?.holdKey === undefined) throw new Error('money was reserved in a purse that has no hold')
-    const more = minUsd(purse.free, nanoUsdOf(maximum - minimum))
-    const second = more > 0n ? this.#purses.tryReserve(owner, more) : undefined
+    const extra = minUsd(purse.free, nanoUsdOf(maximum - minimum))
+    const second = extra > 0n ? this.#purses.tryReserve(owner, extra) : undefined
     let amount = zeroUsd
     for (const part of [first.value, second]) {
       if (!(part instanceof OpenReservation)) continue
@@ -116,7 +119,7 @@ export class PurseLoans {
     return { kind: 'granted', holdKey: purse.holdKey, amount, expiresAt: purse.expiresAt }
   }
 
-  /** `amount` may be more than the loan: then all of it comes back. false: nothing did. */
+  /** `amount` may exceed the loan: then all of it comes back. Returns false if nothing did. */
   #takeBack(one: OneBorrower, { holdKey, amount }: Returned): boolean {
     const loan = one.loans.get(holdKey)
     if (loan === undefined || amount <= 0n) return false
@@ -129,10 +132,10 @@ export class PurseLoans {
 
   #expiryOf(one: OneBorrower, holdKeys: readonly string[]): Instant {
     const purses = holdKeys.flatMap((holdKey) => one.loans.get(holdKey)?.purse ?? [])
-    const [first, ...rest] = purses.map(({ expiresAt }) => expiresAt)
+    const [first, ...others] = purses.map(({ expiresAt }) => expiresAt)
     // A loan that was returned completely needs no time.
     if (first === undefined) return instantOf(0)
-    return rest.reduce((least, next) => (next < least ? next : least), first)
+    return others.reduce((least, next) => (next < least ? next : least), first)
   }
 
   async #settle(one: OneBorrower, settlement: Settlement): Promise<void> {

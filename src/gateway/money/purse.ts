@@ -8,22 +8,22 @@ import { maxUsd, minUsd, nanoUsdOf, sumUsd, usd, zeroUsd, type NanoUsd } from '.
 import type { Result } from '../../contract/result.ts'
 import type { PurseOwner } from '../../domain/purse.ts'
 
-/** A top-up brings at least this much more than needed, so that a quiet account asks once for many requests. */
+/** A top-up requests at least this much more than needed, so that a quiet account needs only one for many requests. */
 const MIN_TOP_UP = usd('0.05')
 /** Spending is measured in windows of this length; a top-up covers two. */
 const WINDOW_MS = 10_000
-/** Server clocks differ: a purse is not spent from this long before its end. */
+/** Server clocks differ, so a purse is not spent from this long before its end. */
 const EXPIRY_MARGIN_MS = 60_000
 
 /** A request that waits for a top-up. */
 export interface Waiter {
   readonly worst: NanoUsd
-  /** The borrower that it is for. undefined: a request of this gateway. */
+  /** The borrower that waits. undefined: a request of this gateway. */
   readonly from: object | undefined
   readonly answer: (result: Result<OpenReservation>) => void
 }
 
-/** Money for the most that a request can cost. */
+/** A reservation of the highest cost of a request. */
 export class OpenReservation {
   readonly amount: NanoUsd
   /** undefined once it has ended. */
@@ -44,7 +44,10 @@ export class Purse {
   reserved: NanoUsd = zeroUsd
   /** Open reservations. */
   open = 0
-  /** The part of the reserved money that goes back to the account once no request needs it: a limit was set since. */
+  /**
+   * The part of the reserved money that goes back to the account once no request needs it, because a limit was set
+   * since.
+   */
   toReturn: NanoUsd = zeroUsd
   unsettled: NanoUsd = zeroUsd
   unsettledRequests = 0
@@ -52,7 +55,7 @@ export class Purse {
   usedAt: Instant
   /** A top-up is in progress. */
   isFilling = false
-  /** The call for more money that is in progress. */
+  /** The current call for more money. */
   topUp: Promise<unknown> | undefined
   fills = 0
   /** undefined: nothing is being given back. */
@@ -70,7 +73,7 @@ export class Purse {
     this.#windowFrom = now
   }
 
-  /** The expected amount of its hold in the ledger. */
+  /** The expected amount of the purse's hold in the ledger. */
   get total(): NanoUsd {
     return nanoUsdOf(this.free + this.reserved + this.unsettled)
   }
@@ -94,20 +97,22 @@ export class Purse {
     return new OpenReservation(this, worst)
   }
 
-  /** Ends a reservation of which `cost` was used. Answers what of the rest goes back to the account. */
+  /**
+   * Ends a reservation of which `cost` was used. Returns the part of the remaining money that goes back to the account.
+   */
   end(reservation: OpenReservation, cost: NanoUsd, now: Instant): NanoUsd {
     reservation.purse = undefined
     this.open -= 1
-    const back = this.#unreserve(reservation.amount, nanoUsdOf(reservation.amount - cost))
+    const returned = this.#unreserve(reservation.amount, nanoUsdOf(reservation.amount - cost))
     this.usedAt = now
-    if (cost === 0n) return back
+    if (cost === 0n) return returned
     this.unsettled = nanoUsdOf(this.unsettled + cost)
     this.unsettledRequests += 1
     this.#spent = nanoUsdOf(this.#spent + cost)
-    return back
+    return returned
   }
 
-  /** A limit was set: answers the free money, which goes back; reserved money will follow. */
+  /** Called when a limit was set: returns the free money, which goes back; reserved money will follow. */
   recall(): NanoUsd {
     const { free } = this
     this.free = zeroUsd
@@ -115,13 +120,13 @@ export class Purse {
     return free
   }
 
-  /** Money that a worker spends from: it stays in the hold and counts as one open reservation. */
+  /** Lends money to a worker: it stays in the hold and counts as one open reservation. */
   lend(reservation: OpenReservation, isFirst: boolean): void {
     reservation.purse = undefined
     if (!isFirst) this.open -= 1
   }
 
-  /** A part of a loan came back unspent. Answers what of it goes back to the account. */
+  /** Takes back a part of a loan that was not spent. Returns the part of it that goes back to the account. */
   takeBack(amount: NanoUsd): NanoUsd {
     return this.#unreserve(amount, amount)
   }
@@ -132,7 +137,7 @@ export class Purse {
     this.#spent = nanoUsdOf(this.#spent + cost)
   }
 
-  /** `lost` of the loan is no longer known to be in the hold: the recount finds what is left of it. */
+  /** Called when `lost` of the loan is no longer known to be in the hold: the recount finds its remaining money. */
   endLoan(lost: NanoUsd): void {
     this.open -= 1
     if (lost === 0n) return
@@ -140,7 +145,7 @@ export class Purse {
     this.needsRecount = true
   }
 
-  /** `cost` was charged to its hold, for so many requests. */
+  /** Deducts `cost`, which was charged to the purse's hold, for this number of requests. */
   settle(cost: NanoUsd, requests = 1): void {
     this.unsettled = nanoUsdOf(this.unsettled - cost)
     this.unsettledRequests -= requests
@@ -172,22 +177,25 @@ export class Purse {
     return this.free > 2n * keep ? nanoUsdOf(this.free - keep) : zeroUsd
   }
 
-  /** The ledger has `held`: a surplus is free, a shortfall is not. */
-  recount(held: NanoUsd): void {
+  /** Adjusts the free money to the amount in the ledger: a surplus becomes free, a shortfall reduces it. */
+  recount(inLedger: NanoUsd): void {
     const { total } = this
-    const less = minUsd(this.free, maxUsd(zeroUsd, nanoUsdOf(total - held)))
-    this.free = nanoUsdOf(this.free + maxUsd(zeroUsd, nanoUsdOf(held - total)) - less)
+    const shortfall = minUsd(this.free, maxUsd(zeroUsd, nanoUsdOf(total - inLedger)))
+    this.free = nanoUsdOf(this.free + maxUsd(zeroUsd, nanoUsdOf(inLedger - total)) - shortfall)
     this.needsRecount = false
   }
 
-  /** Releases a reservation of `amount`; `left` was not used. Its age is not known, so it counts as the oldest money. */
-  #unreserve(amount: NanoUsd, left: NanoUsd): NanoUsd {
+  /**
+   * Releases a reservation of `amount`, of which `unused` was not used. Its age is unknown, so it counts as the oldest
+   * money.
+   */
+  #unreserve(amount: NanoUsd, unused: NanoUsd): NanoUsd {
     const older = minUsd(amount, this.toReturn)
-    const back = minUsd(older, left)
+    const returned = minUsd(older, unused)
     this.toReturn = nanoUsdOf(this.toReturn - older)
     this.reserved = nanoUsdOf(this.reserved - amount)
-    this.free = nanoUsdOf(this.free + left - back)
-    return back
+    this.free = nanoUsdOf(this.free + unused - returned)
+    return returned
   }
 
   #recentNeed(now: Instant): NanoUsd {
@@ -196,9 +204,9 @@ export class Purse {
   }
 
   #rollWindow(now: Instant): void {
-    const past = now - this.#windowFrom
-    if (past < WINDOW_MS) return
-    const isNext = past < 2 * WINDOW_MS
+    const elapsedMs = now - this.#windowFrom
+    if (elapsedMs < WINDOW_MS) return
+    const isNext = elapsedMs < 2 * WINDOW_MS
     this.#spentBefore = isNext ? this.#spent : zeroUsd
     this.#peakBefore = isNext ? this.#peak : this.reserved
     this.#spent = zeroUsd

@@ -1,8 +1,8 @@
 /**
  * The purses of a gateway. Money is taken from the account some cents at a time and spent in memory, so that a request
- * usually needs no database query. Nothing is spent that was not granted: a request starts only if the most it can cost
- * is free in its purse. An uncovered request is refused at once, even while others of the same purse run and may leave
- * something: their answers may take minutes.
+ * usually needs no database query. Nothing is spent that was not granted: a request starts only if its highest cost is
+ * free in its purse. An uncovered request is refused at once, even while other requests of the same purse run and may
+ * leave some of their money unused: they may take minutes.
  */
 import { MINUTE_MS, SECOND_MS, type Clock, type Instant } from '../../base/instant.ts'
 import { nanoUsdOf, zeroUsd, type NanoUsd } from '../../base/money.ts'
@@ -21,7 +21,7 @@ const MAX_PURSES = 100_000
 const MAX_GIVE_BACKS_PER_PASS = 200
 const MAX_CONCURRENT_GIVE_BACKS = 4
 const RETRY_AFTER_MS = 2 * SECOND_MS
-/** More than any purse holds: money to be recounted goes back with the rest. */
+/** More than any purse holds: uncertain money goes back with the rest of its purse. */
 const EVERYTHING = nanoUsdOf(2n ** 63n - 1n)
 
 export interface PurseTreasury extends Pick<Treasury, 'topUp' | 'giveBack' | 'renew'> {
@@ -43,9 +43,9 @@ export interface PursesOptions {
   readonly treasury: PurseTreasury
   readonly clock: Clock
   readonly onError: (error: unknown, message: string) => void
-  /** A limit of the account was set: workers return what they have borrowed. */
+  /** Called when a limit of the account was set: workers return what they have borrowed. */
   readonly recallLoans?: ((accountId: string) => Promise<void>) | undefined
-  /** Before a request is refused: takes back what other borrowers do not use. false: nothing came back. */
+  /** Called before a request is refused: takes back what other borrowers do not use. false: nothing came back. */
   readonly recall?: ((owner: PurseOwner, except: object | undefined) => Promise<boolean>) | undefined
 }
 
@@ -57,10 +57,10 @@ export class Purses {
   readonly #recallLoans: PursesOptions['recallLoans']
   readonly #accounts = new Map<string, AccountPurses>()
   readonly #all = new Set<Purse>()
-  /** Owners whose first top-up was never answered and whose purse was dropped. */
+  /** Owners of a dropped purse whose first top-up was never answered. */
   readonly #unanswered = new Set<string>()
 
-  /** Settlements of loans in progress, and how many there were. */
+  /** Settlements of loans in progress, and the number of finished ones. */
   #loanSettlements = 0
   #settledLoans = 0
 
@@ -76,7 +76,7 @@ export class Purses {
     return this.#all.size
   }
 
-  /** undefined: it needs a top-up. */
+  /** undefined: the purse needs a top-up. */
   tryReserve(owner: PurseOwner, worst: NanoUsd): OpenReservation | undefined {
     return this.#find(owner)?.reserve(worst, this.#clock.now())
   }
@@ -89,7 +89,7 @@ export class Purses {
     if (reservation !== undefined) return ok(reservation)
     if (purse.waiters.length >= MAX_WAITERS) return tooBusy()
     return new Promise((resolve) => {
-      const late = setTimeout(() => {
+      const timeout = setTimeout(() => {
         purse.waiters.splice(purse.waiters.indexOf(waiter), 1)
         resolve(unreachable())
       }, TOP_UP_WAIT_MS)
@@ -97,7 +97,7 @@ export class Purses {
         worst,
         from,
         answer: (result) => {
-          clearTimeout(late)
+          clearTimeout(timeout)
           resolve(result)
         },
       }
@@ -154,23 +154,23 @@ export class Purses {
     return { holdKey: purse.holdKey, amount }
   }
 
-  /** Money came back from a borrower: requests may wait for it. */
+  /** Takes back money from a borrower. Requests may be waiting for it. */
   takeBack(purse: Purse, amount: NanoUsd): void {
     void this.#handBack(purse, purse.takeBack(amount))
     this.#serve(purse)
   }
 
   /**
-   * A limit of the account was set or lowered: money that was granted before goes back, with what running requests leave
-   * of theirs, so that each request from now on is compared with the limit. Resolves when nothing granted before can be
-   * spent.
+   * Called when a limit of the account was set or lowered: money that was granted before goes back, and so does what
+   * running requests do not use, so that each later request is compared with the limit. Resolves when nothing granted
+   * before can be spent.
    */
   async recall(accountId: string): Promise<void> {
     const { shared, ofKeys } = this.#accounts.get(accountId) ?? {}
     const purses = [...(shared === undefined ? [] : [shared]), ...(ofKeys?.values() ?? [])]
     await Promise.all(
       purses.map(async (purse) => {
-        // It may have been granted before the limit was set.
+        // A top-up in progress may have been granted before the limit was set.
         await purse.topUp?.catch(() => {})
         void this.#handBack(purse, purse.recall())
       }),
@@ -179,7 +179,7 @@ export class Purses {
     for (const purse of purses) await purse.giving
   }
 
-  /** Limits may have been set without our hearing of them. */
+  /** Recalls all purses, for limits that were set while notifications were missed. */
   async recallAll(): Promise<void> {
     const accountIds = [...this.#accounts.keys()]
     const worker = async (): Promise<void> => {
@@ -188,7 +188,7 @@ export class Purses {
     await Promise.all(Array.from({ length: MAX_CONCURRENT_GIVE_BACKS }, worker))
   }
 
-  /** At shutdown: gives back everything that no request is using. */
+  /** Gives back everything that no request is using, at shutdown. */
   async giveAllBack(): Promise<void> {
     await this.#giveBackAll([...this.#all].map((purse) => ({ purse, part: purse.isUsed() ? 'free' : 'everything' })))
   }
@@ -198,11 +198,11 @@ export class Purses {
     return owner.apiKeyId === null ? purses?.shared : purses?.ofKeys.get(owner.apiKeyId)
   }
 
-  /** undefined: there are too many. */
+  /** undefined: there are too many purses. */
   #make(owner: PurseOwner): Purse | undefined {
     if (this.#all.size >= MAX_PURSES) return undefined
     const purse = new Purse({ ...owner }, this.#clock.now())
-    // An answer was lost for an earlier purse: money granted then may still be in the hold.
+    // The answer for an earlier purse was lost: money granted then may still be in the hold.
     purse.needsRecount = this.#unanswered.delete(nameOf(owner))
     const purses: AccountPurses = this.#accounts.get(owner.accountId) ?? { shared: undefined, ofKeys: new Map() }
     this.#accounts.set(owner.accountId, purses)
@@ -222,7 +222,7 @@ export class Purses {
     this.#all.delete(purse)
   }
 
-  /** One top-up at a time, for all waiting requests, until none waits. Never rejects. */
+  /** Makes one top-up at a time, for all waiting requests, until none waits. Never rejects. */
   async #fill(purse: Purse): Promise<void> {
     purse.isFilling = true
     try {
@@ -240,7 +240,7 @@ export class Purses {
         }
         this.#serve(purse)
         if (purse.waiters[0] !== head || (await this.#recall?.(purse.owner, head.from)) === true) continue
-        // Requests that need as much are not covered either; for smaller ones, ask again.
+        // Requests that need at least as much are not covered either; smaller ones try again.
         const refused = purse.waiters.filter((waiter) => waiter.worst >= head.worst)
         for (const waiter of refused) {
           purse.waiters.splice(purse.waiters.indexOf(waiter), 1)
@@ -248,7 +248,7 @@ export class Purses {
         }
       }
     } catch (error) {
-      // It may have been granted anyway.
+      // The money may have been granted even so.
       purse.needsRecount = true
       this.#onError(error, 'could not top up a purse')
       for (const waiter of purse.waiters.splice(0)) waiter.answer(unreachable())
@@ -258,7 +258,7 @@ export class Purses {
     }
   }
 
-  /** In order of arrival. */
+  /** Serves waiting requests in order of arrival. */
   #serve(purse: Purse): void {
     for (let head = purse.waiters[0]; head !== undefined; head = purse.waiters[0]) {
       const reservation = purse.reserve(head.worst, this.#clock.now())
@@ -279,20 +279,20 @@ export class Purses {
     }
   }
 
-  /** Only while nothing else changes the hold; otherwise next time. */
+  /** Recounts only while nothing else changes the hold; otherwise next time. */
   async #recount(now: Instant): Promise<void> {
-    const isStill = (purse: Purse): boolean => !purse.isFilling && purse.giving === undefined
-    const uncertain = [...this.#all].filter((purse) => purse.needsRecount && purse.isAlive(now) && isStill(purse))
+    const isSettled = (purse: Purse): boolean => !purse.isFilling && purse.giving === undefined
+    const uncertain = [...this.#all].filter((purse) => purse.needsRecount && purse.isAlive(now) && isSettled(purse))
     if (uncertain.length === 0) return
     if (this.#loanSettlements > 0) return
     const settledLoans = this.#settledLoans
     const fills = uncertain.map((purse) => purse.fills)
-    const held = await this.#treasury.readPurses(uncertain.flatMap((purse) => purse.holdKey ?? []))
+    const inLedger = await this.#treasury.readPurses(uncertain.flatMap((purse) => purse.holdKey ?? []))
     // The ledger may have charged a loan that is not deducted here yet.
     if (this.#loanSettlements > 0 || settledLoans !== this.#settledLoans) return
     uncertain.forEach((purse, n) => {
-      if (!isStill(purse) || purse.fills !== fills[n]) return
-      purse.recount(held.get(purse.holdKey ?? '') ?? zeroUsd)
+      if (!isSettled(purse) || purse.fills !== fills[n]) return
+      purse.recount(inLedger.get(purse.holdKey ?? '') ?? zeroUsd)
     })
   }
 
@@ -305,7 +305,7 @@ export class Purses {
 
   async #giveBack({ purse, part }: Return): Promise<void> {
     const isWhole = part === 'everything'
-    // Earlier ones may have taken a while.
+    // Earlier returns may have taken a while, so the purse is checked again.
     if (purse.isFilling || purse.giving !== undefined || (isWhole && purse.isUsed())) return
     const { holdKey } = purse
     if (holdKey === undefined) {
@@ -318,13 +318,13 @@ export class Purses {
     const amount = part === 'surplus' ? purse.surplus(now) : purse.free
     if (!isWhole && amount === 0n) return
     purse.free = nanoUsdOf(purse.free - amount)
-    // Uncertain money goes back with it.
+    // Uncertain money goes back with the purse.
     if (isWhole) purse.needsRecount = false
     await this.#handBack(purse, isWhole ? EVERYTHING : amount)
     if (isWhole && !purse.needsRecount && !purse.isUsed()) this.#forget(purse)
   }
 
-  /** After what is being given back already. Never rejects. */
+  /** Gives money back after earlier returns of the purse. Never rejects. */
   async #handBack(purse: Purse, amount: NanoUsd): Promise<void> {
     const { holdKey, giving: before } = purse
     if (holdKey === undefined || amount === 0n) return
@@ -334,7 +334,7 @@ export class Purses {
       try {
         await this.#treasury.giveBack(holdKey, amount)
       } catch (error) {
-        // It may have gone back anyway.
+        // The money may have gone back even so.
         purse.needsRecount = true
         purse.usedAt = now
         this.#onError(error, 'could not give a purse back')
@@ -352,9 +352,9 @@ function nameOf({ accountId, apiKeyId }: PurseOwner): string {
   return `${accountId} ${apiKeyId ?? ''}`
 }
 
-function notCovered(worst: NanoUsd, why: 'balance' | 'key_limit' | 'budget'): Failure {
-  if (why === 'budget') return fail('budget_exceeded', {})
-  return why === 'balance'
+function notCovered(worst: NanoUsd, limit: 'balance' | 'key_limit' | 'budget'): Failure {
+  if (limit === 'budget') return fail('budget_exceeded', {})
+  return limit === 'balance'
     ? fail('insufficient_balance', { amount: worst, purpose: 'request' })
     : fail('key_spending_limit', { amount: worst })
 }

@@ -11,7 +11,7 @@ import type { Handlers } from '../http/handler.ts'
 
 export const accountHandlers = {
   getMe: async (app, { actor }) => {
-    // Read first: the stream then reports anything that happens meanwhile.
+    // Read before the account, so that the stream reports everything that happens from then on.
     const newestEvent = await lastEventId(app.database.db, actor.accountId)
     const me = await getMe(app, actor)
     if (!me.ok) return me
@@ -24,7 +24,7 @@ export const accountHandlers = {
       picture,
       role,
       account: accountOnWire(account),
-      // The effective scopes, not the stored ones: a viewer's key can only read.
+      // These are the effective scopes, not the stored ones: a viewer's key can only read.
       key: { publicId: key.public_id, name: key.name, scopes: [...actor.scopes] },
       lastEventId: String(newestEvent),
     })
@@ -43,8 +43,8 @@ export const accountHandlers = {
   addMember: async (app, { operation, actor, body, idempotencyKey }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: { body } }, async (tx) => {
       const { email, role } = body
-      const added = await addMember(tx, actor, { email, name: body.name ?? null, role })
-      return added.ok ? ok(memberOnWire(added.value)) : added
+      const result = await addMember(tx, actor, { email, name: body.name ?? null, role })
+      return result.ok ? ok(memberOnWire(result.value)) : result
     }),
 
   changeMember: async (app, { actor, params, body }) => {

@@ -13,8 +13,8 @@ export const baseImageHandlers = {
   addBaseImage: (app, { actor, body, operation, idempotencyKey }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
       const { loginUser: login_user, isDefault: is_default, ...image } = body
-      const added = await addBaseImage(tx, actor, { ...image, login_user, is_default })
-      return added.ok ? ok(imageRecord(added.value)) : added
+      const result = await addBaseImage(tx, actor, { ...image, login_user, is_default })
+      return result.ok ? ok(imageRecord(result.value)) : result
     }),
 
   deleteBaseImage: async (app, { actor, params }) => {

@@ -24,8 +24,8 @@ export const budgetHandlers = {
 
   createBudget: async (app, { operation, actor, body, idempotencyKey }) => {
     let budget: BudgetWithSpend['budget'] | undefined
-    const once = { key: idempotencyKey, operation, request: { body } }
-    const answer = await createOnce(app, actor, once, async (tx) => {
+    const idempotency = { key: idempotencyKey, operation, request: { body } }
+    const answer = await createOnce(app, actor, idempotency, async (tx) => {
       const { monthlyUsd: amount, alertsPercent: alerts, ...scope } = body
       const created = await createBudget(tx, actor, { ...scope, amount, alerts })
       if (!created.ok) return created
@@ -52,7 +52,7 @@ export const budgetHandlers = {
   },
 } satisfies Partial<Handlers>
 
-function budgetOnWire({ budget, spent }: BudgetWithSpend, now: Instant): ResponseOf<Api['createBudget']> {
+function budgetOnWire({ budget, spent: amountSpent }: BudgetWithSpend, now: Instant): ResponseOf<Api['createBudget']> {
   return {
     id: budget.id,
     name: budget.name,
@@ -62,8 +62,8 @@ function budgetOnWire({ budget, spent }: BudgetWithSpend, now: Instant): Respons
     alertsPercent: [...budget.alerts],
     action: budget.action,
     month: formatInstant(now).slice(0, 7),
-    spentUsd: spent,
-    spentPercent: percentSpent(spent, budget.amount),
+    spentUsd: amountSpent,
+    spentPercent: percentSpent(amountSpent, budget.amount),
     exceededAt: marksFor(budget.marks, now).exceededAt,
     blocks: isBlocking(budget, now),
     createdAt: budget.createdAt,

@@ -3,7 +3,7 @@ import { fail, ok } from '../../contract/result.ts'
 import type { Handlers } from '../http/handler.ts'
 
 const LIST_MS = 10_000
-/** Images may have to be pulled for the probes. */
+/** Long enough to pull the images of the probes. */
 const CHECK_MS = 240_000
 
 export const clusterHandlers = {

@@ -86,7 +86,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    // Not a cursor of ours.
+    // The cursor is not ours.
     return undefined
   }
 }

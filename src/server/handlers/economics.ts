@@ -31,9 +31,9 @@ export const economicsHandlers = {
   },
 
   getEconomics: async (app, { query }) => {
-    const { utilizationPercent, ...rest } = query
+    const { utilizationPercent, ...filters } = query
     const at = utilizationPercent === undefined ? {} : { utilizationBp: Math.round(utilizationPercent * 100) }
-    const economics = await readEconomics(app, { ...rest, ...at })
+    const economics = await readEconomics(app, { ...filters, ...at })
     if (!economics.ok) return economics
     const { from, to, revenue, gpuCost, margin, models } = economics.value
     return ok({

@@ -10,15 +10,15 @@ import type { Handlers } from '../http/handler.ts'
 export const eventHandlers = {
   listEvents: async ({ database }, { actor, query }) => {
     const { limit, cursor, type } = query
-    const before = cursor === undefined ? undefined : decodeIdCursor(cursor)
-    if (cursor !== undefined && before === undefined) return badCursor()
+    const beforeId = cursor === undefined ? undefined : decodeIdCursor(cursor)
+    if (cursor !== undefined && beforeId === undefined) return badCursor()
     const subject = query.subject === undefined ? undefined : parseSubject(query.subject)
     if (query.subject !== undefined && subject === undefined) {
       return failField(['subject'], 'bad_subject')
     }
     const events = await listEvents(database.db, actor.accountId, {
       limit: rowsToAsk(limit),
-      ...(before === undefined ? {} : { before }),
+      ...(beforeId === undefined ? {} : { before: beforeId }),
       ...(type === undefined ? {} : { type }),
       ...(subject === undefined ? {} : { subject }),
     })
@@ -28,9 +28,9 @@ export const eventHandlers = {
 
   listAllEvents: async ({ database }, { query }) => {
     const { limit, cursor, type, accountId } = query
-    const before = cursor === undefined ? undefined : decodeIdCursor(cursor)
-    if (cursor !== undefined && before === undefined) return badCursor()
-    const upTo = before === undefined ? await newestEventId(database.db) : before - 1n
+    const beforeId = cursor === undefined ? undefined : decodeIdCursor(cursor)
+    if (cursor !== undefined && beforeId === undefined) return badCursor()
+    const upTo = beforeId === undefined ? await newestEventId(database.db) : beforeId - 1n
     if (upTo === undefined) return eventsNotSettled()
     const events = await listAllEvents(database.db, {
       upTo,

@@ -1,4 +1,4 @@
-/** All handlers. An operation of the contract without one does not compile. */
+/** All handlers. An operation of the contract without a handler does not compile. */
 import { ok } from '../../contract/result.ts'
 import { describeApi } from '../../contract/openapi/openapi.ts'
 import type { ResponsePorts } from '../../gateway/dialect/response.ts'

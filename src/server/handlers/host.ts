@@ -48,13 +48,13 @@ export const hostHandlers = {
       const entry = readMetalEntry(body)
       if (!entry.ok) return entry
       const { id, offer, address, access, declared } = entry.value
-      const added = await addMetalHost(tx, actor.keyId, {
+      const result = await addMetalHost(tx, actor.keyId, {
         id,
         offer,
         address,
         access: sealMetal(app, access, declared),
       })
-      return added.ok ? ok(operatedHost(added.value, app.clock.now())) : added
+      return result.ok ? ok(operatedHost(result.value, app.clock.now())) : result
     }),
 
   changeHost: async (app, { actor, params, body }) => {
@@ -63,7 +63,7 @@ export const hostHandlers = {
   },
 } satisfies Partial<Handlers>
 
-/** undefined: not a cursor of this list. */
+/** undefined: the cursor is not of this list. */
 async function readHosts(
   app: App,
   which: Pick<Parameters<typeof listHostRecords>[1], 'supplierId' | 'q' | 'state' | 'driver'>,

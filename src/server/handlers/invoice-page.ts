@@ -1,6 +1,6 @@
 /**
- * An invoice as a page that prints on A4. It is self-contained, without scripts, fonts or images to fetch, so that a
- * saved copy never changes. Amounts are rounded for people; the exact amount is in the tooltip.
+ * Renders an invoice as a page that prints on A4. It is self-contained, without scripts, fonts or images to fetch, so
+ * that a saved copy never changes. Amounts are rounded for people; the exact amount is in the tooltip.
  */
 import type { z } from 'zod'
 import { formatDay, parseInstant, startOfNextMonth, addMs, type Instant } from '../../base/instant.ts'
@@ -85,8 +85,10 @@ ${invoice.payments.map(row).join('\n')}
 
 /** The part after the first comma explains the line and goes below it. */
 function description(text: string): string {
-  const [, head = text, rest] = /^(.*?), (.*)$/s.exec(text) ?? []
-  return rest === undefined ? escapeHtml(text) : `${escapeHtml(head)}<br><span class="quiet">${escapeHtml(rest)}</span>`
+  const [, head = text, explanation] = /^(.*?), (.*)$/s.exec(text) ?? []
+  return explanation === undefined
+    ? escapeHtml(text)
+    : `${escapeHtml(head)}<br><span class="quiet">${escapeHtml(explanation)}</span>`
 }
 
 /** The tooltip has the digits that rounding drops. */

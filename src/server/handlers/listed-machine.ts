@@ -1,8 +1,8 @@
 /**
- * Machines of the marketplace on the wire. The listing is read often and by anyone, and most of its bytes are hardware
- * that many machines have in common: a page of 100 machines with 8 GPUs each is 158 kB of JSON, of which their own facts
- * are 45. So the JSON of a hardware is written once and kept, as bytes, and a page is put together from bytes: joining
- * and encoding long texts took half of its time.
+ * Machines of the marketplace on the wire. Anyone may read the listing, and most of its bytes are hardware that many
+ * machines have in common: a page of 100 machines with 8 GPUs each is 158 kB of JSON, of which only 45 differ by
+ * machine. So the JSON of each hardware is written once and kept as bytes, and a page is joined from bytes: joining and
+ * encoding long texts took half of its time.
  */
 import { nanoUsdOf, usdToNumber, type NanoUsd } from '../../base/money.ts'
 import { remember } from '../../base/remember.ts'
@@ -10,7 +10,7 @@ import type { ListedHardware } from '../../contract/marketplace.ts'
 import type { ListedMachine, ListedRow, Occupant } from '../../store/machine/listed-machine.ts'
 import type { Page } from '../http/cursor.ts'
 
-/** Hardware whose bytes are kept. One has at most some 10 kB, for 64 GPUs. */
+/** The number of hardware entries whose bytes are kept. Each has at most some 10 kB, for 64 GPUs. */
 const MAX_KEPT = 1_000
 const parts = new Map<string, Buffer>()
 
@@ -24,18 +24,18 @@ export function listingJson({ rows, nextCursor }: Page<ListedRow>): Buffer {
   return Buffer.concat([Buffer.from('{"instances":['), ...machines, Buffer.from(`]${next}}`)])
 }
 
-/** The beginning of a machine's JSON: its hardware. */
+/** Returns the beginning of a machine's JSON: its hardware. */
 function hardwareJson(row: ListedRow): Buffer {
   const key = `${row.gpus_total} ${row.gpu_ram_mib} ${row.gpu_model} ${row.hardware_text}`
-  const known = parts.get(key)
-  if (known !== undefined) return known
+  const cached = parts.get(key)
+  if (cached !== undefined) return cached
   const hardware = JSON.parse(row.hardware_text) as ListedMachine['hardware']
   const bytes = Buffer.from(`{"hardware":${JSON.stringify(wholeHardware({ ...row, hardware }))},`)
   remember(parts, key, bytes, MAX_KEPT)
   return bytes
 }
 
-/** The rest of it. */
+/** Returns the remaining fields of the machine. */
 function factsJson(row: ListedRow): string {
   return JSON.stringify(listedFacts(row, row.occupants ?? [])).slice(1)
 }
@@ -104,7 +104,7 @@ export function machineHardware(
   }
 }
 
-/** The supplier as customers see it. */
+/** Returns the supplier as customers see it. */
 export function shownSupplier(machine: Pick<ListedMachine, 'supplier_id'>): string {
   return machine.supplier_id ?? 'house'
 }

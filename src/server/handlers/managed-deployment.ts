@@ -76,9 +76,9 @@ export const managedDeploymentHandlers = {
   },
 
   changeManagedDeployment: async (app, { actor, params, body }) => {
-    const { sharedWith, ...given } = body
+    const { sharedWith, ...changes } = body
     const changed = await transact(app.database, (tx) =>
-      changeManagedDeployment(tx, actor, params.id, { settings: named(given), sharedWith }),
+      changeManagedDeployment(tx, actor, params.id, { settings: named(changes), sharedWith }),
     )
     return changed.ok ? ok(await oneOnWire(app, app.database.db, changed.value)) : changed
   },
@@ -109,7 +109,7 @@ async function oneOnWire(app: App, db: Db, deployment: ManagedDeployment): Promi
 
 const MAX_EXPLAINED = 5
 
-/** With the last output of replicas that failed to start. */
+/** Adds the last output of replicas that failed to start. */
 async function withOutput(app: App, deployment: Wire, { accountId }: Pick<Actor, 'accountId'>): Promise<Wire> {
   const failed = deployment.replicas.filter(({ state, readyAt }) => state === 'ended' && readyAt === null)
   const texts = new Map<string, string | null>()

@@ -9,7 +9,7 @@ import type { Handlers } from '../http/handler.ts'
 
 export const marketplaceOrderHandlers = {
   createInstance: async (app, { actor, body, operation, idempotencyKey }) => {
-    const once = { key: idempotencyKey, operation, request: body }
+    const idempotency = { key: idempotencyKey, operation, request: body }
     const order: InstanceOrder = {
       clusterName: body.cluster_name,
       nodeName: body.node_name,
@@ -21,9 +21,9 @@ export const marketplaceOrderHandlers = {
       spendingLimitUsd: body.spending_limit_usd,
       maxCostPerHourUsd: body.max_cost_per_hour_usd,
     }
-    const placed = await app.orderBatches?.place(actor, once, order, createdOnWire)
-    if (placed !== undefined) return placed.ok ? ok(createdOnWire(placed.value)) : inWireNames(placed)
-    return createOnce(app, actor, once, async (tx) => {
+    const result = await app.orderBatches?.place(actor, idempotency, order, createdOnWire)
+    if (result !== undefined) return result.ok ? ok(createdOnWire(result.value)) : inWireNames(result)
+    return createOnce(app, actor, idempotency, async (tx) => {
       const rental = await createInstance(app, tx, actor, order)
       return rental.ok ? ok(createdOnWire(rental.value)) : inWireNames(rental)
     })

@@ -70,16 +70,16 @@ interface PageQuery {
   readonly cursor?: string | undefined
 }
 
-/** undefined: not a cursor of this list. */
-async function pageOfInstances(app: App, accountId: string, which: 'ended' | 'current', query: PageQuery) {
-  const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
-  if (query.cursor !== undefined && (before === undefined || before > BigInt(MAX_INT32))) return undefined
+/** undefined: the cursor is not of this list. */
+async function pageOfInstances(app: App, accountId: string, phase: 'ended' | 'current', query: PageQuery) {
+  const beforeId = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
+  if (query.cursor !== undefined && (beforeId === undefined || beforeId > BigInt(MAX_INT32))) return undefined
   const limit = query.limit ?? limits.plainListRows
   const rentals = await listRentals(app.database.db, {
     accountId,
     kind: 'container',
-    which,
-    ...(before === undefined ? {} : { before: Number.parseInt(before.toString(), 10) }),
+    which: phase,
+    ...(beforeId === undefined ? {} : { before: Number.parseInt(beforeId.toString(), 10) }),
     limit: rowsToAsk(limit),
   })
   return pageOf(rentals, limit, (rental) => rental.id)
@@ -142,14 +142,14 @@ function instanceRecord(rental: Rental, machine: Machine, price: NanoUsd) {
   }
 }
 
-/** Empty until login is possible. */
+/** Returns an empty text until login is possible. */
 function sshCommand(rental: Rental): string {
   const ssh = sshOf(rental)
   return ssh === null ? '' : `ssh ${ssh.user}@${ssh.host} -p ${ssh.port}`
 }
 
-function statusMessage(rental: Rental, doing: string | undefined): { status_message?: string } {
-  return isComingUp(rental.status) && doing !== undefined ? { status_message: doing } : {}
+function statusMessage(rental: Rental, progress: string | undefined): { status_message?: string } {
+  return isComingUp(rental.status) && progress !== undefined ? { status_message: progress } : {}
 }
 
 function machineIds(rentals: readonly Rental[]): string[] {
@@ -162,12 +162,12 @@ function machineOf(rental: Rental, machines: ReadonlyMap<string, Machine>): Mach
   return machine
 }
 
-/** Exact, since the total was this times the count. */
+/** The division is exact, since the total was this price times the count. */
 function perGpu(costPerHour: NanoUsd, gpuCount: number): NanoUsd {
   return nanoUsdOf(floorDivide(costPerHour, BigInt(gpuCount)))
 }
 
-/** The instance's share of its machine. */
+/** Returns the instance's share of its machine. */
 function hardwareOf(rental: Rental, machine: Machine | undefined): ListedHardware {
   if (machine === undefined) return { cpus: [], gpus: [], storage: [], ram: [] }
   const { resources, gpuCount } = rental.spec

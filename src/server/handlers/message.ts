@@ -1,4 +1,4 @@
-/** Operations of the Messages API beside messages, which the gateway answers itself. */
+/** Operations of the Messages API besides messages, which the gateway answers itself. */
 import { ok } from '../../contract/result.ts'
 import { readMessage } from '../../gateway/dialect/message.ts'
 import type { Gateway } from '../../gateway/gateway.ts'

@@ -22,13 +22,13 @@ import type { Handlers } from '../http/handler.ts'
 
 export const notificationHandlers = {
   listNotifications: async ({ database }, { actor, query }) => {
-    const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
-    if (query.cursor !== undefined && before === undefined) return badCursor()
+    const beforeId = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
+    if (query.cursor !== undefined && beforeId === undefined) return badCursor()
     const reader = readerOf(actor)
     const notifications = await listNotifications(database.db, reader, {
       unread: query.unread ?? false,
       limit: rowsToAsk(query.limit),
-      ...(before === undefined ? {} : { before }),
+      ...(beforeId === undefined ? {} : { before: beforeId }),
     })
     const { rows, nextCursor } = pageOf(notifications, query.limit, ({ id }) => id)
     return ok({
@@ -54,8 +54,8 @@ export const notificationHandlers = {
   },
 
   sendTestMail: async (app, { body }) => {
-    const sent = await sendTestMail(app.mailer, body.address)
-    return sent.ok ? ok({ message: `Test e-mail sent to ${body.address}`, reply: sent.value.reply }) : sent
+    const result = await sendTestMail(app.mailer, body.address)
+    return result.ok ? ok({ message: `Test e-mail sent to ${body.address}`, reply: result.value.reply }) : result
   },
 
   getMailStatus: async ({ database, clock, mailer }) => {

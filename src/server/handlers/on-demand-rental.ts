@@ -1,4 +1,4 @@
-/** The given operations of virtual-machine and bare-metal rentals over HTTP. */
+/** The operations of virtual-machine and bare-metal rentals that the service interface specifies, over HTTP. */
 import { limits } from '../../base/limits.ts'
 import { ok, type Result } from '../../contract/result.ts'
 import type { OperationId } from '../../contract/api.ts'
@@ -34,13 +34,13 @@ export const onDemandRentalHandlers = {
     }),
 
   listBareMetalRentals: async (app, { actor, query }) => {
-    const { rentals, around } = await readActive(app, actor, 'bare-metal', query)
-    return ok(rentals.map((rental) => activeRental<'bare-metal'>(app, rental, around)))
+    const { rentals, around: context } = await readActive(app, actor, 'bare-metal', query)
+    return ok(rentals.map((rental) => activeRental<'bare-metal'>(app, rental, context)))
   },
 
   listVirtualMachineRentals: async (app, { actor, query }) => {
-    const { rentals, around } = await readActive(app, actor, 'virtual-machine', query)
-    return ok(rentals.map((rental) => activeRental<'virtual-machine'>(app, rental, around)))
+    const { rentals, around: context } = await readActive(app, actor, 'virtual-machine', query)
+    return ok(rentals.map((rental) => activeRental<'virtual-machine'>(app, rental, context)))
   },
 
   terminateBareMetalRental: (app, { actor, body }) => terminate(app, actor, body, 'bare-metal'),
@@ -49,11 +49,11 @@ export const onDemandRentalHandlers = {
   getOnDemandRental: async (app, { actor, params }) => {
     const rental = ownRental(await findRental(app.database.db, params.id), actor)
     if (!rental.ok) return rental
-    const [around, facts] = await Promise.all([
+    const [context, facts] = await Promise.all([
       readRentalContext(app.database.db, [rental.value]),
       readDetailFacts(app, rental.value),
     ])
-    return ok(rentalDetail(app, rental.value, around, facts))
+    return ok(rentalDetail(app, rental.value, context, facts))
   },
 
   requestReservation: async (app, { actor, body }) => {
@@ -86,8 +86,8 @@ async function readActive(
 
 async function readRentalContext(db: Db, rentals: readonly Rental[]): Promise<RentalContext> {
   const ids = rentals.map((rental) => rental.id)
-  const own = await listAttachments(db, { rentalIds: ids })
-  const volumeIds = [...new Set(own.map((one) => one.volumeId))]
+  const ownAttachments = await listAttachments(db, { rentalIds: ids })
+  const volumeIds = [...new Set(ownAttachments.map((one) => one.volumeId))]
   const machineIds = rentals.flatMap((rental) => rental.spec.nodes.slice(0, 1).map((node) => node.machineId))
   const [terms, people, attachments, volumes, machines] = await Promise.all([
     readTerms(db, ids),

@@ -5,7 +5,7 @@ import {
   creditAccount,
   payOutSupplier,
   refundCharge,
-  type Moved,
+  type Movement,
 } from '../../app/money/operator-money.ts'
 import type { Actor, App } from '../../app/app.ts'
 import type { NanoUsd } from '../../base/money.ts'
@@ -46,13 +46,13 @@ interface MoneyRequest {
 
 type MoneyInput = Parameters<typeof adjustAccount>[2]
 
-/** A repeated request gets the first answer, with `replayed` set. */
+/** Answers a repeated request with the first answer, with `replayed` set. */
 async function moveOnce<Reply extends { postingKey: string; replayed: boolean }>(
   app: App,
   actor: Actor,
   { operation, params, body, idempotencyKey }: MoneyRequest,
-  onWire: (moved: Moved) => Reply,
-  work: (tx: Tx, input: MoneyInput) => Promise<Result<Moved>>,
+  onWire: (moved: Movement) => Reply,
+  work: (tx: Tx, input: MoneyInput) => Promise<Result<Movement>>,
 ): Promise<Result<Reply>> {
   let fresh: Reply | undefined
   const input = { accountId: params.id, amount: body.amountUsd, reason: body.reason, idempotencyKey }
@@ -61,19 +61,19 @@ async function moveOnce<Reply extends { postingKey: string; replayed: boolean }>
     actor,
     { key: idempotencyKey, operation, request: { params, body } },
     async (tx) => {
-      const moved = await work(tx, input)
-      if (!moved.ok) return moved
-      fresh = onWire(moved.value)
+      const result = await work(tx, input)
+      if (!result.ok) return result
+      fresh = onWire(result.value)
       return ok(fresh)
     },
   )
   return !reply.ok || reply.value === fresh ? reply : ok({ ...reply.value, replayed: true })
 }
 
-function availableOnWire({ postingKey, replayed, balances }: Moved): ResponseOf<Api['creditAccount']> {
+function availableOnWire({ postingKey, replayed, balances }: Movement): ResponseOf<Api['creditAccount']> {
   return { postingKey, replayed, availableUsd: balances.available }
 }
 
-function unpaidOnWire({ postingKey, replayed, balances }: Moved): ResponseOf<Api['payOutSupplier']> {
+function unpaidOnWire({ postingKey, replayed, balances }: Movement): ResponseOf<Api['payOutSupplier']> {
   return { postingKey, replayed, unpaidUsd: balances.earnings }
 }

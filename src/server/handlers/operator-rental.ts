@@ -9,14 +9,14 @@ import type { Handlers } from '../http/handler.ts'
 
 export const operatorRentalHandlers = {
   listAllRentals: async (app, { query }) => {
-    const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
-    if (query.cursor !== undefined && (before === undefined || before > BigInt(MAX_INT32))) return badCursor()
+    const beforeId = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
+    if (query.cursor !== undefined && (beforeId === undefined || beforeId > BigInt(MAX_INT32))) return badCursor()
     const rentals = await listAllRentals(app.database.db, {
       q: query.q,
       ...(query.accountId === undefined ? {} : { accountId: query.accountId }),
       ...(query.status === undefined ? {} : { status: query.status }),
       ...(query.stuck === undefined ? {} : { stuck: query.stuck }),
-      ...(before === undefined ? {} : { before: Number.parseInt(before.toString(), 10) }),
+      ...(beforeId === undefined ? {} : { before: Number.parseInt(beforeId.toString(), 10) }),
       limit: rowsToAsk(query.limit),
     })
     const page = pageOf(rentals, query.limit, (rental) => rental.id)

@@ -11,22 +11,26 @@ export const operatorSummaryHandlers = {
       readCounts(app.database.db, now),
       readMoneySummary(app.database.db, now),
     ])
-    const of = (kind: Count['of'], label?: string): number =>
+    const countOf = (kind: Count['of'], label?: string): number =>
       counts
         .filter((count) => count.of === kind && (label === undefined || count.label === label))
         .reduce((sum, { n }) => sum + n, 0)
     return ok({
       rentals: {
-        running: of('rental', 'Running'),
-        starting: of('rental', 'Pending'),
-        unreachable: of('rental', 'Unknown'),
-        failed: of('rental', 'Failed'),
-        ending: of('rental', 'Terminating'),
-        stuck: of('stuck rental'),
+        running: countOf('rental', 'Running'),
+        starting: countOf('rental', 'Pending'),
+        unreachable: countOf('rental', 'Unknown'),
+        failed: countOf('rental', 'Failed'),
+        ending: countOf('rental', 'Terminating'),
+        stuck: countOf('stuck rental'),
       },
-      gpus: { total: of('gpu', 'total'), rented: of('gpu', 'claimed'), faulty: of('gpu', 'sick') },
-      hosts: { total: of('host'), offline: of('host', 'silent'), quarantined: of('host', 'quarantined') },
-      pendingDeliveries: of('pending delivery'),
+      gpus: { total: countOf('gpu', 'total'), rented: countOf('gpu', 'claimed'), faulty: countOf('gpu', 'sick') },
+      hosts: {
+        total: countOf('host'),
+        offline: countOf('host', 'silent'),
+        quarantined: countOf('host', 'quarantined'),
+      },
+      pendingDeliveries: countOf('pending delivery'),
       money: {
         balancesUsd: money.balances,
         heldUsd: money.held,

@@ -9,13 +9,13 @@ import { lastErrorOf } from './operator-rental.ts'
 
 export const operatorVolumeHandlers = {
   listAllVolumes: async (app, { query }) => {
-    const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
-    if (query.cursor !== undefined && (before === undefined || before > BigInt(MAX_INT32))) return badCursor()
+    const beforeId = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
+    if (query.cursor !== undefined && (beforeId === undefined || beforeId > BigInt(MAX_INT32))) return badCursor()
     const volumes = await listAllVolumes(app.database.db, {
       ...(query.accountId === undefined ? {} : { accountId: query.accountId }),
       ...(query.state === undefined ? {} : { state: query.state }),
       ...(query.failing === undefined ? {} : { failing: query.failing }),
-      ...(before === undefined ? {} : { before: Number.parseInt(before.toString(), 10) }),
+      ...(beforeId === undefined ? {} : { before: Number.parseInt(beforeId.toString(), 10) }),
       limit: rowsToAsk(query.limit),
     })
     const page = pageOf(volumes, query.limit, (volume) => volume.id)

@@ -1,4 +1,4 @@
-/** Why an order would go to which machine, for operators. */
+/** Explains for operators which machine an order would get, and why. */
 import { ok } from '../../contract/result.ts'
 import { explainPlacement } from '../../app/order/placement-report.ts'
 import type { OfferHistory } from '../../domain/offer-history.ts'

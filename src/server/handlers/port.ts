@@ -9,29 +9,29 @@ import type { Handlers } from '../http/handler.ts'
 
 export const portHandlers = {
   openRentalPort: async (app, { actor, params, body }) => {
-    const own = await findOwnPort(app.database.db, actor, params.id, params.port)
-    if (!own.ok) return own
-    const { rental, port } = own.value
+    const ownPort = await findOwnPort(app.database.db, actor, params.id, params.port)
+    if (!ownPort.ok) return ownPort
+    const { rental, port } = ownPort.value
     const origin = app.portUrl?.(rental.name, port.port)
     if (origin === undefined) return fail('no_apps_domain')
     if (port.access === 'public') return ok({ url: origin + body.path, expiresAt: null })
-    const { code, expiresAt } = await transact(app.database, (tx) => createPortCode(tx, actor, own.value))
+    const { code, expiresAt } = await transact(app.database, (tx) => createPortCode(tx, actor, ownPort.value))
     const query = new URLSearchParams({ code, ...(body.path === '/' ? {} : { path: body.path }) })
     return ok({ url: `${origin}${PORT_OPEN_PATH}?${query.toString()}`, expiresAt })
   },
 
   listPortTokens: async (app, { actor, params }) => {
-    const own = await findOwnPort(app.database.db, actor, params.id, params.port)
-    if (!own.ok) return own
-    const tokens = await listPortTokens(app.database.db, own.value.rental.id, params.port)
+    const ownPort = await findOwnPort(app.database.db, actor, params.id, params.port)
+    if (!ownPort.ok) return ownPort
+    const tokens = await listPortTokens(app.database.db, ownPort.value.rental.id, params.port)
     return ok({ tokens: tokens.map(tokenOnWire) })
   },
 
   createPortToken: (app, { operation, actor, params, body, idempotencyKey }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: { params, body } }, async (tx) => {
-      const own = await findOwnPort(tx.db, actor, params.id, params.port)
-      if (!own.ok) return own
-      const created = await createPortToken(tx, actor, own.value, {
+      const ownPort = await findOwnPort(tx.db, actor, params.id, params.port)
+      if (!ownPort.ok) return ownPort
+      const created = await createPortToken(tx, actor, ownPort.value, {
         name: body.name,
         expiresAt: body.expiresAt ?? null,
       })
@@ -39,9 +39,9 @@ export const portHandlers = {
     }),
 
   revokePortToken: async (app, { actor, params }) => {
-    const own = await findOwnPort(app.database.db, actor, params.id, params.port)
-    if (!own.ok) return own
-    const revoked = await transact(app.database, (tx) => revokePortToken(tx, own.value, params.tokenId))
+    const ownPort = await findOwnPort(app.database.db, actor, params.id, params.port)
+    if (!ownPort.ok) return ownPort
+    const revoked = await transact(app.database, (tx) => revokePortToken(tx, ownPort.value, params.tokenId))
     return revoked.ok ? ok({ message: 'Token revoked' }) : revoked
   },
 } satisfies Partial<Handlers>

@@ -32,11 +32,11 @@ export const providerHandlers = {
 
   addProvider: async (app, { actor, body }) => {
     const { name, provider, credentials, baseUrl } = body
-    const added = await transact(app.database, (tx) =>
+    const result = await transact(app.database, (tx) =>
       addProvider(app, tx, actor, { name, provider, credentials, baseUrl, rules: rulesOf(body) }),
     )
-    if (added.ok) await app.providers?.refresh()
-    return readWire(app, added)
+    if (result.ok) await app.providers?.refresh()
+    return readWire(app, result)
   },
 
   changeProvider: async (app, { actor, params, body }) => {
@@ -89,7 +89,7 @@ function saleOnWire(sale: OfferSale | undefined): OffersOnWire[number]['sale'] {
   return { pricePerHourUsd: price, free, rented, seenAt }
 }
 
-/** Asks the driver of the account; its errors become failures. */
+/** Calls the driver of the account and turns its errors into failures. */
 async function askProvider<T>(
   app: App,
   name: string,
@@ -156,7 +156,7 @@ type RulesOnWire = Partial<
   >
 >
 
-/** Only those that are given. */
+/** Returns only the rules that the request contains. */
 function rulesOf(body: { readonly [K in keyof RulesOnWire]: RulesOnWire[K] | undefined }): Partial<ProviderRules> {
   const { regions, markupPercentage: markup, floorPerGpuHourUsd: floor, fixedPerGpuHourUsd: fixed } = body
   const { sellsBelowCost, monthlyCapUsd: cap, preference } = body

@@ -60,7 +60,7 @@ export async function readRelayedPorts(
   return new Map(relayed.map(({ id, external_id }) => [id, ports.get(external_id ?? '') ?? new Map()]))
 }
 
-/** Closed segments as charged, the open one as of now, plus the cost of an early termination. */
+/** Returns closed segments as charged, the open one as of now, plus the cost of an early termination. */
 async function readCost(
   db: Db,
   rental: Rental,
@@ -74,9 +74,9 @@ async function readCost(
     endedAt: row.ended_at,
     pricePerHour: row.price_nano_per_hour,
   }))
-  const used = usageOf(segments, until)
+  const usage = usageOf(segments, until)
   const commitment = await findCommitment(db, rental.id)
-  const costSoFar = nanoUsdOf(used.charged + (commitment?.rerated ?? 0n))
+  const costSoFar = nanoUsdOf(usage.charged + (commitment?.rerated ?? 0n))
   if (commitment === undefined) return { costSoFar, commitment: null }
   const inTerm = usageOf(
     segments.filter((segment) => segment.startedAt < commitment.endsAt),

@@ -1,7 +1,7 @@
 /**
  * Streams the log of a customer's machine. The stream owns its socket from the first byte; if the host disconnects, the
- * connection is cut, so that a partial log does not look complete. Of a machine that is gone, the end of its output that
- * was kept is sent.
+ * connection is cut, so that a partial log does not look complete. For a machine that is gone, the stored end of its
+ * output is sent.
  */
 import type { ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
@@ -22,7 +22,7 @@ export interface LogRequest extends LogFilter {
   readonly tail: number
 }
 
-export type OpenLogs = (rental: Rental, wanted: LogRequest) => Result<Readable>
+export type OpenLogs = (rental: Rental, request: LogRequest) => Result<Readable>
 
 export interface LogStreams {
   /** Writes to the response, or returns a failure before the first byte. */
@@ -45,8 +45,8 @@ export function makeLogStreams(app: App, openLogs: OpenLogs | undefined): LogStr
       if (!logRequest.ok) return logRequest
       const rental = await findAnyRental(app.database.db, actor, id)
       if (!rental.ok) return rental
-      const own = open.get(actor.accountId) ?? 0
-      if (own >= MAX_STREAMS_PER_ACCOUNT) {
+      const ownCount = open.get(actor.accountId) ?? 0
+      if (ownCount >= MAX_STREAMS_PER_ACCOUNT) {
         return fail('too_many_streams', { limit: MAX_STREAMS_PER_ACCOUNT, streams: 'log', retryAfterMs: 10_000 })
       }
       const logs = await logsOf(app, rental.value, openLogs, logRequest.value)
@@ -59,7 +59,7 @@ export function makeLogStreams(app: App, openLogs: OpenLogs | undefined): LogStr
           : {}),
       })
       response.flushHeaders()
-      open.set(actor.accountId, own + 1)
+      open.set(actor.accountId, ownCount + 1)
       void forward(logs.value, response, stillValid).finally(() => {
         const count = (open.get(actor.accountId) ?? 1) - 1
         if (count === 0) open.delete(actor.accountId)
@@ -83,7 +83,7 @@ function readRequest(query: QueryOf<Api['getRentalLogs']>): Result<LogRequest> {
   })
 }
 
-/** Names are words and digits; nothing else reaches a header. */
+/** Names consist of words and digits, so nothing else reaches a header. */
 function fileNameOf({ name }: Rental): string {
   return `${name.replaceAll(/[^\w.-]/g, '_')}.log`
 }

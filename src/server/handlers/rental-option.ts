@@ -70,7 +70,7 @@ function findOption(
 
 type ShownOptions = ResponseOf<Api['listRentalOptions']>
 
-/** Rendered once for each read: one read serves many requests. */
+/** Rendered once for each read, since one read serves many requests. */
 const renderedOptions = new WeakMap<readonly RentalOption[], ShownOptions>()
 
 function showOptions(options: readonly RentalOption[]): ShownOptions {

@@ -14,7 +14,7 @@ import type { Rental } from '../../store/rental/rental.ts'
 
 type OrderOf<Kind extends RentalOrder['kind']> = Extract<RentalOrder, { kind: Kind }>
 
-/** The free space for a new volume of the order. No transaction waits for the driver that knows it. */
+/** Reads the free space for a new volume of the order, so that no transaction waits for the driver. */
 export async function readRoomFor(app: App, order: RentalOrder): Promise<VolumeRoom> {
   if (order.kind !== 'bare-metal' || storageVolumeOf(order)?.isNew !== true) return noRoomAsked
   return readVolumeRoom(app, order.region)

@@ -14,11 +14,11 @@ export const rentalPowerHandlers = {
     answerRental(app, await transact(app.database, (tx) => startOwnRental(app, tx, actor, params.id, body.ifNoGpu))),
 
   rebootRental: async (app, { actor, params, operation, idempotencyKey }) => {
-    const once = { key: idempotencyKey, operation, request: params }
-    const rebooted = await createOnce(app, actor, once, async (tx) => {
+    const idempotency = { key: idempotencyKey, operation, request: params }
+    const result = await createOnce(app, actor, idempotency, async (tx) => {
       const rental = await rebootOwnRental(app, tx, actor, params.id)
       return rental.ok ? ok({ id: rental.value.id }) : rental
     })
-    return answerRental(app, rebooted)
+    return answerRental(app, result)
   },
 } satisfies Partial<Handlers>

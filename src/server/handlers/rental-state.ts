@@ -1,4 +1,4 @@
-/** The state of a rental as the API shows it, beside the interface's `status`. */
+/** The state of a rental as the API shows it, besides the interface's `status`. */
 import type { NanoUsd } from '../../base/money.ts'
 import type { App } from '../../app/app.ts'
 import { cpuOnlyPriceOf, powersOf, stoppedPriceOf } from '../../app/rental/rental-power.ts'
@@ -18,7 +18,7 @@ export function cpuOnlyFields(app: App, rental: Rental, term: Term) {
   }
 }
 
-/** The price of its disk while it is stopped. null: it cannot be stopped. */
+/** Returns the price of its disk while it is stopped. null: it cannot be stopped. */
 export function stoppedCost(app: App, rental: Rental, term: Term): NanoUsd | null {
   return powersOf(app, rental, term).stop ? stoppedPriceOf(app, rental, term) : null
 }

@@ -18,7 +18,7 @@ export interface RentalUse {
   readonly machines: Latest['machines']
 }
 
-/** A minute is written when it is over, and another server may have measured it. */
+/** A minute is written when it has ended, and another server may have measured it. */
 const RECENT_MS = 3 * MINUTE_MS
 const MIB_PER_GB = 1e9 / 1_048_576
 const MAX_EXPORTED = 1_000
@@ -38,18 +38,18 @@ export async function readUse(app: App, rentals: readonly Rental[]): Promise<Map
   }
   const machines = await listRentedMachines(app.database.db, [...byId.keys()])
   for (const rental of byId.values()) {
-    const own = machines.filter(({ rentalId }) => rentalId === rental.id)
-    if (own.length === 0) continue
+    const ownMachines = machines.filter(({ rentalId }) => rentalId === rental.id)
+    if (ownMachines.length === 0) continue
     use.set(rental.id, {
       simulated: false,
-      gpus: own.flatMap(gpusOf),
-      machines: own.flatMap((machine) => machineOf(rental, machine)),
+      gpus: ownMachines.flatMap(gpusOf),
+      machines: ownMachines.flatMap((machine) => machineOf(rental, machine)),
     })
   }
   return use
 }
 
-/** The last sample of rentals whose driver is asked (reconcile/measure.ts). Older ones are history. */
+/** Reads the last sample of rentals whose driver measures them (reconcile/measure.ts). Older ones are history. */
 async function recordedUse(app: App, rentals: readonly Rental[]): Promise<Map<number, RentalUse>> {
   const now = app.clock.now()
   const from = addMs(now, -RECENT_MS)
@@ -57,8 +57,8 @@ async function recordedUse(app: App, rentals: readonly Rental[]): Promise<Map<nu
   const minutes = [...(await readMinutes(app.database.db, ids, from, now)), ...(app.recorder?.unsaved(ids) ?? [])]
   const use = new Map<number, RentalUse>()
   for (const rental of rentals) {
-    const own = minutes.filter(({ rentalId }) => rentalId === rental.id).flatMap(({ samples }) => samples)
-    const last = own.reduce<Sample | undefined>((a, b) => (a === undefined || b.at >= a.at ? b : a), undefined)
+    const samples = minutes.filter(({ rentalId }) => rentalId === rental.id).flatMap(({ samples }) => samples)
+    const last = samples.reduce<Sample | undefined>((a, b) => (a === undefined || b.at >= a.at ? b : a), undefined)
     const machineId = rental.spec.nodes[0]?.machineId
     if (last === undefined || last.at < from || machineId === undefined) continue
     const { at } = last
@@ -81,10 +81,10 @@ function gpusOf({ machineId, gpuIndexes, measured }: RentedMachine): Latest['gpu
 }
 
 function machineOf(rental: Rental, { machineId, workloadId, measured }: RentedMachine): Latest['machines'] {
-  const own = measured?.metrics.workloads?.find(({ id }) => id === workloadId)
-  if (own === undefined || measured === null) return []
-  const { cpuPercent, memoryUsedMib, memoryTotalMib, diskUsedMib } = own
-  const { networkRxBytesPerSecond, networkTxBytesPerSecond } = own
+  const workload = measured?.metrics.workloads?.find(({ id }) => id === workloadId)
+  if (workload === undefined || measured === null) return []
+  const { cpuPercent, memoryUsedMib, memoryTotalMib, diskUsedMib } = workload
+  const { networkRxBytesPerSecond, networkTxBytesPerSecond } = workload
   return [
     {
       machineId,
@@ -100,7 +100,7 @@ function machineOf(rental: Rental, { machineId, workloadId, measured }: RentedMa
   ]
 }
 
-/** undefined: it is not simulated, or does not run. */
+/** undefined: the rental is not simulated, or does not run. */
 function simulatedUse(app: App, rental: Rental): RentalUse | undefined {
   const simulate = simulationOf(app, rental)
   if (simulate === undefined || rental.status !== 'Running') return undefined
@@ -133,16 +133,16 @@ function machineRecord(
 }
 
 function gpuRecord(machineId: string, at: Instant, { index, values }: Values['gpus'][number]): Latest['gpus'][number] {
-  const of = (name: (typeof gpuMetricNames)[number]): number | null => values[gpuMetricNames.indexOf(name)] ?? null
+  const valueOf = (name: (typeof gpuMetricNames)[number]): number | null => values[gpuMetricNames.indexOf(name)] ?? null
   return {
     machineId,
     gpuIndex: index,
     at,
-    utilizationPercent: of('gpuUtilizationPercent'),
-    memoryUsedMib: of('gpuMemoryUsedMib'),
+    utilizationPercent: valueOf('gpuUtilizationPercent'),
+    memoryUsedMib: valueOf('gpuMemoryUsedMib'),
     memoryTotalMib: null,
-    powerWatts: of('gpuPowerWatts'),
-    temperatureCelsius: of('gpuTemperatureCelsius'),
+    powerWatts: valueOf('gpuPowerWatts'),
+    temperatureCelsius: valueOf('gpuTemperatureCelsius'),
   }
 }
 
@@ -164,27 +164,32 @@ export async function exportUse(app: App, accountId: string): Promise<string> {
     gauge.samples.push(`${gauge.name}${formatLabels(labels)} ${value}`)
   }
   for (const rental of rentals) {
-    const own = use.get(rental.id)
+    const latest = use.get(rental.id)
     const labels = { rental: rental.name, rental_id: String(rental.id), kind: rental.kind }
-    const simulated = own?.simulated === true ? { simulated: 'true' } : {}
+    const simulated = latest?.simulated === true ? { simulated: 'true' } : {}
     add('up', '1 while the machine is running, 0 while contact is lost', labels, rental.status === 'Running' ? 1 : 0)
-    for (const gpu of own?.gpus ?? []) {
-      const of = { ...labels, machine: gpu.machineId, gpu: String(gpu.gpuIndex), ...simulated }
-      add('gpu_utilization_percent', 'GPU utilization', of, gpu.utilizationPercent)
-      add('gpu_memory_used_bytes', 'GPU memory in use', of, bytesOf(gpu.memoryUsedMib))
-      add('gpu_memory_total_bytes', 'GPU memory', of, bytesOf(gpu.memoryTotalMib))
-      add('gpu_temperature_celsius', 'GPU temperature', of, gpu.temperatureCelsius)
-      add('gpu_power_watts', 'GPU power draw', of, gpu.powerWatts)
+    for (const gpu of latest?.gpus ?? []) {
+      const gpuLabels = { ...labels, machine: gpu.machineId, gpu: String(gpu.gpuIndex), ...simulated }
+      add('gpu_utilization_percent', 'GPU utilization', gpuLabels, gpu.utilizationPercent)
+      add('gpu_memory_used_bytes', 'GPU memory in use', gpuLabels, bytesOf(gpu.memoryUsedMib))
+      add('gpu_memory_total_bytes', 'GPU memory', gpuLabels, bytesOf(gpu.memoryTotalMib))
+      add('gpu_temperature_celsius', 'GPU temperature', gpuLabels, gpu.temperatureCelsius)
+      add('gpu_power_watts', 'GPU power draw', gpuLabels, gpu.powerWatts)
     }
-    for (const machine of own?.machines ?? []) {
-      const of = { ...labels, machine: machine.machineId, ...simulated }
-      add('cpu_percent', 'Use of the CPUs that the rental has', of, machine.cpuPercent)
-      add('memory_used_bytes', 'Memory in use', of, bytesOf(machine.memoryUsedMib))
-      add('memory_total_bytes', 'Memory that the rental has', of, bytesOf(machine.memoryTotalMib))
-      add('disk_used_bytes', 'Disk space in use', of, bytesOf(machine.diskUsedMib))
-      add('disk_total_bytes', 'Disk space that the rental has', of, bytesOf(machine.diskTotalMib))
-      add('network_receive_bytes_per_second', 'Network traffic received', of, machine.networkRxBytesPerSecond)
-      add('network_transmit_bytes_per_second', 'Network traffic sent', of, machine.networkTxBytesPerSecond)
+    for (const machine of latest?.machines ?? []) {
+      const machineLabels = { ...labels, machine: machine.machineId, ...simulated }
+      add('cpu_percent', 'Use of the CPUs that the rental has', machineLabels, machine.cpuPercent)
+      add('memory_used_bytes', 'Memory in use', machineLabels, bytesOf(machine.memoryUsedMib))
+      add('memory_total_bytes', 'Memory that the rental has', machineLabels, bytesOf(machine.memoryTotalMib))
+      add('disk_used_bytes', 'Disk space in use', machineLabels, bytesOf(machine.diskUsedMib))
+      add('disk_total_bytes', 'Disk space that the rental has', machineLabels, bytesOf(machine.diskTotalMib))
+      add(
+        'network_receive_bytes_per_second',
+        'Network traffic received',
+        machineLabels,
+        machine.networkRxBytesPerSecond,
+      )
+      add('network_transmit_bytes_per_second', 'Network traffic sent', machineLabels, machine.networkTxBytesPerSecond)
     }
   }
   return [...gauges.values()]

@@ -55,7 +55,7 @@ export function rentalRecord(app: App, rental: Rental): ResponseOf<Api['createBa
   }
 }
 
-/** The ordered size, until the provider answers. The schema drops fields that this provider does not have. */
+/** Shows the ordered size until the provider answers. The schema drops fields that this provider does not have. */
 function pendingProviderData(providerId: ProviderId, spec: RentalSpec): ProviderData {
   const { cpuModel, cpuCount, ramGb, storageGb } = wholeOf(spec)
   const size = { cpuModel, gpuCount: spec.gpuCount, ramGb, storageGb }
@@ -68,7 +68,7 @@ function pendingProviderData(providerId: ProviderId, spec: RentalSpec): Provider
     sshUser: 'root',
   }
   const withVcpus = providerData.safeParse({ ...fields, resources: { ...size, vcpuCount: cpuCount } })
-  // Bare-metal providers count cores instead.
+  // Bare-metal providers count cores instead of virtual CPUs.
   return withVcpus.data ?? providerData.parse({ ...fields, resources: { ...size, cpuCount } })
 }
 
@@ -115,13 +115,13 @@ export interface RentalContext {
 }
 
 /** The active record of either kind: the caller narrows `rentalType`. */
-export function activeRental<Type extends RentalType>(app: App, rental: Rental, around: RentalContext) {
-  const term = around.terms.get(rental.id)
+export function activeRental<Type extends RentalType>(app: App, rental: Rental, context: RentalContext) {
+  const term = context.terms.get(rental.id)
   if (term === undefined) throw new Error(`rental ${rental.id} has no term`)
-  const person = around.people.get(rental.person_id)
-  const storage = attachedStorage(rental.id, around.attachments, around.volumes)
+  const person = context.people.get(rental.person_id)
+  const storage = attachedStorage(rental.id, context.attachments, context.volumes)
   const { resources, nodes } = shareOf(rental)
-  const variant = around.machines.get(nodes[0]?.machineId ?? '')?.ethernet_variant ?? null
+  const variant = context.machines.get(nodes[0]?.machineId ?? '')?.ethernet_variant ?? null
   return {
     ...rentalRecord(app, rental),
     rentalType: rental.kind as Type,
@@ -186,16 +186,16 @@ export interface DetailFacts {
   readonly health: ReadonlyMap<number, boolean>
   /** The host's progress message while the rental starts. */
   readonly doing: string | undefined
-  /** Its GPUs that are broken. */
+  /** The rental's GPUs that are broken. */
   readonly faults: readonly ClaimedGpu[]
   readonly simulated: Simulation | null
 }
 
-export function rentalDetail(app: App, rental: Rental, around: RentalContext, facts: DetailFacts) {
-  const term = around.terms.get(rental.id)
+export function rentalDetail(app: App, rental: Rental, context: RentalContext, facts: DetailFacts) {
+  const term = context.terms.get(rental.id)
   if (term === undefined) throw new Error(`rental ${rental.id} has no term`)
   return {
-    ...activeRental<RentalType>(app, rental, around),
+    ...activeRental<RentalType>(app, rental, context),
     ...detailFields(app, rental, term, facts),
     commitment: facts.commitment === null ? null : commitmentOnWire(facts.commitment),
   }
@@ -203,11 +203,11 @@ export function rentalDetail(app: App, rental: Rental, around: RentalContext, fa
 
 export function commitmentOnWire(commitment: NonNullable<DetailFacts['commitment']>) {
   const { total, charged, rerated, endsAt, rates, closedAt, endNow } = commitment
-  const held = closedAt === null ? nanoUsdOf(total - charged) : zeroUsd
+  const heldAmount = closedAt === null ? nanoUsdOf(total - charged) : zeroUsd
   return {
     totalUsd: total,
     chargedUsd: charged,
-    heldUsd: held,
+    heldUsd: heldAmount,
     endsAt,
     earlyEndRates: earlyEndRatesOnWire(rates),
     earlyEndChargeUsd: rerated,
@@ -257,7 +257,9 @@ export function sshOf({ status, provider_data: data }: Rental) {
   return isReachable(status) && ssh !== undefined ? { user: ssh.user, host: ssh.host, port: ssh.port } : null
 }
 
-/** Public ports of the machine, in the order of the rental's spec. Without `publicPorts` they are the same ports. */
+/**
+ * Maps public ports of the machine, in the order of the rental's spec. Without `publicPorts` they are the same ports.
+ */
 export function portMappings(rental: Rental, publicPorts: ReadonlyMap<number, number> | undefined) {
   const { sshNetworking, nodeNetworking } = rental.provider_data ?? {}
   const host = sshNetworking?.[0]?.host ?? nodeNetworking?.[0]?.publicIp

@@ -75,7 +75,7 @@ export const rentalVolumeHandlers = {
   },
 } satisfies Partial<Handlers>
 
-/** Free space where the volume is. */
+/** Reads the free space beside an existing volume. */
 async function readRoomBeside(app: App, actor: Actor, id: number): Promise<Result<VolumeRoom>> {
   const volume = id <= MAX_INT32 ? (await readVolumes(app.database.db, [id])).get(id) : undefined
   if (volume === undefined || volume.account_id !== actor.accountId || volume.state === 'deleted')

@@ -1,4 +1,4 @@
-/** Rentals of every kind over HTTP. Every operation on one rental answers with the rental as it is then. */
+/** Rentals of every kind over HTTP. Every operation on one rental answers with the rental's new state. */
 import { MAX_INT32 } from '../../base/limits.ts'
 import { nanoUsdOf, zeroUsd, type NanoUsd } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
@@ -31,14 +31,14 @@ const listed = { exclude: 'not-ended', only: 'ended', include: 'all' } as const
 
 export const rentalHandlers = {
   listRentals: async (app, { actor, query: { q, kind, ended, limit, cursor } }) => {
-    const before = cursor === undefined ? undefined : decodeIdCursor(cursor)
-    if (cursor !== undefined && (before === undefined || before > BigInt(MAX_INT32))) return badCursor()
+    const beforeId = cursor === undefined ? undefined : decodeIdCursor(cursor)
+    if (cursor !== undefined && (beforeId === undefined || beforeId > BigInt(MAX_INT32))) return badCursor()
     const rentals = await listRentals(app.database.db, {
       accountId: actor.accountId,
       q,
       kind,
       which: listed[ended],
-      ...(before === undefined ? {} : { before: Number.parseInt(before.toString(), 10) }),
+      ...(beforeId === undefined ? {} : { before: Number.parseInt(beforeId.toString(), 10) }),
       limit: rowsToAsk(limit),
     })
     const { rows, nextCursor } = pageOf(rentals, limit, ({ id }) => id)
@@ -53,7 +53,8 @@ export const rentalHandlers = {
     const room = await readRoomFor(app, body)
     return createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
       const rental = await placeRental(app, tx, actor, body, room)
-      // Inside the transaction, so that a repeated request gets the same answer. Its events are written at its end.
+      // Read inside the transaction, so that a repeated request gets the same answer. Its events are written at its
+      // end.
       return answerRental({ ...app, database: { ...app.database, db: tx.db } }, rental)
     })
   },
@@ -74,7 +75,7 @@ export const rentalHandlers = {
   },
 } satisfies Partial<Handlers>
 
-/** Reads the rental that an operation was about. */
+/** Reads the rental that an operation changed. */
 export async function answerRental(
   app: App,
   result: Result<Pick<Rental, 'id'>>,
@@ -191,7 +192,7 @@ interface Cost {
   readonly perHour: NanoUsd
 }
 
-/** Counts costs in the way of the balance (`readStanding`), so that the sums agree. */
+/** Computes costs in the same way as the balance (`readStanding`), so that the sums agree. */
 async function readCosts(app: App, rentals: readonly Rental[]): Promise<Map<number, Cost>> {
   const { db } = app.database
   const ids = rentals.map(({ id }) => id)
@@ -199,17 +200,21 @@ async function readCosts(app: App, rentals: readonly Rental[]): Promise<Map<numb
   const now = app.clock.now()
   return new Map(
     rentals.map((rental) => {
-      const own = segments.get(rental.id) ?? []
+      const ownSegments = segments.get(rental.id) ?? []
       const until = isUnseen(rental) ? (rental.seen_at ?? now) : now
-      const used = usageOf(
-        own.map((row) => ({ startedAt: row.started_at, endedAt: row.ended_at, pricePerHour: row.price_nano_per_hour })),
+      const usage = usageOf(
+        ownSegments.map((row) => ({
+          startedAt: row.started_at,
+          endedAt: row.ended_at,
+          pricePerHour: row.price_nano_per_hour,
+        })),
         until,
       )
-      const open = isUnseen(rental) ? undefined : own.find(({ ended_at: end }) => end === null)
+      const open = isUnseen(rental) ? undefined : ownSegments.find(({ ended_at: end }) => end === null)
       return [
         rental.id,
         {
-          soFar: nanoUsdOf(used.charged + (rerated.get(rental.id) ?? 0n)),
+          soFar: nanoUsdOf(usage.charged + (rerated.get(rental.id) ?? 0n)),
           perHour: open?.price_nano_per_hour ?? zeroUsd,
         },
       ] as const

@@ -38,7 +38,7 @@ export const requestLogHandlers = {
   },
 } satisfies Partial<Handlers>
 
-/** Rows have no number of their own: time and id together mark the end of a page. */
+/** Rows have no number, so time and id together mark the end of a page. */
 function decodePlace(cursor: string): RequestPlace | undefined {
   const [, ms = '', requestId = ''] = /^(\d{1,15}):(.+)$/.exec(decodeCursor(cursor) ?? '') ?? []
   return ms === '' ? undefined : { at: instantOf(Number.parseInt(ms, 10)), requestId }

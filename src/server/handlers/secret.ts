@@ -39,8 +39,8 @@ export const secretHandlers = {
 
   addRegistryCredential: (app, { actor, body, operation, idempotencyKey }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: { body } }, async (tx) => {
-      const added = await addRegistryCredential(app, tx, actor, body)
-      return added.ok ? ok(loginOnWire(added.value)) : added
+      const result = await addRegistryCredential(app, tx, actor, body)
+      return result.ok ? ok(loginOnWire(result.value)) : result
     }),
 
   deleteRegistryCredential: async (app, { actor, params }) => {

@@ -16,8 +16,8 @@ export const sshKeyHandlers = {
 
   addSshKey: async (app, { operation, actor, body, idempotencyKey }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: { body } }, async (tx) => {
-      const added = await addSshKey(tx, actor, body)
-      return added.ok ? ok(sshKeyOnWire(added.value)) : added
+      const result = await addSshKey(tx, actor, body)
+      return result.ok ? ok(sshKeyOnWire(result.value)) : result
     }),
 
   deleteSshKey: async (app, { actor, params }) => {

@@ -36,7 +36,7 @@ export function renderStatementCsv(statement: DailyStatement): string {
   return rows.map((row) => `${row.map(quoted).join(',')}\r\n`).join('')
 }
 
-/** Spreadsheets run text that begins like a formula, and labels come from anyone who may order. */
+/** Escapes a cell: spreadsheets run text that begins like a formula, and labels come from anyone who may order. */
 function textCell(text: string): string {
   return /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
 }

@@ -8,11 +8,11 @@ import { mapOk } from './billing.ts'
 
 export const statementHandlers = {
   getStatement: async (app, { actor, query }) => {
-    const before = query.cursor === undefined ? undefined : statementPlace(query.cursor)
-    if (query.cursor !== undefined && before === undefined) return badCursor()
+    const place = query.cursor === undefined ? undefined : statementPlace(query.cursor)
+    if (query.cursor !== undefined && place === undefined) return badCursor()
     const statement = await readStatement(app, actor, {
       limit: rowsToAsk(query.limit),
-      ...(before === undefined ? {} : { before }),
+      ...(place === undefined ? {} : { before: place }),
     })
     const ids = statement.ok ? statement.value.flatMap(({ rentalId }) => rentalId ?? []) : []
     const names = await nameRentals(app.database.db, actor.accountId, [...new Set(ids)])

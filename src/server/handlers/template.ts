@@ -1,4 +1,4 @@
-/** Templates over HTTP, and the order that a rental was made with. */
+/** Templates over HTTP, and the order with which a rental was created. */
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { ok } from '../../contract/result.ts'

@@ -88,7 +88,7 @@ function volumeRecord(
   attachments: readonly AttachedVolume[],
   hosts: ReadonlyMap<string, string>,
 ) {
-  const own = attachments.filter((one) => one.volumeId === volume.id)
+  const ownAttachments = attachments.filter((one) => one.volumeId === volume.id)
   const driver = app.drivers.get(volume.driver)?.volumes
   return {
     id: volume.id,
@@ -107,13 +107,13 @@ function volumeRecord(
     storageVolumeId: volume.id,
     meta: volume.state_reason === null ? {} : { termination_reason: volume.state_reason },
     status: volumeStatus(volume.state),
-    attachedRentals: own.map((one) => one.rentalId),
+    attachedRentals: ownAttachments.map((one) => one.rentalId),
     sizeInGb: volume.size_gb,
     vip: volume.vip ?? '',
     usedGb: volume.used_gb,
     growingToGb: volume.grow_to_gb,
     nodeName: hosts.get(volume.external_id ?? '') ?? volume.machine_id,
-    mounts: own.map(({ rentalId, kind, name, label, state, path, readOnly }) => ({
+    mounts: ownAttachments.map(({ rentalId, kind, name, label, state, path, readOnly }) => ({
       rentalId,
       kind,
       name,

@@ -60,9 +60,9 @@ export const webhookHandlers = {
 
   listWebhookDeliveries: async ({ database }, { actor, params, query }) => {
     const { limit, cursor } = query
-    const before = cursor === undefined ? undefined : decodeDeliveryCursor(cursor)
-    if (cursor !== undefined && before === undefined) return badCursor()
-    const page = { limit: rowsToAsk(limit), ...(before === undefined ? {} : { before }) }
+    const place = cursor === undefined ? undefined : decodeDeliveryCursor(cursor)
+    if (cursor !== undefined && place === undefined) return badCursor()
+    const page = { limit: rowsToAsk(limit), ...(place === undefined ? {} : { before: place }) }
     const deliveries = await listDeliveries(database.db, actor, params.id, page)
     if (!deliveries.ok) return deliveries
     const { rows, nextCursor } = pageOf(deliveries.value, limit, (delivery) => `${delivery.created_at}:${delivery.id}`)

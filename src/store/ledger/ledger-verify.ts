@@ -47,7 +47,7 @@ export async function runCheck(
   }
 }
 
-/** So many are enough to see when a fault appeared. */
+/** Enough results to show when a fault appeared. */
 const MAX_CHECKS_KEPT = 100
 
 export async function saveLedgerCheck(database: Database, check: { tookMs: number; findings: number }): Promise<void> {
@@ -68,7 +68,7 @@ export async function findLastLedgerCheck(db: Db): Promise<{ at: Instant; findin
   return db.selectFrom('ledger_check').select(['at', 'findings']).orderBy('id', 'desc').limit(1).executeTakeFirst()
 }
 
-/** The house keeps no balances: they are the sums of its transfers. */
+/** The house has no stored balances: they are the sums of its transfers. */
 export async function readHouse(db: Db): Promise<Map<string, NanoUsd>> {
   const { rows } = await sql<{ kind: string; balance: string }>`
     select l.kind, coalesce(m.change, 0)::text as balance
@@ -77,7 +77,7 @@ export async function readHouse(db: Db): Promise<Map<string, NanoUsd>> {
   return new Map(rows.map((row) => [row.kind, nanoUsdOf(BigInt(row.balance))]))
 }
 
-/** Incoming less outgoing transfers of each ledger account. */
+/** Incoming minus outgoing transfers of each ledger account. */
 const transferSums = sql`(
   select id, sum(change) as change
   from (select to_id as id, amount_nano as change from transfer
@@ -88,7 +88,7 @@ const transferSums = sql`(
 const segmentId = sql`case when p.key ~ '^segment:[0-9]+:[0-9]+$' and length(split_part(p.key, ':', 2)) < 19
   then split_part(p.key, ':', 2)::bigint end`
 
-/** The sum of the charges of each segment less what was taken back, and of the supplier's share. */
+/** The charges of each segment minus refunds, and the supplier's share minus what was taken back. */
 const chargeSums = sql`(
   select p.segment_id,
          coalesce(sum(t.amount_nano) filter (where f.kind in ('held', 'available')), 0)
@@ -234,8 +234,8 @@ export const ledgerChecks: readonly LedgerCheck[] = [
   {
     name: 'bill_ends_with_the_rental',
     over: sql`(select from rental where terminate_requested_at is not null)`,
-    // It may end sooner: when a lost machine was last seen, with a failure, or when the money ran out, which shows in
-    // a hold that released less than the price of a millisecond.
+    // The bill may end sooner: when a lost machine was last seen, at a failure, or when the money ran out. In the last
+    // case, the hold released less than the price of a millisecond.
     offending: sql`
       select 'rental ' || m.id as subject, format('metered until %s, ended at %s', m.bill_ends, m.terminate_requested_at) as detail
       from ${billSpans} m
@@ -292,7 +292,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
       where r.status in (${sqlStates(({ holdsGpus }) => !holdsGpus)}) group by r.id`,
   },
   {
-    // While it runs without its GPUs it pays the price that was shown for that, and claims none.
+    // A rental that runs without its GPUs pays the price that was shown for that state, and claims no GPUs.
     name: 'rentals_without_gpus_pay_for_their_cpus_only',
     over: sql`(select from segment where without_gpus)`,
     offending: sql`

@@ -75,7 +75,7 @@ export async function listAllReserveOptions(
   }))
 }
 
-/** A price of the operator replaces those that rules made, and applies to the offers of all accounts. */
+/** Saves prices of the operator. They replace prices that rules made, and apply to the offers of all accounts. */
 export async function saveGpuPrices(tx: Tx, prices: readonly OwnGpuPrice[]): Promise<void> {
   if (prices.length === 0) return
   tx.wake.add(CAPACITY_WAKE)

@@ -10,10 +10,10 @@ import type { Tables } from '../platform/tables.ts'
 export type Purchase = Selectable<Tables['purchase']>
 
 /** The goods of a purchase: the machine of a rental, or a volume. */
-export type Bought = { readonly noun: 'rental' | 'volume'; readonly id: number }
+export type PurchasedItem = { readonly noun: 'rental' | 'volume'; readonly id: number }
 
 /** Lists purchases that run at the accounts of a driver. */
-export async function listOpenPurchases(db: Db, driver: ProviderId, noun: Bought['noun']): Promise<Purchase[]> {
+export async function listOpenPurchases(db: Db, driver: ProviderId, noun: PurchasedItem['noun']): Promise<Purchase[]> {
   return db
     .selectFrom('purchase as p')
     .innerJoin('provider_account as a', 'a.id', 'p.provider_account_id')
@@ -27,7 +27,7 @@ export async function listOpenPurchases(db: Db, driver: ProviderId, noun: Bought
 
 export interface NewPurchase {
   readonly account: string
-  readonly bought: Bought
+  readonly bought: PurchasedItem
   readonly externalId: string
   readonly perHour: NanoUsd
   readonly incrementMs: number
@@ -36,7 +36,7 @@ export interface NewPurchase {
   readonly startedAt: Instant
 }
 
-/** Returns its id. undefined: the machine has an open one. `account` is a name. */
+/** Opens a purchase and returns its id. undefined: the machine has an open one. `account` is a name. */
 export async function openPurchase(tx: Tx, purchase: NewPurchase): Promise<bigint | undefined> {
   const startedAt = toDate(purchase.startedAt)
   const { noun, id } = purchase.bought
@@ -64,15 +64,18 @@ export async function findBoughtAt(db: Db, externalId: string): Promise<Instant 
   return row?.bought_at
 }
 
-/** Finds out when the provider was asked for it. null: not known. undefined: this database has no such rental or volume. */
-export async function findAskedAt(db: Db, { noun, id }: Bought): Promise<Instant | null | undefined> {
+/**
+ * Finds out when the item was requested from the provider. null: not known. undefined: this database has no such rental
+ * or volume.
+ */
+export async function findAskedAt(db: Db, { noun, id }: PurchasedItem): Promise<Instant | null | undefined> {
   const row = await db.selectFrom(noun).select('create_asked_at').where('id', '=', id).executeTakeFirst()
   return row?.create_asked_at
 }
 
 /**
- * Posts what is due up to `target`, or up to what is already posted if that is later, and ends the purchase there if
- * `ends`. Returns where it is settled up to now; undefined: it has ended before.
+ * Posts the cost that is due up to `target`, or up to the last posting if that is later, and ends the purchase there if
+ * `ends`. Returns the time up to which it is settled; undefined: it has ended before.
  */
 export async function settlePurchase(
   tx: Tx,
@@ -122,8 +125,8 @@ export interface MarginRow {
 }
 
 /**
- * Charges less refunds of rentals and volumes at provider accounts, and what they cost, by UTC day of the posting. Days are
- * inclusive.
+ * Lists charges minus refunds of rentals and volumes at provider accounts, and their cost, by UTC day of the posting.
+ * Days are inclusive.
  */
 export async function listMargins(
   db: Db,
