@@ -56,6 +56,15 @@ const secondImageBody = z
       .nullable()
       .optional()
       .describe('`url`: as `data:` URLs; default: `b64_json`'),
+    partial_images: z
+      .int()
+      .min(0)
+      .max(3)
+      .nullable()
+      .optional()
+      .describe(
+        'If set, even to 0, a stream has the events of the OpenAI API. No engine draws partial images: the final one comes alone',
+      ),
   })
   .meta({ id: 'SecondImageGenerationRequest' })
 
@@ -90,12 +99,32 @@ const imageEvents = [
   z.object({ type: z.literal('progress'), step: z.int().describe('Completed steps'), steps: z.int() }),
   streamError,
 ] as const
+/** An event of the OpenAI API, whose usage is in tokens: images have none. */
+const completedImage = z.object({
+  type: z.literal('image_generation.completed'),
+  b64_json: z.string(),
+  created_at: z.int(),
+  size: z.string(),
+  quality: z.literal('auto'),
+  background: z.literal('auto'),
+  output_format: z.literal('png'),
+  usage: z.object({
+    input_tokens: z.literal(0),
+    output_tokens: z.literal(0),
+    total_tokens: z.literal(0),
+    input_tokens_details: z.object({ image_tokens: z.literal(0), text_tokens: z.literal(0) }),
+  }),
+})
 const imageResult = z.literal('result')
 const imageChunk = z
   .discriminatedUnion('type', [...imageEvents, z.object({ type: imageResult, ...imageReply.shape })])
   .meta({ id: 'ImageGenerationEvent' })
 const secondImageChunk = z
-  .discriminatedUnion('type', [...imageEvents, z.object({ type: imageResult, ...secondImageReply.shape })])
+  .discriminatedUnion('type', [
+    ...imageEvents,
+    z.object({ type: imageResult, ...secondImageReply.shape }),
+    completedImage,
+  ])
   .meta({ id: 'SecondImageGenerationEvent' })
 
 const IMAGE_STREAM =

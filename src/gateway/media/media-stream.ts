@@ -12,36 +12,49 @@ import type { MediaProgress } from '../upstream/event-body.ts'
 const KEEP_ALIVE_MS = 10_000
 const DONE = formatSse({ data: '[DONE]' })
 
+/** The events of a stream, in the form that its client reads. */
+export interface MediaEvents {
+  /** '': the form has no event for it. */
+  readonly progress: (progress: MediaProgress) => string
+  readonly result: (value: object) => string
+}
+
+const ownEvents: MediaEvents = {
+  progress: eventOf,
+  result: (value) => eventOf({ type: 'result', ...value }) + DONE,
+}
+
 export interface MediaStreamOptions {
   /** Runs the request. `signal` aborts when the client has gone. */
   readonly run: (onProgress: (progress: MediaProgress) => void, signal: AbortSignal) => Promise<Result<unknown>>
   /** A failure in the form that clients read. */
   readonly errorOf: (failure: Failure) => unknown
   readonly keepAliveMs?: number
+  /** Absent: our own. */
+  readonly events?: MediaEvents | undefined
 }
 
 export async function streamMedia(reply: Reply, options: MediaStreamOptions): Promise<void> {
   const gone = new AbortController()
+  const events = options.events ?? ownEvents
   let begun = false
   let isFull = false
   reply.onGone(() => gone.abort())
   reply.onDrain(() => (isFull = false))
   const write = (text: string): void => {
     // A slow reader only misses progress: each event says more than the one before.
-    if (isFull || gone.signal.aborted) return
+    if (text === '' || isFull || gone.signal.aborted) return
     isFull = !(begun ? reply.write(text) : reply.startStream(text))
     begun = true
   }
   const beating = setInterval(() => write(sseHeartbeat), options.keepAliveMs ?? KEEP_ALIVE_MS)
   try {
-    const result = await options.run((progress) => write(eventOf(progress)), gone.signal)
+    const result = await options.run((progress) => write(events.progress(progress)), gone.signal)
     if (gone.signal.aborted) return
     if (!result.ok && !begun) return reply.refuse(result)
     if (!begun) reply.startStream('')
     reply.endStream(
-      result.ok
-        ? eventOf({ type: 'result', ...(result.value as object) }) + DONE
-        : eventOf({ type: 'error', error: options.errorOf(result) }),
+      result.ok ? events.result(result.value as object) : eventOf({ type: 'error', error: options.errorOf(result) }),
     )
   } finally {
     clearInterval(beating)

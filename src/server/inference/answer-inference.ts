@@ -15,7 +15,8 @@ import type { Dialect } from '../../gateway/dialect/dialect.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { embeddingWork, imageWork } from '../../gateway/media/media-work.ts'
 import { rerankWork } from '../../gateway/media/rerank.ts'
-import { streamMedia } from '../../gateway/media/media-stream.ts'
+import { openaiImageEvents } from '../../gateway/media/image-events.ts'
+import { streamMedia, type MediaEvents } from '../../gateway/media/media-stream.ts'
 import { speechFileWork, speechWork } from '../../gateway/media/speech.ts'
 import { streamSpeech } from '../../gateway/media/speech-stream.ts'
 import type { MediaClient, MediaWork } from '../../gateway/media/media.ts'
@@ -108,8 +109,16 @@ async function streamMediaAnswer(gateway: Gateway, work: Result<MediaWork>, call
     streamMedia(answer, {
       run: (onProgress, signal) => runMedia(gateway, work, call, { signal, onProgress }),
       errorOf: streamErrorOf(call),
+      events: eventsOf(call),
     }),
   )
+}
+
+/** undefined: our own. */
+function eventsOf({ operation, body }: InferenceCall): MediaEvents | undefined {
+  if (operation !== 'generateImageBySecondPath') return undefined
+  const request = body as BodyOf<Api['generateImageBySecondPath']>
+  return typeof request.partial_images === 'number' ? openaiImageEvents(request) : undefined
 }
 
 async function streamSpeechAnswer(gateway: Gateway, work: Result<MediaWork>, call: InferenceCall): Promise<void> {
@@ -199,7 +208,16 @@ function secondImageWork(
   body: BodyOf<Api['generateImageBySecondPath']>,
   named: ReadonlySet<string>,
 ): Result<MediaWork> {
-  const { model_name, model, size, n, response_format: format, stream: _stream, ...rest } = body
+  const {
+    model_name,
+    model,
+    size,
+    n,
+    response_format: format,
+    stream: _stream,
+    partial_images: _partial,
+    ...rest
+  } = body
   const name = model_name ?? model
   if (name === undefined) return failField(['model'], 'model_missing')
   const sides = readSize(size)
