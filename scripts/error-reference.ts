@@ -34,6 +34,8 @@ const samples: {
   readonly [R in Documented as object extends DetailsOf<R> ? never : R]: DetailsOf<R>
 } = {
   expired_key: { expiredAt: instantOf(Date.parse('2026-11-01T12:00:00Z')) },
+  job_path_reserved: { path: '/berth/input.json' },
+  job_only_simulated: { gpus: '1 × RTX 4090' },
   missing_scope: { scope: 'compute:write' },
   rate_limited: { limit: 60 },
   too_many_streams: { limit: 10, streams: 'event' },

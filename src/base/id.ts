@@ -29,6 +29,7 @@ export type IdPrefix =
   | 'dep'
   | 'reg'
   | 'tpl'
+  | 'job'
   | 'ptk'
   | 'bud'
   | 'mail'

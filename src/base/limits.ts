@@ -107,6 +107,23 @@ export const limits = {
   agentDownloadsEach: 8,
   agentDownloadMs: 15 * 60_000,
   models: 1_000,
+  /** Jobs of one account that have not ended, tasks of one job, and rows of its list. */
+  jobsPerAccount: 10_000,
+  jobTasks: 1_000,
+  jobTaskRows: 100,
+  jobGpus: 64,
+  jobSeconds: 30 * 24 * 3_600,
+  jobRetries: 100,
+  /** Attempts of a task that may be lost with their host. */
+  jobRestarts: 10,
+  /** How long a job and its results are kept once it has ended. */
+  jobDays: 30,
+  /** How long a host may take to hand over the output of a job, and the size of it. */
+  jobCollectMs: 30 * 60_000,
+  jobOutputBytes: 20_000_000_000,
+  /** Files that the list of an output names. */
+  jobOutputFiles: 1_000,
+  jobResultBytes: 1_048_576,
   /** Managed deployments of one account. */
   managedDeployments: 100,
   replicasPerDeployment: 100,

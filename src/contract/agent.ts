@@ -105,6 +105,8 @@ const program = z.object({
   registry: z.object({ server: z.string(), username: z.string(), password: z.string() }).nullable(),
   /** Downloaded before the start, and mounted read-only. Agents before this field start without them. */
   weights: hostWeights.optional(),
+  /** A job: its program is never started again, and its output is handed over before it is removed. Absent: it is none. */
+  runsOnce: z.boolean().optional(),
   /** Values of secrets in the above. They must not appear in messages or logs. */
   secrets: z.array(z.string()).optional(),
 })
@@ -371,6 +373,8 @@ export const ENGINE_IMAGE_PATH = '/v2/agent/engine-image'
 export const WEIGHTS_PATH = '/v2/agent/weights'
 /** With `/<workload id>`: its disk, from the host that it moves from. */
 export const DISK_PATH = '/v2/agent/disk'
+/** With `/<workload id>`: whether the output of a job is awaited (GET), and where it is handed over (PUT, as a tar). */
+export const OUTPUT_PATH = '/v2/agent/output'
 /** In `Authorization`, before `<host id>:<time in ms>:<signature>`. */
 export const AGENT_SCHEME = 'Berth-Agent'
 

@@ -15,6 +15,7 @@ import { hostEndpoints } from './host.ts'
 import { inferenceEndpoints } from './inference.ts'
 import { economicsEndpoints } from './economics.ts'
 import { catalogEndpoints } from './catalog.ts'
+import { jobEndpoints } from './job.ts'
 import { managedDeploymentEndpoints } from './managed-deployment.ts'
 import { marketplaceEndpoints } from './marketplace.ts'
 import { marketplaceSearchEndpoints } from './marketplace-search.ts'
@@ -77,6 +78,7 @@ export const api = {
   ...rerankEndpoints,
   ...fileEndpoints,
   ...batchEndpoints,
+  ...jobEndpoints,
   ...managedDeploymentEndpoints,
   ...catalogEndpoints,
   ...economicsEndpoints,

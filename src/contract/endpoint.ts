@@ -86,6 +86,7 @@ export const tags = [
   'Storage volumes',
   'Usage and billing',
   'Marketplace',
+  'Jobs',
   'Inference',
   'Deployments',
   'Account',

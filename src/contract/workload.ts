@@ -222,6 +222,7 @@ export const orderedWorkload = z
     registryCredentialId: z.string().nullable(),
     restart: z.object({ policy: z.enum(['never', 'on-failure', 'always']), maxRetries: z.number() }),
     weights: weights.optional().describe('Files that its host downloads once and mounts read-only'),
+    runsOnce: z.boolean().optional().describe('It belongs to a job: its program is never started again'),
   })
   .meta({ id: 'Workload' })
 export type OrderedWorkload = z.output<typeof orderedWorkload>

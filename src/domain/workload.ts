@@ -136,8 +136,9 @@ export function withSecrets(text: string, values: ReadonlyMap<string, string>): 
 
 /** The program that a host gets. Secrets are references here. */
 export function programOf(workload: WorkloadSpec): Program {
-  const { env, files, command, args, onStart, userData, shmGb, restart, weights } = workload
-  const program = { env, files, command, args, onStart, userData, shmGb, restart, registry: null }
+  const { env, files, command, args, onStart, userData, shmGb, restart, weights, runsOnce } = workload
+  const once = runsOnce === true ? { runsOnce } : {}
+  const program = { env, files, command, args, onStart, userData, shmGb, restart, registry: null, ...once }
   return weights === undefined ? program : { ...program, weights: hostWeightsOf(weights) }
 }
 

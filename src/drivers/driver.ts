@@ -172,6 +172,8 @@ export interface DriverTraits {
   readonly metrics: boolean
   /** It does not tell whether anybody uses a machine, so idle rules are refused. */
   readonly blindToUse?: true
+  /** Hosts hand over the output of jobs before they remove them. */
+  readonly keepsOutput?: true
   /** `relayed`: customers reach a machine through ports of this server. `direct`: at its own address. */
   readonly ports: 'direct' | 'relayed'
   /** The kinds of rentals that can be stopped and started, and those that can be rebooted. */

@@ -10,6 +10,7 @@ import { advanceGroups } from './groups.ts'
 import { watchIdle } from './idle.ts'
 import { takeInventory } from './inventory.ts'
 import { checkLedger } from './ledger-check.ts'
+import { runJobs } from './jobs.ts'
 import type { Reconciler } from './loop.ts'
 import { watchUptime } from './machine-uptime.ts'
 import { measure } from './measure.ts'
@@ -59,6 +60,7 @@ export function allReconcilers(
     power(app),
     advanceGroups(app),
     serveDeployments(app),
+    runJobs(app),
     countServingUsage(app),
     meter(app),
     settlePurchases(app),

@@ -45,6 +45,8 @@ export interface Owned {
   readonly secretToDelete: string
   readonly template: string
   readonly templateToDelete: string
+  readonly job: string
+  readonly jobToCancel: string
   readonly managedDeployment: string
   readonly managedDeploymentToDelete: string
   readonly registryCredentialToDelete: string
@@ -231,6 +233,12 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   deleteManagedDeployment: (its) => owned({ id: its.managedDeploymentToDelete }),
   getDeploymentUsage: (its) => ({ ...owned({ id: its.managedDeployment }), query: { from: '2026-01-01' } }),
   getEconomics: () => ({ query: { from: '2026-01-01', utilizationPercent: '60' } }),
+  createJob: withBody(exampleBodies.createJob),
+  listJobs: page,
+  getJob: (its) => owned({ id: its.job }),
+  listJobTasks: (its) => owned({ id: its.job }),
+  cancelJob: (its) => owned({ id: its.jobToCancel }),
+  downloadJobOutput: (its) => owned({ id: its.job }),
   listTemplates: none,
   getTemplate: (its) => owned({ id: its.template }),
   createTemplate: withBody(exampleBodies.createTemplate),
@@ -366,6 +374,8 @@ export const absent: Owned = {
   apiKeyToRevoke: '00000000000000',
   sshKeyToDelete: 'ssh_0000000000000000000000',
   secretToDelete: 'absent',
+  job: 'job_absent',
+  jobToCancel: 'job_absent',
   template: 'tpl_absent',
   templateToDelete: 'tpl_absent',
   managedDeployment: 'srv_00000000000000000000',
@@ -471,6 +481,8 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     sshKeyToDelete: (await make('/v2/ssh-keys', { name: 'to delete', publicKey: testSshKey })).id,
     template: (await make('/v2/templates', exampleBodies.createTemplate)).id,
     templateToDelete: (await make('/v2/templates', exampleBodies.createTemplate)).id,
+    job: (await make('/v2/jobs', exampleBodies.createJob)).id,
+    jobToCancel: (await make('/v2/jobs', exampleBodies.createJob)).id,
     managedDeployment: (await make('/v2/deployments', { ...exampleBodies.createManagedDeployment, name: 'kept' })).id,
     managedDeploymentToDelete: (
       await make('/v2/deployments', { ...exampleBodies.createManagedDeployment, name: 'gone' })

@@ -35,7 +35,7 @@ export function checkOrder(
   { machine, places, term, summary, obstacle }: Site,
   now: Instant,
 ): Result<Order> {
-  const { options, guards, volumes, isReplica, fields } = draft
+  const { options, guards, volumes, isUnattended, fields } = draft
   const refusal =
     gpuTooSmall(machine.gpu_ram_mib, draft.minVramGb) ?? refuseIdle(app, machine, options.idle) ?? obstacle
   if (refusal !== undefined) return refusal
@@ -45,7 +45,7 @@ export function checkOrder(
   if (autoTerminateAt !== null && autoTerminateAt <= now) return failField(['autoTerminateAt'], 'time_in_past')
   const { costPerHour: perHour } = term
   if (max !== null && perHour > max) return failField(['maxCostPerHourUsd'], 'price_changed', { perHour, max })
-  const ssh = isReplica ? 'none' : { extraKey: fields.sshKey }
+  const ssh = isUnattended ? 'none' : { extraKey: fields.sshKey }
   const { stopAt, idle, secretNames, metadata } = options
   const { mounts } = volumes
   return ok({ spec: spec.value, term, guards, places, summary, ssh, mounts, stopAt, idle, secretNames, metadata })
@@ -61,7 +61,7 @@ export function mayFitElsewhere({ kind, reason }: Failure): boolean {
 /** The spec of an order for a machine: its share, with the ordered disk instead of that of the GPUs, and all ports. */
 function specFor(
   app: Pick<App, 'drivers'>,
-  { kind, fields, options, isReplica }: OrderDraft,
+  { kind, fields, options, isUnattended }: OrderDraft,
   machine: OrderedMachine,
   { costPerHour }: OrderTerm,
 ): Result<OrderSpec> {
@@ -98,8 +98,8 @@ function specFor(
     cudaVersion,
     monitoringEnabled: fields.monitoringEnabled ?? null,
     workload: { ...workload, ports },
-    // Replicas may download their model to the disk, and are never stopped.
-    resources: isReplica && diskGb === null ? resources : withDisk(app, machine, kind, resources, diskGb),
+    // Replicas may download their model to the disk, jobs their data; neither is ever stopped.
+    resources: isUnattended && diskGb === null ? resources : withDisk(app, machine, kind, resources, diskGb),
     ...(providerAccount === undefined ? {} : { providerAccount }),
   })
 }

@@ -21,8 +21,8 @@ export interface OrderDraft {
   readonly volumes: OrderVolumes
   /** The GPU memory that its template needs; 0 without a template. */
   readonly minVramGb: number
-  /** Nobody logs in to a replica, and nobody stops it. */
-  readonly isReplica: boolean
+  /** A replica, or an attempt of a job: nobody logs in to it, and nobody stops it. */
+  readonly isUnattended: boolean
 }
 
 /** Reads an order whose template is expanded. Locks its volumes. */
@@ -58,6 +58,6 @@ export function readPlainOrder(
     guards: readGuards(fields),
     volumes,
     minVramGb,
-    isReplica: false,
+    isUnattended: false,
   })
 }

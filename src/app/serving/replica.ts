@@ -179,7 +179,7 @@ async function draftReplica(
   }
   const expanded = { order: fields, templateId: null, minVramGb: 0 }
   const draft = await readOrder(app, tx, { accountId: account_id }, 'container', expanded)
-  return draft.ok ? ok({ ...draft.value, isReplica: true }) : draft
+  return draft.ok ? ok({ ...draft.value, isUnattended: true }) : draft
 }
 
 async function keep(

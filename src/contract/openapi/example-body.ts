@@ -63,6 +63,15 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
     env: { JUPYTER_TOKEN: '{{ secrets.JUPYTER_TOKEN }}' },
   },
   changeTemplate: { summary: 'JupyterLab for the team' },
+  createJob: {
+    name: 'train',
+    image: { name: 'pytorch/pytorch', tag: '2.9.0-cuda13.0-cudnn9-runtime' },
+    command: ['python', 'train.py'],
+    gpus: { minMemoryGb: 24 },
+    maxCostUsd: '5.00',
+    timeoutSeconds: 7200,
+    input: { epochs: 3 },
+  },
   createManagedDeployment: {
     name: 'assistant',
     recipe: { name: 'vllm', hubModel: 'Qwen/Qwen3-8B', weightsGib: 16 },

@@ -24,6 +24,7 @@ export const tagDescriptions: Readonly<Record<Tag, string>> = {
   Deployments: 'Models on rented GPUs: replicas that Berth starts, checks, scales and replaces.',
   Account: 'The account, its members, API keys and SSH keys.',
   Secrets: 'Secrets and registry logins that orders refer to. Values are never returned.',
+  Jobs: 'Commands that run once on the cheapest GPUs that fit, and whose output is kept.',
   Templates: 'Named sets of order options: yours, and those of the operator.',
   'Events and webhooks': 'Events of the account: listed, streamed, or sent to a webhook.',
   Supply: 'For suppliers: prices, availability and earnings of machines.',

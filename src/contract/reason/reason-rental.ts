@@ -60,6 +60,17 @@ export const rentalReasons = {
       `The rollout needs spare GPUs, but not enough are free ${where} for ${gpus}. The old version keeps serving.`,
     'Wait for free GPUs, or roll out in place, which ends an old replica first.',
   ),
+  job_not_found: notFound('Job not found.'),
+  job_output_not_found: notFound('The job has no such output.'),
+  job_path_reserved: invalid(
+    ({ path }: { readonly path: string }) => `Jobs have their own file ${path}.`,
+    'Use `input` for it, and another path for the file.',
+  ),
+  job_only_simulated: noCapacity(
+    ({ gpus }: { readonly gpus: string }) =>
+      `The only free machines for ${gpus} are simulated, and jobs run on those only when they are named.`,
+    'Name one with gpus.machineId, or join a machine with "berth agent run".',
+  ),
   option_not_offered: invalid(
     (order: { readonly option: string; readonly region: string } | { readonly gpuCounts: readonly number[] }) =>
       'gpuCounts' in order

@@ -53,6 +53,7 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
       },
       downloads: true,
       groups: true,
+      keepsOutput: true,
     },
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,

@@ -22,6 +22,7 @@ import { groupHandlers } from './group.ts'
 import { hostHandlers } from './host.ts'
 import { invoiceHandlers } from './invoice.ts'
 import { joinTokenHandlers } from './join-token.ts'
+import { jobHandlers } from './job.ts'
 import { managedDeploymentHandlers } from './managed-deployment.ts'
 import { marginHandlers } from './margin.ts'
 import { marketplaceOrderHandlers } from './marketplace-order.ts'
@@ -93,6 +94,7 @@ export function makeHandlers(
     ...sshKeyHandlers,
     ...apiKeyHandlers,
     ...secretHandlers,
+    ...jobHandlers,
     ...managedDeploymentHandlers,
     ...economicsHandlers,
     ...templateHandlers,

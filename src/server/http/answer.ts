@@ -18,6 +18,7 @@ import { resumeAfter, type EventStreamOptions, type EventStreams } from '../even
 import type { Download, FormRequest, Handlers } from './handler.ts'
 import { isCompressible, sendJson, WrittenEvents, WrittenJson } from './json-answer.ts'
 import { openDownload } from '../handlers/file.ts'
+import { openJobOutput } from '../handlers/job-output.ts'
 import type { LogStreams } from '../handlers/rental-logs.ts'
 import { exportUse } from '../handlers/rental-use.ts'
 import { readForm } from './multipart.ts'
@@ -134,6 +135,13 @@ const downloads: {
 } = {
   downloadFile: (app, { caller, input }) =>
     openDownload(app, caller.accountId, (input.params as ParamsOf<Api['downloadFile']>).id),
+  downloadJobOutput: (app, { caller, input }) =>
+    openJobOutput(
+      app,
+      caller,
+      (input.params as ParamsOf<Api['downloadJobOutput']>).id,
+      input.query as QueryOf<Api['downloadJobOutput']>,
+    ),
 }
 
 async function runModel(options: AnswerOptions, call: Call): Promise<unknown> {

@@ -10,10 +10,18 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import packageJson from '../../../package.json' with { type: 'json' }
 import type { App } from '../../app/app.ts'
+import { awaitsOutput, collectOutput } from '../../app/job/output.ts'
 import { limits } from '../../base/limits.ts'
 import { objectUrl, presign } from '../../base/net/object-store.ts'
 import { checkOutboundUrl } from '../../base/net/outbound.ts'
-import { AGENT_SCHEME, DISK_PATH, downloadStatement, ENGINE_IMAGE_PATH, WEIGHTS_PATH } from '../../contract/agent.ts'
+import {
+  AGENT_SCHEME,
+  DISK_PATH,
+  downloadStatement,
+  ENGINE_IMAGE_PATH,
+  OUTPUT_PATH,
+  WEIGHTS_PATH,
+} from '../../contract/agent.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import type { WeightsFile, WeightsSource } from '../../contract/weights.ts'
 import { makeEngineImages, type EngineImage } from '../../artifacts/oci/engine-image.ts'
@@ -108,6 +116,7 @@ export function addAgentFiles(server: FastifyInstance, options: AgentFilesOption
     reply.raw.setTimeout(DISK_IDLE_MS, () => reply.raw.destroy())
     return reply.type('application/octet-stream').send(stream)
   })
+  addOutputRoutes(server, options.app, (hostId) => places.take(hostId))
   const weightsRoute = { exposeHeadRoute: false, config: { operation: 'downloadWeights' } }
   server.get(`${WEIGHTS_PATH}/:workloadId/:sha256`, weightsRoute, async (request, reply) => {
     const { workloadId, sha256 } = request.params as { workloadId: string; sha256: string }
@@ -126,6 +135,34 @@ export function addAgentFiles(server: FastifyInstance, options: AgentFilesOption
     if (!download.ok) return refuse(reply, download)
     if (download.value.kind === 'elsewhere') return reply.redirect(download.value.url, 307)
     return sendFile(request, reply, download.value, places.take(client))
+  })
+}
+
+/** A host asks whether the output of a job is awaited, and sends it. Sending it twice keeps the first. */
+function addOutputRoutes(
+  server: FastifyInstance,
+  app: App,
+  takePlace: (hostId: string) => (() => void) | undefined,
+): void {
+  const path = `${OUTPUT_PATH}/:workloadId`
+  // The handler reads it as it comes.
+  server.addContentTypeParser('application/x-tar', async () => undefined)
+  server.get(path, { exposeHeadRoute: false }, async (request, reply) => {
+    const host = await readHost(app, request)
+    if (!host.ok) return refuse(reply, host)
+    const { workloadId } = request.params as { workloadId: string }
+    return { isAwaited: await awaitsOutput(app, host.value, workloadId) }
+  })
+  server.put(path, async (request, reply) => {
+    const host = await readHost(app, request)
+    if (!host.ok) return refuse(reply, host)
+    const release = takePlace(host.value)
+    if (release === undefined) return refuse(reply, fail('too_many_downloads', { retryAfterMs: RETRY_MS }))
+    freeOnClose(reply.raw, release)
+    const { workloadId } = request.params as { workloadId: string }
+    request.raw.setTimeout(limits.weightsIdleMs, () => request.raw.destroy())
+    const collected = await collectOutput(app, { hostId: host.value, workloadId }, request.raw)
+    return collected.ok ? {} : refuse(reply, collected)
   })
 }
 

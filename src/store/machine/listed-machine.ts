@@ -126,6 +126,8 @@ export async function listCheapest(
     /** The price is per GPU-hour. */
     maxPrice?: NanoUsd
     driver?: ProviderId
+    /** Only machines of these. */
+    drivers?: readonly ProviderId[]
     region?: string | undefined
     host?: string | undefined
     cluster?: string | undefined
@@ -137,13 +139,14 @@ export async function listCheapest(
   },
 ): Promise<ListedMachine[]> {
   const { avoided = { ids: [], factor: 1 } } = query
-  const { gpuModel, gpuLike, gpuCount, driver, region, host, cluster, minRamMib, maxPrice } = query
+  const { gpuModel, gpuLike, gpuCount, driver, drivers, region, host, cluster, minRamMib, maxPrice } = query
   const conditions = conditionsOf({ gpu_model: gpuModel, min_gpus_available: gpuCount, available_only: true })
   let select = db.selectFrom('machine').select(listedColumns).where(allOf(conditions))
   if (gpuLike !== undefined) select = select.where(isLike(gpuLike))
   if (minRamMib !== undefined) select = select.where('gpu_ram_mib', '>=', minRamMib)
   if (maxPrice !== undefined) select = select.where('price_nano_per_gpu_hour', '<=', maxPrice)
   if (driver !== undefined) select = select.where('driver', '=', driver)
+  if (drivers !== undefined) select = select.where('driver', 'in', [...drivers])
   if (region !== undefined) select = select.where('region', '=', region)
   if (host !== undefined) select = select.where('id', '=', host)
   if (cluster !== undefined) select = select.where('cluster_name', '=', cluster)

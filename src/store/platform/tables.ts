@@ -11,6 +11,7 @@ import type { BatchFault, BatchPath } from '../../contract/batch-state.ts'
 import type { Scope } from '../../contract/endpoint.ts'
 import type { EventType } from '../../contract/event-type.ts'
 import type { FilePurpose } from '../../contract/file-purpose.ts'
+import type { JobOutput, JobSpec } from '../../contract/job.ts'
 import type { DeploymentSettings, DeploymentSpec } from '../../contract/managed-deployment.ts'
 import type { ModelFile } from '../../contract/model.ts'
 import type { NotificationKind } from '../../contract/notification-kind.ts'
@@ -342,6 +343,67 @@ export interface Tables {
     id: string
     key_check: OrNull<string>
     only_row: Optional<boolean>
+  }
+  job: {
+    account_id: string
+    api_key_id: string
+    blocked_detail: OrNull<string>
+    blocked_reason: OrNull<string>
+    cancel_requested_at: AtOrNull
+    cancelled: Optional<number>
+    created_at: At
+    demand: string
+    due_at: At
+    ended_at: AtOrNull
+    failed: Optional<number>
+    id: string
+    max_cost_nano: NanoOrNull
+    name: OrNull<string>
+    parallel: number
+    person_id: string
+    priority: number
+    queued: number
+    retries: number
+    running: Optional<number>
+    spec: Json<JobSpec>
+    starting: Optional<number>
+    state: Optional<'Queued' | 'Starting' | 'Running' | 'Succeeded' | 'Failed' | 'Cancelled' | 'TimedOut'>
+    succeeded: Optional<number>
+    tasks: number
+    timed_out: Optional<number>
+    timeout_ms: bigint
+  }
+  job_attempt: {
+    collected_at: AtOrNull
+    created_at: At
+    ended_at: AtOrNull
+    exit_code: OrNull<number>
+    file_id: OrNull<string>
+    job_id: string
+    machine_id: string
+    number: number
+    outcome: OrNull<'succeeded' | 'failed' | 'lost' | 'cancelled' | 'timed_out'>
+    output: JsonOrNull<JobOutput>
+    reason: OrNull<string>
+    rental_id: number
+    result: OrNull<unknown>
+    task: number
+  }
+  job_task: {
+    ended_at: AtOrNull
+    exit_code: OrNull<number>
+    failures: Optional<number>
+    job_id: string
+    ran_ms: Optional<bigint>
+    reason: OrNull<string>
+    restarts: Optional<number>
+    started_at: AtOrNull
+    state: Optional<'Queued' | 'Starting' | 'Running' | 'Succeeded' | 'Failed' | 'Cancelled' | 'TimedOut'>
+    task: number
+  }
+  job_turn: {
+    account_id: string
+    at: At
   }
   join_token: {
     account_id: string

@@ -1,0 +1,144 @@
+/** The queue of jobs, and jobs that lose their machines: on the simulated provider, with a clock of the test. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { DAY_MS, SECOND_MS } from '../../src/base/instant.ts'
+import { limits } from '../../src/base/limits.ts'
+import { usd } from '../../src/base/money.ts'
+import { VANISH_AFTER_MS } from '../../src/drivers/mock/faults.ts'
+import { checkLedgerAndEngines, startJourney, succeed, type Journey } from '../harness/journey.ts'
+import type { Call } from '../harness/server.ts'
+
+const MACHINE = 'mock-iad-h100-01'
+const MINUTES_LONG = 300_000
+
+let journey: Journey
+let ada: Call
+let bob: Call
+
+beforeAll(async () => {
+  journey = await startJourney()
+  ada = (await journey.account({ usd: '100000' })).call
+  bob = (await journey.account({ usd: '100000' })).call
+})
+afterAll(() => journey.close())
+
+const order = { image: { name: 'debian' }, gpus: { machineId: MACHINE, count: 1 } }
+const start = async (by: Call, change: object = {}): Promise<string> =>
+  (await succeed(by, 'POST', '/v2/jobs', { ...order, ...change })).id
+const read = (by: Call, id: string) => succeed(by, 'GET', `/v2/jobs/${id}`)
+const cancel = (by: Call, id: string) => succeed(by, 'POST', `/v2/jobs/${id}/cancel`)
+
+async function livingRentals(by: Call): Promise<Array<{ id: number }>> {
+  return (await succeed(by, 'GET', '/v2/rentals?kind=container')).rentals
+}
+
+async function settle(): Promise<void> {
+  await journey.pass()
+  await journey.advance(5 * SECOND_MS)
+  await journey.advance(5 * SECOND_MS)
+}
+
+async function cancelAll(by: Call): Promise<void> {
+  const { jobs } = await succeed(by, 'GET', '/v2/jobs?limit=1000')
+  const living = jobs.filter(({ endedAt }: { endedAt: string | null }) => endedAt === null)
+  for (const { id } of living) await cancel(by, id)
+  await settle()
+}
+
+test('promise 56: an array of 1,000 makes at most `parallel` rentals', { timeout: MINUTES_LONG }, async () => {
+  const id = await start(ada, { array: { count: 1_000, parallel: 3 } })
+  await settle()
+  expect(await livingRentals(ada)).toHaveLength(3)
+  const job = await read(ada, id)
+  expect(job).toMatchObject({
+    state: 'Running',
+    counts: { running: 3, queued: 997 },
+    waiting: { reason: 'parallel_limit' },
+  })
+  const [first] = await livingRentals(ada)
+  await succeed(ada, 'DELETE', `/v2/rentals/${first?.id}`)
+  await settle()
+  expect(await livingRentals(ada)).toHaveLength(3)
+  expect((await read(ada, id)).counts).toMatchObject({ running: 3, queued: 996, cancelled: 1 })
+  const { tasks } = await succeed(ada, 'GET', `/v2/jobs/${id}/tasks?limit=4`)
+  expect(tasks.map(({ index }: { index: number }) => index)).toEqual([0, 1, 2, 3])
+  await cancelAll(ada)
+  expect(await read(ada, id)).toMatchObject({ state: 'Cancelled', counts: { cancelled: 1_000 } })
+})
+
+test(
+  'promise 57: many jobs of one account delay the job of another by one turn',
+  { timeout: MINUTES_LONG },
+  async () => {
+    // The queue counts tasks: thousands of them wait.
+    for (let n = 0; n < 10; n += 1) await start(ada, { array: { count: 1_000 } })
+    await settle()
+    const taken = (await livingRentals(ada)).length
+    expect(taken).toBe(8)
+    const id = await start(bob)
+    expect(await read(bob, id)).toMatchObject({ state: 'Queued', place: 1 })
+    await journey.pass()
+    expect((await read(bob, id)).waiting).toMatchObject({ reason: 'no_capacity' })
+    const [one] = await livingRentals(ada)
+    await succeed(ada, 'DELETE', `/v2/rentals/${one?.id}`)
+    await settle()
+    expect(await read(bob, id)).toMatchObject({ state: 'Running', waiting: null, place: null })
+    await cancelAll(bob)
+    await cancelAll(ada)
+  },
+)
+
+test('a higher priority starts first, within the account', { timeout: MINUTES_LONG }, async () => {
+  const full = await start(ada, { gpus: { machineId: MACHINE, count: 8 } })
+  await settle()
+  const low = await start(ada, { gpus: { machineId: MACHINE, count: 8 } })
+  const high = await start(ada, { gpus: { machineId: MACHINE, count: 8 }, priority: 5 })
+  expect(await read(ada, high)).toMatchObject({ place: 1 })
+  expect(await read(ada, low)).toMatchObject({ place: 2 })
+  await cancel(ada, full)
+  await settle()
+  expect([(await read(ada, high)).state, (await read(ada, low)).state]).toEqual(['Running', 'Queued'])
+  await cancelAll(ada)
+})
+
+test(
+  'promises 49 and 54: a lost machine is free and the job starts again, ten times',
+  { timeout: MINUTES_LONG },
+  async () => {
+    const id = await start(ada, { name: 'fault-vanish' })
+    for (let n = 0; n < 200 && (await read(ada, id)).endedAt === null; n += 1) await journey.advance(10 * SECOND_MS)
+    const { task, state } = await read(ada, id)
+    expect([state, task.reason, task.restarts]).toEqual(['Failed', 'job_lost', limits.jobRestarts + 1])
+    expect(task.attempts).toHaveLength(limits.jobRestarts + 1)
+    const [first, second] = task.attempts
+    // Contact is lost, twenty seconds pass, and the next attempt is ordered.
+    const delayMs = Date.parse(second.createdAt) - Date.parse(first.startedAt) - VANISH_AFTER_MS
+    expect(delayMs).toBeLessThanOrEqual(60 * SECOND_MS)
+    const { pricePerHourUsd } = await succeed(ada, 'GET', `/v2/rentals/${first.rentalId}`)
+    const seen = (usd(pricePerHourUsd) * BigInt(VANISH_AFTER_MS)) / 3_600_000n
+    for (const { costUsd } of task.attempts) expect(usd(costUsd) <= seen).toBe(true)
+  },
+)
+
+test(
+  'promise 50: results stay for thirty days, and a job that runs is never deleted',
+  { timeout: MINUTES_LONG },
+  async () => {
+    const running = await start(ada, { timeoutSeconds: 31 * 24 * 3_600 - 24 * 3_600 })
+    const done = await start(bob)
+    await settle()
+    await cancel(bob, done)
+    await settle()
+    const { endedAt, deletedAfter } = await read(bob, done)
+    expect(Date.parse(deletedAfter) - Date.parse(endedAt)).toBe(30 * DAY_MS)
+    await journey.advance(29 * DAY_MS)
+    expect((await read(bob, done)).state).toBe('Cancelled')
+    expect((await read(ada, running)).state).toBe('Running')
+    await journey.advance(DAY_MS)
+    expect(await bob('GET', `/v2/jobs/${done}`)).toMatchObject({ status: 404 })
+    await journey.advance(DAY_MS)
+    // It reached its time limit, which is the longest.
+    expect((await read(ada, running)).state).toBe('TimedOut')
+    await cancelAll(ada)
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
+  },
+)
