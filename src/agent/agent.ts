@@ -15,6 +15,7 @@ import { GpuRelease, withoutHeld } from './gpu-release.ts'
 import { faultsOf, type GpuSnapshot, type GpuSource } from './gpu-source.ts'
 import { readHardware } from './hardware.ts'
 import { openKey, type Membership } from './identity.ts'
+import { handOverOutput } from './job-output.ts'
 import { LastLogs } from './last-log.ts'
 import { makeMeter } from './metrics.ts'
 import { Mover, type HostState } from './move.ts'
@@ -120,7 +121,7 @@ class Agent {
     this.#lastLogs = new LastLogs(this.#runtime, onError)
     this.#keeper = new Keeper({
       runtime: this.#runtime,
-      beforeStop: (id) => this.#keepLastLog(id),
+      beforeStop: (id) => this.#beforeStop(id),
       changed: () => this.#changed(),
       onError,
       now: () => performance.now(),
@@ -284,6 +285,14 @@ class Agent {
     const logs = lastLogs.length === 0 ? {} : { lastLogs }
     const metrics = { ...this.#meter(this.#snapshot), ...this.#lastMeasured, ...logs }
     if (this.#connection?.sendMetrics(metrics) !== true) this.#lastLogs.giveBack(lastLogs)
+  }
+
+  /** The log of a job is whole once its program has ended. */
+  async #beforeStop(id: string): Promise<void> {
+    const { membership, folder, signal } = this.#options
+    const authorize = (path: string): string => openKey(folder).authorize(membership, path)
+    await handOverOutput({ runtime: this.#runtime, server: membership.server, authorize }, id, signal)
+    await this.#keepLastLog(id)
   }
 
   /** Sent at once: the server takes it only while the workload is still on this host. */

@@ -2,7 +2,7 @@
  * The port to the runtime of one host: Docker, QEMU, or the host itself over SSH. A `Keeper` (keeper.ts) drives it. As
  * with drivers, only `list` tells the state.
  */
-import type { Duplex } from 'node:stream'
+import type { Duplex, Readable } from 'node:stream'
 import type { HostVolumeStatus, HostFault, StreamRequest, DesiredVolume, Workload } from '../contract/agent.ts'
 import type { RentalOutcome } from '../contract/rental-outcome.ts'
 import type { RentalKind } from '../domain/rental.ts'
@@ -37,6 +37,11 @@ export interface Runtime {
   setDisks?(workload: Workload, signal: AbortSignal): Promise<void>
   /** Joins the network of its group, and starts its program once the group is open. Absent: it has no groups. */
   joinGroup?(workload: Workload, signal: AbortSignal): Promise<void>
+  /**
+   * Finds the output of a job that is about to be removed. What it returns ends the program first, and then opens its files
+   * as a tar, which is empty where there are none. undefined: it is no job. Absent: it runs no jobs.
+   */
+  output?(id: string, signal: AbortSignal): Promise<(() => Promise<Readable>) | undefined>
   readonly volumes?: RuntimeVolumes
   /** Opens a stream into a running workload. The message of an error is for the person at the other end. */
   open(request: StreamRequest, signal: AbortSignal): Promise<RuntimeStream>

@@ -3,7 +3,7 @@
  * containers and networks make the daemon the source of truth; only SSH keys, host keys and observed exits are stored
  * in files.
  */
-import type { Duplex } from 'node:stream'
+import type { Duplex, Readable } from 'node:stream'
 import { systemClock } from '../../base/instant.ts'
 import type { HostFault, StreamRequest, Workload } from '../../contract/agent.ts'
 import { NeverStarts, type WorkloadStatus, type Measured, type Runtime, type RuntimeStream } from '../runtime.ts'
@@ -18,6 +18,7 @@ import { EventWatch } from './event-watch.ts'
 import { ContainerFence } from './fence.ts'
 import { fetchImage, imageOf } from './image-fetch.ts'
 import { GroupNetworks } from './group-network.ts'
+import { findOutput, unwatchedEnd } from './job-output.ts'
 import { ImageStore } from './image-store.ts'
 import { measureContainers } from './measure.ts'
 import { diskNote, storageEnforcesLimits } from './notes.ts'
@@ -263,6 +264,10 @@ class DockerRuntime implements Runtime {
     this.#ends.delete(id)
   }
 
+  output(id: string, signal: AbortSignal): Promise<(() => Promise<Readable>) | undefined> {
+    return findOutput({ client: this.#client, files: this.#files, power: this.#power }, id, signal)
+  }
+
   async reboot(workload: Workload, signal: AbortSignal): Promise<void> {
     const { id, reboots = 0 } = workload
     this.#ssh.close(id)
@@ -350,8 +355,9 @@ class DockerRuntime implements Runtime {
     if (container.State.Status === 'created') return { ...base, state: 'starting' }
     const known = this.#ends.get(id) ?? file?.end
     if (known !== undefined) return { ...base, state: 'failed', ...known }
-    if (!this.#events.saw(container.State.FinishedAt)) return { ...base, state: 'ended' }
-    const end = endOf(container, file?.restarts?.count ?? 0)
+    const wasSeen = this.#events.saw(container.State.FinishedAt)
+    const end = wasSeen ? endOf(container, file?.restarts?.count ?? 0) : unwatchedEnd(file, container)
+    if (end === undefined) return { ...base, state: 'ended' }
     const restart = this.#restartOf(file, container)
     if (restart !== undefined) return { ...base, state: 'ended', message: end.message, waitMs: restart.waitMs }
     await this.#keepEnd(id, end)

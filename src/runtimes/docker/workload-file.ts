@@ -23,6 +23,8 @@ const workloadFile = z.object({
   restart: z.object({ policy: z.enum(['never', 'on-failure', 'always']), maxRetries: z.number() }).optional(),
   /** The number of consecutive restarts after an exit of the program, and the time of the exit before the last restart. */
   restarts: z.object({ count: z.number(), finishedAt: z.string() }).optional(),
+  /** It belongs to a job: its program is never started again. */
+  runsOnce: z.boolean().optional(),
   /** Whether the start script must still run before the container counts as running. */
   scriptDue: z.boolean().optional(),
   /** The start time of the run that was stopped on request. The end of that run is not a failure. */
@@ -78,6 +80,7 @@ export class WorkloadFiles {
         hostKey,
         made: previous?.made ?? false,
         ...(spec?.program === undefined ? {} : { restart: spec.program.restart }),
+        ...(spec?.program?.runsOnce === true ? { runsOnce: true } : {}),
         ...(previous?.restarts === undefined ? {} : { restarts: previous.restarts }),
         ...(previous?.scriptDue === undefined ? {} : { scriptDue: previous.scriptDue }),
         ...(previous?.halted === undefined ? {} : { halted: previous.halted }),

@@ -1,0 +1,51 @@
+/** What a job leaves: how its program ended while nobody watched, and the files of its output folder. */
+import { Readable } from 'node:stream'
+import { DockerRefused, type DockerClient } from './client.ts'
+import { endOf } from './container-end.ts'
+import { nameOf } from './container-order.ts'
+import { isGoing, type ContainerPower } from './container-power.ts'
+import type { Container } from './reply.ts'
+import type { WorkloadEnd, WorkloadFile, WorkloadFiles } from './workload-file.ts'
+
+const OUTPUT_FOLDER = '/berth/output'
+/** Many files take the daemon a while to find. */
+const OPEN_TIMEOUT_MS = 120_000
+/** Killed, ended by a signal of the daemon, or lost with it: nothing that the program decided. */
+const INTERRUPTED: ReadonlySet<number> = new Set([137, 143, 255])
+
+export interface JobOutputOptions {
+  readonly client: DockerClient
+  readonly files: WorkloadFiles
+  readonly power: Pick<ContainerPower, 'halt'>
+}
+
+/** Opens the output of a job as a tar, once its program is off. undefined: it is no job, or has no container. */
+export async function findOutput(
+  { client, files, power }: JobOutputOptions,
+  id: string,
+  signal: AbortSignal,
+): Promise<(() => Promise<Readable>) | undefined> {
+  // A damaged file says nothing about its container, which is removed all the same.
+  const file = await files.read(id).catch(() => undefined)
+  if (file?.runsOnce !== true) return undefined
+  const container = await client.container(nameOf(id), signal)
+  if (container === undefined || isGoing(container.State.Status)) return undefined
+  return async () => {
+    await power.halt(id, signal)
+    try {
+      const path = `/containers/${encodeURIComponent(nameOf(id))}/archive`
+      return await client.stream('GET', path, { query: { path: OUTPUT_FOLDER }, timeoutMs: OPEN_TIMEOUT_MS, signal })
+    } catch (error) {
+      // It has no such folder.
+      if (error instanceof DockerRefused && error.status === 404) return Readable.from([])
+      throw error
+    }
+  }
+}
+
+/** The end of a job that nobody watched. Its program is never started again. undefined: it is no job. */
+export function unwatchedEnd(file: WorkloadFile | undefined, container: Container): WorkloadEnd | undefined {
+  if (file?.runsOnce !== true) return undefined
+  if (!INTERRUPTED.has(container.State.ExitCode)) return endOf(container, 0)
+  return { failure: 'ended', message: 'The container was interrupted while its host or its engine restarted.' }
+}

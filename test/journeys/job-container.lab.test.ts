@@ -1,0 +1,163 @@
+/** Jobs on real hosts: the daemon, the registry and the agents are real; only the GPUs are declared. */
+import { rm } from 'node:fs/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { checkLedgerAndEngines, succeed } from '../harness/journey.ts'
+import { whyNoDockerLab } from '../lab/docker-lab.ts'
+import { startMachines, type Customer, type Machines } from '../lab/machines.ts'
+import { waitFor } from '../harness/wait.ts'
+import { needs } from '../needs.ts'
+
+needs('docker', 'build')
+
+const why = whyNoDockerLab()
+const skipped = why === undefined ? '' : ` (skipped: ${why})`
+const LONG_MS = 300_000
+
+describe.skipIf(why !== undefined)(`jobs on hosts${skipped}`, () => {
+  let machines: Machines
+  let ada: Customer
+  let image: { readonly name: string; readonly tag: string }
+
+  beforeAll(async () => {
+    machines = await startMachines({ hosts: 2 })
+    ada = await machines.customer()
+    const { name, tag } = machines.registry.images.busybox
+    image = { name, tag }
+  }, LONG_MS)
+  afterAll(async () => {
+    await machines.close()
+    await rm('/tmp/never-there', { force: true })
+  })
+
+  const start = async (script: string, change: object = {}): Promise<string> =>
+    (await succeed(ada.call, 'POST', '/v2/jobs', { image, command: ['/bin/sh', '-c', script], ...change })).id
+  const read = (id: string) => succeed(ada.call, 'GET', `/v2/jobs/${id}`)
+  const untilEnd = (id: string) =>
+    waitFor(
+      'the end of the job',
+      async () => {
+        const job = await read(id)
+        return job.endedAt !== null && job
+      },
+      120_000,
+    )
+  const untilRunning = (id: string) =>
+    waitFor(
+      'the job to run',
+      async () => {
+        const job = await read(id)
+        return job.state === 'Running' && job
+      },
+      120_000,
+    )
+  const fileOf = async (id: string, path: string): Promise<string> => {
+    const url = `${machines.server.url}/v2/jobs/${id}/output?path=${encodeURIComponent(path)}`
+    return (await fetch(url, { headers: { authorization: `Bearer ${ada.key}` } })).text()
+  }
+
+  test(
+    'promises 48, 52 and 55: input, output, result, log and the bill of a command',
+    { timeout: LONG_MS },
+    async () => {
+      const script = [
+        'cat /berth/input.json; echo; echo index $BERTH_JOB_INDEX',
+        'mkdir -p /berth/output/deep && echo kept > /berth/output/deep/file.txt',
+        'echo "{\\"loss\\":0.5}" > /berth/output/result.json; sleep 2; date +%s > /berth/output/end; exit 7',
+      ].join('\n')
+      const job = await untilEnd(await start(script, { input: { epochs: 3 } }))
+      expect([job.state, job.task.exitCode, job.task.reason]).toEqual(['Failed', 7, 'process_exited'])
+      const [attempt] = job.task.attempts
+      expect(attempt.result).toEqual({ loss: 0.5 })
+      expect(attempt.output).toMatchObject({ fileCount: 3, problem: null })
+      expect(await fileOf(job.id, 'deep/file.txt')).toBe('kept\n')
+      const log = await ada.call('GET', `/v2/rentals/${attempt.rentalId}/logs`)
+      expect(String(log.body)).toContain('{"epochs":3}')
+      const { events } = await succeed(ada.call, 'GET', `/v2/rentals/${attempt.rentalId}`)
+      expect(events.length).toBeGreaterThan(0)
+      const { segments } = await bill(attempt.rentalId)
+      const endedAt = Number(await fileOf(job.id, 'end')) * 1_000
+      expect(segments.endedAt - endedAt).toBeLessThanOrEqual(3_000)
+    },
+  )
+
+  /** When the charged time of a rental ended. */
+  async function bill(rentalId: number): Promise<{ readonly segments: { readonly endedAt: number } }> {
+    const row = await machines.server.app.database.db
+      .selectFrom('segment')
+      .select('ended_at')
+      .where('rental_id', '=', rentalId)
+      .executeTakeFirstOrThrow()
+    return { segments: { endedAt: Number(row.ended_at) } }
+  }
+
+  test('promise 55: a cancelled command gets SIGTERM, and its output is kept', { timeout: LONG_MS }, async () => {
+    const script =
+      'mkdir -p /berth/output; trap "echo saved > /berth/output/state; exit 0" TERM; while true; do sleep 0.2; done'
+    const id = await start(script)
+    await untilRunning(id)
+    await succeed(ada.call, 'POST', `/v2/jobs/${id}/cancel`)
+    const job = await untilEnd(id)
+    expect(job.state).toBe('Cancelled')
+    expect(await fileOf(id, 'state')).toBe('saved\n')
+  })
+
+  test(
+    'promises 51 and 55: a command that is out of time ends, and its output is kept',
+    { timeout: LONG_MS },
+    async () => {
+      const id = await start(
+        'mkdir -p /berth/output; echo part > /berth/output/part; trap "" TERM; while true; do sleep 1; done',
+        {
+          timeoutSeconds: 3,
+        },
+      )
+      const job = await untilEnd(id)
+      expect([job.state, await fileOf(id, 'part')]).toEqual(['TimedOut', 'part\n'])
+    },
+  )
+
+  test('promise 49: a command that ends while its agent is dead ran once', { timeout: LONG_MS }, async () => {
+    const id = await start(
+      'mkdir -p /berth/output; echo run >> /berth/output/runs; sleep 4; echo end >> /berth/output/runs',
+    )
+    const { task } = await untilRunning(id)
+    const host = machines.hosts.find((one) => one.id === task.attempts[0].machineId)
+    await host?.stopAgent('kill')
+    await waitFor(
+      'the command to end',
+      async () => (await host?.docker.docker('ps', '-q', '--filter', 'label=berth.id')) === '',
+    )
+    await host?.startAgent()
+    const job = await untilEnd(id)
+    expect([job.state, job.task.restarts]).toEqual(['Succeeded', 0])
+    expect(await fileOf(id, 'runs')).toBe('run\nend\n')
+  })
+
+  test('promise 54: a job whose host is lost starts again elsewhere', { timeout: LONG_MS }, async () => {
+    const id = await start('mkdir -p /berth/output; hostname > /berth/output/name; sleep 20')
+    const { task } = await untilRunning(id)
+    const lost = machines.hosts.find((one) => one.id === task.attempts[0].machineId)
+    const lostAt = Date.now()
+    await lost?.stopAgent('kill')
+    const job = await waitFor(
+      'the second attempt',
+      async () => {
+        const shown = await read(id)
+        return shown.task.attempts.length === 2 && shown
+      },
+      120_000,
+    )
+    expect(Date.now() - lostAt).toBeLessThanOrEqual(60_000)
+    const [first, second] = job.task.attempts
+    expect([first.outcome, first.reason]).toEqual(['lost', 'job_lost'])
+    expect(second.machineId).not.toBe(first.machineId)
+    await lost?.startAgent()
+    expect(await untilEnd(id)).toMatchObject({ state: 'Succeeded' })
+    await waitFor(
+      'both hosts to be free',
+      async () => (await Promise.all(machines.hosts.map((one) => one.ours()))).flat().length === 0,
+      120_000,
+    )
+    expect(await checkLedgerAndEngines(machines.server)).toEqual([])
+  })
+})
