@@ -25,6 +25,7 @@ export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
     { names: ['rent'], load: async () => (await import('./rental/rent.ts')).rows },
     { names: ['quote', 'reserve'], load: async () => (await import('./rental/quote.ts')).rows },
     { names: ['ls', 'rentals', 'show'], load: async () => (await import('./rental/rental.ts')).rows },
+    { names: ['run', 'jobs'], load: async () => (await import('./rental/job.ts')).rows },
     { names: ['metrics'], load: async () => (await import('./rental/metrics.ts')).rows },
     {
       names: ['logs', 'ssh', 'terminal', 'exec'],
@@ -96,6 +97,7 @@ export const groupDescriptions: Readonly<Record<string, string>> = {
   registries: 'logins for private image registries',
   templates: 'templates of orders',
   deployments: 'models on rented GPUs',
+  jobs: 'commands that run once, and their results',
   members: 'members of the account',
   keys: 'API keys of the account',
   'ssh-keys': 'SSH keys that are added to new machines',

@@ -30,13 +30,10 @@ export const rentalOutcomes = {
     next: 'Raise the budget, or wait for the next month.',
   },
   idle: { sentence: 'It was not used for as long as its idle rule allows.' },
-<<<<<<< HEAD
   group_ended: { sentence: 'Its group ended or started again.' },
-=======
   job_cancelled: { sentence: 'Its job was cancelled.' },
   job_lost: { sentence: 'Contact with its host was lost. Its job starts again elsewhere.' },
   job_ended: { sentence: 'Its job ended it.' },
->>>>>>> 98eab7ff (jobs: run commands once, in a queue that is fair between accounts)
   replica_ended: { sentence: 'Its deployment ended it.' },
   start_timed_out: { sentence: 'It did not start in time.', next: rentElsewhere },
   machine_lost: { sentence: 'Its engine lost the machine.', next: rentAgain },

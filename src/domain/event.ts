@@ -10,11 +10,8 @@ export type EventSubject =
   | 'account'
   | 'budget'
   | 'deployment'
-<<<<<<< HEAD
   | 'group'
-=======
   | 'job'
->>>>>>> 98eab7ff (jobs: run commands once, in a queue that is fair between accounts)
 
 export interface NewEvent {
   readonly accountId: string

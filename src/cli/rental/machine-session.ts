@@ -142,7 +142,15 @@ export async function openLogs(
   for (const [name, value] of Object.entries({ since, until, search, timestamps })) {
     if (value !== undefined) query.set(name, String(value))
   }
-  const address = `${client.url}/v2/rentals/${machine.id}/logs?${query.toString()}`
+  return openDownload({ client, key }, `/v2/rentals/${machine.id}/logs?${query.toString()}`)
+}
+
+/** Any answer that is read as it comes. */
+export async function openDownload(
+  { client, key }: Pick<Session, 'client' | 'key'>,
+  path: string,
+): Promise<AsyncIterable<Buffer>> {
+  const address = `${client.url}${path}`
   const { request } = address.startsWith('https:') ? https : http
   const logRequest = request(address, { headers: { Authorization: `Bearer ${key}` } })
   logRequest.end()

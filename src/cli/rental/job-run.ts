@@ -1,0 +1,215 @@
+/** `berth run`: orders a job, shows its log as it comes, and ends as its command does. */
+import { randomUUID } from 'node:crypto'
+import type { CallInput, Reply } from '../../client/client.ts'
+import { pause } from '../../client/pause.ts'
+import { jobStateTable } from '../../contract/job-state.ts'
+import { money } from '../../view/money.ts'
+import { parseNumber, parseWhole } from '../kit/flag.ts'
+import { parseJson } from '../kit/json-file.ts'
+import { CliError, exitCodes, type ExitCode, type Shell } from '../kit/shell.ts'
+import { readTextFile } from '../kit/text-file.ts'
+import type { Call, Options } from '../kit/row-type.ts'
+import { downloadOutput } from './job-output.ts'
+import { openLogs, printLines } from './machine-session.ts'
+import { withVolumeIds, workloadFields, workloadOptions, type WorkloadFlags } from './rent-option.ts'
+import type { Session } from './session.ts'
+
+type Job = Reply<'getJob'>
+
+export interface RunOptions extends WorkloadFlags {
+  readonly gpu?: string
+  readonly count?: number
+  readonly region?: string
+  readonly machine?: string
+  readonly image: string
+  readonly name?: string
+  readonly input?: string
+  readonly maxPrice?: number
+  readonly maxCost?: number
+  readonly timeout?: string
+  readonly retries?: number
+  readonly array?: number
+  readonly parallel?: number
+  readonly priority?: number
+  readonly output?: string
+  readonly detach?: true
+}
+
+const POLL_MS = 1_000
+const MAX_TASKS = 1_000
+const TIMED_OUT_CODE = 124
+const CANCELLED_CODE = 130
+const LOG_LINES = 100_000
+
+const ofWorkload = [
+  '--env <name=value...>',
+  '--env-file <file>',
+  '--secret-env <name...>',
+  '--file <local:path...>',
+  '--mount <volume:path...>',
+  '--registry <id>',
+  '--disk <gb>',
+  '--shm <gb>',
+]
+
+export const runOptions: Options = {
+  '--image <image>': { help: 'image to run, such as debian:12', required: true },
+  '--gpu <gpu>': 'memory of each GPU, such as 24gb, or a part of its name, such as h100 (default: any)',
+  '--count <n>': { help: 'number of GPUs (default: 1)', parse: parseWhole(1, 64) },
+  '--region <region>': 'only in this region',
+  '--machine <name>': 'only on this machine; the only way to a simulated one',
+  '--name <text>': 'your own name for the job',
+  '--input <json>': 'JSON, or @FILE, that the command finds in /berth/input.json',
+  '--max-price <usd>': { help: 'highest price per hour', parse: parseNumber(0, 1_000) },
+  '--max-cost <usd>': { help: 'most that the job may cost', parse: parseNumber(0, 999_999_999) },
+  '--timeout <span>': 'longest running time, such as 90s, 30m or 12h (default: 24h)',
+  '--retries <n>': { help: 'how often to run it again after an exit code other than 0', parse: parseWhole(0, 100) },
+  '--array <n>': { help: 'run it once for each index, in BERTH_JOB_INDEX', parse: parseWhole(1, MAX_TASKS) },
+  '--parallel <n>': { help: 'with --array: most tasks at a time', parse: parseWhole(1, MAX_TASKS) },
+  '--priority <n>': { help: 'among your jobs; higher starts first', parse: parseNumber(-100, 100) },
+  ...Object.fromEntries(
+    ofWorkload.flatMap((flag) => (workloadOptions[flag] === undefined ? [] : [[flag, workloadOptions[flag]]])),
+  ),
+  '-o, --output <folder>': 'download the output into this folder at the end',
+  '-d, --detach': 'do not wait for it',
+}
+
+/** A lost connection never orders twice. */
+export async function startJob(
+  { client, shell, options: given }: Call<RunOptions>,
+  command: readonly string[],
+): Promise<Job> {
+  const options = await withVolumeIds(client, given)
+  const { maxPrice, maxCost, timeout, retries, array, parallel, priority, name, input } = options
+  const body = {
+    image: imageOf(options.image),
+    ...workloadFields(shell, { ...options, command: undefined as never }),
+    ...(command.length === 0 ? {} : { command: [...command] }),
+    gpus: gpusOf(options),
+    ...(name === undefined ? {} : { name }),
+    ...(input === undefined ? {} : { input: inputOf(shell, input) }),
+    ...(maxPrice === undefined ? {} : { maxPricePerHourUsd: String(maxPrice) }),
+    ...(maxCost === undefined ? {} : { maxCostUsd: String(maxCost) }),
+    ...(timeout === undefined ? {} : { timeoutSeconds: secondsOf(timeout) }),
+    ...(retries === undefined ? {} : { retries }),
+    ...(priority === undefined ? {} : { priority }),
+    ...(array === undefined ? {} : { array: { count: array, ...(parallel === undefined ? {} : { parallel }) } }),
+  } as CallInput<'createJob'>['body']
+  return client.call('createJob', { body, idempotencyKey: randomUUID() })
+}
+
+/** A port of a registry also follows a colon. */
+function imageOf(image: string): { readonly name: string; readonly tag?: string } {
+  const [, name, tag] = /^(.+):([\w][\w.-]{0,127})$/.exec(image) ?? []
+  return name === undefined || tag === undefined ? { name: image } : { name, tag }
+}
+
+function gpusOf({ gpu, count, region, machine }: RunOptions): Record<string, unknown> {
+  const memory = /^(\d{1,4}(?:\.\d+)?)\s*gb$/i.exec(gpu ?? '')?.[1]
+  const which = gpu === undefined ? {} : memory === undefined ? { model: gpu } : { minMemoryGb: Number(memory) }
+  const where = {
+    ...(region === undefined ? {} : { region }),
+    ...(machine === undefined ? {} : { machineId: machine }),
+  }
+  return { ...which, ...where, count: count ?? 1 }
+}
+
+function inputOf(shell: Shell, text: string): unknown {
+  const value = parseJson(text.startsWith('@') ? readTextFile(shell, text.slice(1)) : text)
+  if (value === undefined)
+    throw new CliError(exitCodes.usage, '--input is not JSON.', ['Example: --input \'{"epochs": 3}\''])
+  return value
+}
+
+const UNIT_SECONDS = { s: 1, m: 60, h: 3_600, d: 86_400 } as const
+
+function secondsOf(text: string): number {
+  const [, number, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? []
+  if (number === undefined || unit === undefined)
+    throw new CliError(exitCodes.usage, `--timeout ${text} is not valid.`, ['Example: --timeout 30m'])
+  return Number(number) * UNIT_SECONDS[unit as keyof typeof UNIT_SECONDS]
+}
+
+/** Prints what changes and the log of each attempt until the job has ended. The first Ctrl-C cancels it, the second leaves. */
+export async function followJob(session: Session, started: Job, output: string | undefined): Promise<ExitCode> {
+  const { client, screen } = session
+  const { id } = started
+  const stop = new AbortController()
+  const cancel = (): void => {
+    if (stop.signal.aborted) process.exit(CANCELLED_CODE)
+    stop.abort()
+    screen.remark(`Cancelling ${id}. Its output is kept.`)
+    client.call('cancelJob', { params: { id } }).catch((error: unknown) => screen.remark(String(error)))
+  }
+  process.on('SIGINT', cancel)
+  try {
+    const end = await followToEnd(session, started)
+    if (
+      output !== undefined &&
+      end.task !== null &&
+      end.task.attempts.some((one) => (one.output?.fileCount ?? 0) > 0)
+    ) {
+      await downloadOutput(session, id, { output, index: 0 })
+      screen.remark(`The output is in ${output}.`)
+    }
+    if (session.json) screen.show(end, () => [])
+    screen.remark(`${jobStateTable[end.state].label}: ${endText(end)}`)
+    return exitCodeOf(end) as ExitCode
+  } finally {
+    process.off('SIGINT', cancel)
+  }
+}
+
+async function followToEnd(session: Session, started: Job): Promise<Job> {
+  const { client, screen } = session
+  const { id } = started
+  const shown = new Set<number>()
+  const never = new AbortController().signal
+  let words = ''
+  for (let job = started; ;) {
+    const now =
+      job.waiting === null || job.state !== 'Queued' ? jobStateTable[job.state].label : `Queued: ${job.waiting.message}`
+    if (now !== words && job.endedAt === null)
+      screen.remark(job.tasks === 1 ? `${id} ${now}` : `${id} ${now} ${countsText(job)}`)
+    words = now
+    for (const attempt of job.task?.attempts ?? []) {
+      if (shown.has(attempt.rentalId) || attempt.startedAt === null) continue
+      if (await showLog(session, attempt.rentalId, job.endedAt === null)) shown.add(attempt.rentalId)
+    }
+    if (job.endedAt !== null) return job
+    await pause(POLL_MS, never)
+    job = await client.call('getJob', { params: { id } })
+  }
+}
+
+/** False: it cannot be read now; once the container is gone, its last lines can. */
+async function showLog(session: Session, rentalId: number, follow: boolean): Promise<boolean> {
+  try {
+    const log = await openLogs(session, { id: rentalId }, { tail: LOG_LINES, ...(follow ? { follow: true } : {}) })
+    await printLines(log, session)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function countsText({ counts, tasks }: Job): string {
+  const done = counts.succeeded + counts.failed + counts.cancelled + counts.timedOut
+  return `(${done} of ${tasks} tasks have ended)`
+}
+
+function endText({ id, task, costUsd, counts, tasks }: Job): string {
+  const why = task === null ? `${counts.succeeded} of ${tasks} tasks succeeded.` : (task.message ?? '')
+  const exitCode = task?.exitCode ?? null
+  const code = exitCode === null ? '' : ` Exit code ${exitCode}.`
+  return `${why}${code} It cost ${money(costUsd)}. Results: berth jobs results ${id}`
+}
+
+/** As a shell would have it. */
+export function exitCodeOf({ state, task }: Pick<Job, 'state' | 'task'>): number {
+  if (state === 'Succeeded') return exitCodes.ok
+  if (state === 'TimedOut') return TIMED_OUT_CODE
+  if (state === 'Cancelled') return CANCELLED_CODE
+  const exitCode = task?.exitCode ?? 0
+  return exitCode === 0 ? exitCodes.failed : exitCode
+}
