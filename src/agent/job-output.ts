@@ -4,6 +4,7 @@
  */
 import { Readable } from 'node:stream'
 import { SECOND_MS } from '../base/instant.ts'
+import { signalWithin } from '../base/signal-within.ts'
 import { OUTPUT_PATH } from '../contract/agent.ts'
 import type { Runtime } from '../runtimes/runtime.ts'
 
@@ -40,7 +41,7 @@ async function isAwaited({ server, authorize }: OutputOptions, id: string, signa
   const at = `${OUTPUT_PATH}/${encodeURIComponent(id)}`
   const answer = await fetch(`${server}${at}`, {
     headers: { authorization: authorize(at) },
-    signal: AbortSignal.any([signal, AbortSignal.timeout(ASK_MS)]),
+    signal: signalWithin(signal, ASK_MS),
   })
   const text = await answer.text()
   // A server without jobs awaits nothing.

@@ -33,7 +33,7 @@ const input = z
   })
   .describe('Any JSON value, in the machine as `/berth/input.json`')
 
-/** What runs, and on which GPUs. Stored with the job. */
+/** The program and its GPUs, which are stored with the job. */
 const specFields = {
   image: z.strictObject({ name: imageName, tag: imageTag.optional() }),
   command,
@@ -96,7 +96,7 @@ const counts = z.object({
 const jobState = z.enum(jobStates).describe(describeJobStates())
 
 /** The output of an attempt. */
-export const jobOutput = z.object({
+const jobOutput = z.object({
   files: z
     .array(z.object({ path: z.string(), bytes: z.int() }))
     .describe(`Files of /berth/output; the first ${limits.jobOutputFiles}`),

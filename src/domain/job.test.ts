@@ -109,8 +109,8 @@ describe('when its rental has ended', () => {
     ['gpu_missing',      { task: { restarts: 10 } },    'lost',      'Failed',    'gpu_missing'],
     ['job_lost',         { task: { ranMs: 50_000 } },   'lost',      'TimedOut',  'auto_terminate'],
   ] as const
-  test.each(ends)('promise 49: %s with %o is %s, then %s', (reason, change, outcome, next, shown) => {
-    expect(ended(reason, change)).toMatchObject({ kind: 'finish', outcome, next, reason: shown, ranMs: 10_000 })
+  test.each(ends)('promise 49: %s with %o is %s, then %s', (reason, change, outcome, next, finalReason) => {
+    expect(ended(reason, change)).toMatchObject({ kind: 'finish', outcome, next, reason: finalReason, ranMs: 10_000 })
   })
 
   test('the first restart is immediate, and later ones wait up to half a minute', () => {

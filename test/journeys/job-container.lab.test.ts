@@ -1,6 +1,6 @@
 /** Jobs on real hosts: the daemon, the registry and the agents are real; only the GPUs are declared. */
-import { rm } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { systemClock } from '../../src/base/instant.ts'
 import { checkLedgerAndEngines, succeed } from '../harness/journey.ts'
 import { whyNoDockerLab } from '../lab/docker-lab.ts'
 import { startMachines, type Customer, type Machines } from '../lab/machines.ts'
@@ -24,10 +24,7 @@ describe.skipIf(why !== undefined)(`jobs on hosts${skipped}`, () => {
     const { name, tag } = machines.registry.images.busybox
     image = { name, tag }
   }, LONG_MS)
-  afterAll(async () => {
-    await machines.close()
-    await rm('/tmp/never-there', { force: true })
-  })
+  afterAll(() => machines.close())
 
   const start = async (script: string, change: object = {}): Promise<string> =>
     (await succeed(ada.call, 'POST', '/v2/jobs', { image, command: ['/bin/sh', '-c', script], ...change })).id
@@ -72,8 +69,6 @@ describe.skipIf(why !== undefined)(`jobs on hosts${skipped}`, () => {
       expect(await fileOf(job.id, 'deep/file.txt')).toBe('kept\n')
       const log = await ada.call('GET', `/v2/rentals/${attempt.rentalId}/logs`)
       expect(String(log.body)).toContain('{"epochs":3}')
-      const { events } = await succeed(ada.call, 'GET', `/v2/rentals/${attempt.rentalId}`)
-      expect(events.length).toBeGreaterThan(0)
       const { segments } = await bill(attempt.rentalId)
       const endedAt = Number(await fileOf(job.id, 'end')) * 1_000
       expect(segments.endedAt - endedAt).toBeLessThanOrEqual(3_000)
@@ -137,7 +132,7 @@ describe.skipIf(why !== undefined)(`jobs on hosts${skipped}`, () => {
     const id = await start('mkdir -p /berth/output; hostname > /berth/output/name; sleep 20')
     const { task } = await untilRunning(id)
     const lost = machines.hosts.find((one) => one.id === task.attempts[0].machineId)
-    const lostAt = Date.now()
+    const lostAt = systemClock.now()
     await lost?.stopAgent('kill')
     const job = await waitFor(
       'the second attempt',
@@ -147,7 +142,7 @@ describe.skipIf(why !== undefined)(`jobs on hosts${skipped}`, () => {
       },
       120_000,
     )
-    expect(Date.now() - lostAt).toBeLessThanOrEqual(60_000)
+    expect(systemClock.now() - lostAt).toBeLessThanOrEqual(60_000)
     const [first, second] = job.task.attempts
     expect([first.outcome, first.reason]).toEqual(['lost', 'job_lost'])
     expect(second.machineId).not.toBe(first.machineId)

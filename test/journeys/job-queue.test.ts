@@ -87,6 +87,13 @@ test(
   },
 )
 
+test('a server with simulated machines alone starts nothing that names none', async () => {
+  const id = await start(bob, { gpus: { count: 1 } })
+  await journey.pass()
+  expect((await read(bob, id)).waiting).toMatchObject({ reason: 'job_only_simulated' })
+  await cancelAll(bob)
+})
+
 test('a higher priority starts first, within the account', { timeout: MINUTES_LONG }, async () => {
   const full = await start(ada, { gpus: { machineId: MACHINE, count: 8 } })
   await settle()

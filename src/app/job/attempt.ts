@@ -141,10 +141,7 @@ async function whyNoMachine(app: App, db: Db, spec: JobSpec): Promise<Failure> {
     : fail('no_capacity', { gpus, where: 'on the marketplace' })
 }
 
-export function describeJobGpus({
-  gpus,
-  maxPricePerHourUsd: price,
-}: Pick<JobSpec, 'gpus' | 'maxPricePerHourUsd'>): string {
+function describeJobGpus({ gpus, maxPricePerHourUsd: price }: Pick<JobSpec, 'gpus' | 'maxPricePerHourUsd'>): string {
   const { count, model, minMemoryGb, region, machineId } = gpus
   const memory = minMemoryGb === undefined ? '' : ` with ${minMemoryGb} GB`
   const where = [region === undefined ? '' : ` in ${region}`, machineId === undefined ? '' : ` on ${machineId}`].join(
@@ -153,7 +150,7 @@ export function describeJobGpus({
   return `${count} × ${model ?? 'GPU'}${memory}${where}${price === undefined ? '' : ` for at most $${price} per hour`}`
 }
 
-/** What a living attempt needs now. */
+/** Decides what a living attempt needs now. */
 export function stepOf(job: Job, task: JobTask, attempt: AttemptRow, now: Instant): JobStep {
   return nextStep(factsOf(job, task, attempt), now)
 }

@@ -33,7 +33,7 @@ export interface JobOrder extends Omit<JobSpec, 'inputText'> {
   readonly priority: number
 }
 
-/** What it refers to must exist when it is ordered. Machines, money and quotas are waited for. */
+/** Secrets, volumes and logins must exist when it is ordered. Machines, money and quotas are waited for. */
 export async function createJob(app: App, tx: Tx, actor: Actor, order: JobOrder): Promise<Result<Job>> {
   if ((await countLivingJobs(tx, actor.accountId)) >= limits.jobsPerAccount) {
     return fail('quota_exceeded', { quota: `${limits.jobsPerAccount} jobs that have not ended` })

@@ -163,7 +163,7 @@ export async function followJob(session: Session, started: Job, output: string |
 async function followToEnd(session: Session, started: Job): Promise<Job> {
   const { client, screen } = session
   const { id } = started
-  const shown = new Set<number>()
+  const printedRentals = new Set<number>()
   const never = new AbortController().signal
   let words = ''
   for (let job = started; ;) {
@@ -173,8 +173,8 @@ async function followToEnd(session: Session, started: Job): Promise<Job> {
       screen.remark(job.tasks === 1 ? `${id} ${now}` : `${id} ${now} ${countsText(job)}`)
     words = now
     for (const attempt of job.task?.attempts ?? []) {
-      if (shown.has(attempt.rentalId) || attempt.startedAt === null) continue
-      if (await showLog(session, attempt.rentalId, job.endedAt === null)) shown.add(attempt.rentalId)
+      if (printedRentals.has(attempt.rentalId) || attempt.startedAt === null) continue
+      if (await showLog(session, attempt.rentalId, job.endedAt === null)) printedRentals.add(attempt.rentalId)
     }
     if (job.endedAt !== null) return job
     await pause(POLL_MS, never)
@@ -205,8 +205,8 @@ function endText({ id, task, costUsd, counts, tasks }: Job): string {
   return `${why}${code} It cost ${money(costUsd)}. Results: berth jobs results ${id}`
 }
 
-/** As a shell would have it. */
-export function exitCodeOf({ state, task }: Pick<Job, 'state' | 'task'>): number {
+/** Shells use the same codes. */
+function exitCodeOf({ state, task }: Pick<Job, 'state' | 'task'>): number {
   if (state === 'Succeeded') return exitCodes.ok
   if (state === 'TimedOut') return TIMED_OUT_CODE
   if (state === 'Cancelled') return CANCELLED_CODE

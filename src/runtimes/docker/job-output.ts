@@ -1,4 +1,4 @@
-/** What a job leaves: how its program ended while nobody watched, and the files of its output folder. */
+/** The remains of a job: how its program ended while nobody watched, and the files of its output folder. */
 import { Readable } from 'node:stream'
 import { DockerRefused, type DockerClient } from './client.ts'
 import { endOf } from './container-end.ts'

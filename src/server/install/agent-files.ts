@@ -117,6 +117,14 @@ export function addAgentFiles(server: FastifyInstance, options: AgentFilesOption
     return reply.type('application/octet-stream').send(stream)
   })
   addOutputRoutes(server, options.app, (hostId) => places.take(hostId))
+  addWeightsRoute(server, options, (client) => places.take(client))
+}
+
+function addWeightsRoute(
+  server: FastifyInstance,
+  options: AgentFilesOptions,
+  takePlace: (client: string) => (() => void) | undefined,
+): void {
   const weightsRoute = { exposeHeadRoute: false, config: { operation: 'downloadWeights' } }
   server.get(`${WEIGHTS_PATH}/:workloadId/:sha256`, weightsRoute, async (request, reply) => {
     const { workloadId, sha256 } = request.params as { workloadId: string; sha256: string }
@@ -134,7 +142,7 @@ export function addAgentFiles(server: FastifyInstance, options: AgentFilesOption
     const download = file === undefined ? fail('download_not_found') : await locate(options, file)
     if (!download.ok) return refuse(reply, download)
     if (download.value.kind === 'elsewhere') return reply.redirect(download.value.url, 307)
-    return sendFile(request, reply, download.value, places.take(client))
+    return sendFile(request, reply, download.value, takePlace(client))
   })
 }
 

@@ -141,7 +141,7 @@ export async function saveOutput(tx: Tx, attempt: JobAttempt, { fileId, output, 
   return numUpdatedRows > 0n
 }
 
-/** What rentals have cost until now. */
+/** The cost of rentals until now. */
 const spent = sql`coalesce(sum(case when s.ended_at is null
   then div(s.price_nano_per_hour::numeric * greatest(floor(extract(epoch from (
     case when r.status = 'Unknown' then coalesce(r.seen_at, s.settled_until) else n.now end - s.started_at)) * 1000), 0), 3600000)
@@ -170,7 +170,7 @@ export async function readJobCosts(db: Db, jobIds: readonly string[], now: Insta
   return new Map(rows.map(({ job_id, nano }) => [job_id, nanoUsdOf(BigInt(nano))]))
 }
 
-/** What ended rentals of a job have cost, and what its living ones may still cost. */
+/** The cost of the ended rentals of a job, and the most that its living ones may cost. */
 export async function readBudgetUse(
   db: Db,
   jobId: string,

@@ -146,7 +146,7 @@ export async function listCheapest(
   if (minRamMib !== undefined) select = select.where('gpu_ram_mib', '>=', minRamMib)
   if (maxPrice !== undefined) select = select.where('price_nano_per_gpu_hour', '<=', maxPrice)
   if (driver !== undefined) select = select.where('driver', '=', driver)
-  if (drivers !== undefined) select = select.where('driver', 'in', [...drivers])
+  if (drivers !== undefined) select = select.where(sql<boolean>`driver = any (${drivers}::text[])`)
   if (region !== undefined) select = select.where('region', '=', region)
   if (host !== undefined) select = select.where('id', '=', host)
   if (cluster !== undefined) select = select.where('cluster_name', '=', cluster)
