@@ -49,6 +49,7 @@ const samples: {
   scope_not_held: { missing: ['billing:write'] },
   viewer_is_read_only: { scopes: ['compute:read', 'billing:read'] },
   exceeds_parent_key_limit: { limit: 60, unit: 'requests' },
+  not_interruptible: { machine: 'calm-ivory-horse' },
   quota_exceeded: { quota: '8 GPUs', used: '6' },
   url_refused: { message: 'The URL must start with https://.' },
   bad_range: { fault: 'order', maxDays: 366 },

@@ -127,6 +127,8 @@ const workload = z.object({
    * before this field take it for lost, and do not create it without its disk.
    */
   copies: z.boolean().optional(),
+  /** When it will be interrupted, in milliseconds since 1970. Its programs are told. Absent: no interruption is announced. */
+  endsAt: z.number().optional(),
   /** null: found on the host but not in the database. */
   spec: z
     .object({
@@ -143,6 +145,8 @@ const workload = z.object({
       ports: z.array(z.int().min(1).max(65_535)).max(limits.customPorts + 1),
       image: z.object({ name: z.string(), tag: z.string().nullable() }).nullable(),
       program: program.optional(),
+      /** Its programs can be told of an interruption. */
+      interruptible: z.literal(true).optional(),
     })
     .nullable(),
   /** The rank of this host (0 is the head), its GPUs, and all hosts in rank order. */

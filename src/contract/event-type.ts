@@ -8,6 +8,7 @@ export const eventTypes = {
   'rental.recovered': 'Contact with the machine is back',
   'rental.gpu_fault': 'A GPU of the rental is broken; from then on it costs nothing',
   'rental.gpu_recovered': 'The broken GPU works again; the full price is charged',
+  'rental.interrupting': 'The interruptible rental ends soon, because an order needs its GPUs; the event has the time',
   'rental.stopping': 'The rental is being stopped; its disk is kept',
   'rental.stopped': 'The machine is off and its GPUs are released; only the disk is charged',
   'rental.waiting': 'The rental will start when its host has enough free GPUs',

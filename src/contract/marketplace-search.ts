@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
+import { gpusAfterWait, interruptibleOffer } from './interruption.ts'
 import { providerId } from './provider-data.ts'
 import { simulation, stoppedDiskPrice, usdAmount } from './shared.ts'
 import { marketplaceSorts } from './choices.ts'
@@ -63,6 +64,8 @@ export const marketplaceSearchEndpoints = {
           storageGb: z.number(),
           hasPersistentStorage: z.boolean(),
           pricePerGpuHourUsd: usdAmount,
+          interruptible: interruptibleOffer,
+          gpusAfterWait,
           gpuDriver: z.string().nullable(),
           cudaVersion: z.string().nullable(),
           uptimePercent: z

@@ -16,6 +16,7 @@ export const notificationKinds = {
   rental_failed: { audience: 'account', label: 'Rental failed', email: true },
   rental_lost: { audience: 'account', label: 'Contact with a rental lost', email: false },
   rental_gpu: { audience: 'account', label: 'GPU of a rental broken', email: true },
+  rental_interrupted: { audience: 'account', label: 'Interruption of a rental announced', email: true },
   rental_stuck: { audience: 'account', label: 'Rental stuck', email: false },
   rental_idle: { audience: 'account', label: 'Rental idle', email: true },
   rental_stopped: { audience: 'account', label: 'Rental stopped automatically', email: true },

@@ -1,6 +1,7 @@
 /** The order of a rental: `kind` decides which fields it has. A field means the same in each kind that has it. */
 import { z } from 'zod'
 import { MAX_INT32 } from '../base/limits.ts'
+import { interruptionOrder } from './interruption.ts'
 import { bareMetalRegion, virtualMachineRegion } from './region.ts'
 import {
   gpuType,
@@ -91,6 +92,7 @@ const containerOrder = z.strictObject({
   shmGb,
   restart,
   registryCredentialId,
+  ...interruptionOrder,
   ...sharedMachine,
   ...everyKind,
 })
@@ -131,6 +133,14 @@ export const rentalOrder = z
       .refine(({ machineId, gpuModel }) => (machineId === undefined) !== (gpuModel === undefined), {
         path: ['machineId'],
         message: 'Give either machineId or gpuModel',
+      })
+      .refine(({ interruptible, afterInterruption }) => interruptible === true || afterInterruption === undefined, {
+        path: ['afterInterruption'],
+        message: 'Only an interruptible rental is interrupted',
+      })
+      .refine(({ interruptible, maxWaitSeconds }) => interruptible !== true || maxWaitSeconds === undefined, {
+        path: ['maxWaitSeconds'],
+        message: 'An interruptible rental interrupts no others',
       })
       .meta({ id: 'ContainerOrder' }),
     virtualMachineOrder.meta({ id: 'VirtualMachineOrder' }),

@@ -14,6 +14,7 @@ export const rentalOutcomes = {
   completed: { sentence: 'Its command ended with exit code 0.' },
   stop_requested: { sentence: 'Stopped on request.', next: startAgain },
   stop_at: { sentence: 'Its scheduled stop was reached.', next: startAgain },
+  interrupted: { sentence: 'It was interrupted: its GPUs were promised to an order at the full price.' },
   start_refused: { sentence: 'Its host refused to start it.', next: startAgain },
   disk_not_copied: { sentence: 'Its disk could not be copied to another host.', next: startAgain },
   started_elsewhere: { sentence: 'Its engine ran it although it was stopped.', next: 'It is being stopped again.' },

@@ -9,6 +9,7 @@ import { eventRecord } from './event.ts'
 import { portFields } from './port.ts'
 import { providerId } from './provider-data.ts'
 import { rentalOrder } from './rental-order.ts'
+import { interruptionFields } from './interruption.ts'
 import { idOrNameParams } from './rental-session.ts'
 import { describeStates, rentalActions, rentalStates, rentalStatuses } from './rental-state.ts'
 import {
@@ -94,6 +95,7 @@ const summaryFields = {
   gpuFormFactor: gpuFormFactor.nullable(),
   gpuCount: z.int32(),
   networkType,
+  ...interruptionFields,
   resources: z
     .object({
       cpuModel: z.string(),

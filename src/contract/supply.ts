@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
+import { interruptionNotice, noticeLimits } from './interruption.ts'
 import { suppliedHost } from './host.ts'
 import { pageQuery, priceUsd, searchText, textIdParams, time, timestamp, usdAmount } from './shared.ts'
 import { offerings } from './choices.ts'
@@ -21,6 +22,10 @@ export const suppliedMachine = z
     /** The GPUs in `gpusSick` that an operator withdrew; the driver reported the others. */
     gpusWithdrawn: z.array(z.number()),
     pricePerGpuHourUsd: usdAmount.nullable(),
+    interruptiblePricePerGpuHourUsd: usdAmount
+      .nullable()
+      .describe('Price of interruptible rentals; null: the machine has none'),
+    interruptionNoticeSeconds: z.int(),
     seenAt: timestamp,
   })
   .meta({ id: 'SuppliedMachine' })
@@ -72,11 +77,23 @@ export const supplyEndpoints = {
     ...supply,
     method: 'PATCH',
     path: '/v2/supply/machines/{id}',
-    summary: 'Set the price of a machine or take it off sale; running rentals keep their price',
+    summary: 'Set the prices of a machine or take it off sale; running rentals keep their price',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z
-      .strictObject({ pricePerGpuHourUsd: priceUsd.optional(), listed: z.boolean().optional() })
+      .strictObject({
+        pricePerGpuHourUsd: priceUsd.optional(),
+        interruptiblePricePerGpuHourUsd: priceUsd
+          .nullable()
+          .optional()
+          .describe('For rentals that may be interrupted; below the other price. null: no such rentals'),
+        interruptionNoticeSeconds: interruptionNotice
+          .optional()
+          .describe(
+            `Time from the announcement of an interruption to the end of the rental; ${noticeLimits.usualSeconds} unless set`,
+          ),
+        listed: z.boolean().optional(),
+      })
       .meta({ id: 'ChangeSuppliedMachine' }),
     response: suppliedMachine,
   }),

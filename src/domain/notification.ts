@@ -16,6 +16,7 @@ const kindsOfEvents: { readonly [Type in EventType]?: NotificationKind } = {
   'rental.start_failed': 'rental_failed',
   'rental.unknown': 'rental_lost',
   'rental.gpu_fault': 'rental_gpu',
+  'rental.interrupting': 'rental_interrupted',
   'rental.stuck': 'rental_stuck',
   'rental.idle': 'rental_idle',
   'volume.suspended': 'volume_problem',
@@ -26,13 +27,14 @@ const kindsOfEvents: { readonly [Type in EventType]?: NotificationKind } = {
   'deployment.budget_reached': 'deployment_budget',
 }
 
-/** Ends and stops that the customer or the term asked for are no news. */
+/** Ends and stops that the customer or the term asked for are no news, nor is one that was announced. */
 const expectedEnds: ReadonlySet<unknown> = new Set([
   'customer_request',
   'auto_terminate',
   'term_expired',
   'stop_requested',
   'stop_at',
+  'interrupted',
   undefined,
 ])
 
@@ -95,15 +97,9 @@ const describers: { readonly [Kind in NotificationKind]: (notice: Notice) => Not
     title: `Rental ${nameOf(notice)} failed`,
     text: outcomeText(notice.data, 'The event has the details.'),
   }),
-  rental_lost: (notice) => ({
-    severity: 'warning',
-    title: `Contact with ${nameOf(notice)} lost`,
-    text: outcomeText(
-      notice.data,
-      'Its engine does not report the machine at the moment. Billing is paused until it is back.',
-    ),
-  }),
+  rental_lost: contactLost,
   rental_gpu: gpuFault,
+  rental_interrupted: interruption,
   rental_stuck: (notice) => ({
     severity: 'warning',
     title: `Rental ${nameOf(notice)} stuck`,
@@ -161,6 +157,29 @@ const describers: { readonly [Kind in NotificationKind]: (notice: Notice) => Not
     title: 'Ledger check failed',
     text: `The daily check found ${counted(data['findings'], 'problem')}. Run berth ledger verify.`,
   }),
+}
+
+function contactLost(notice: Notice): NoticeText {
+  return {
+    severity: 'warning',
+    title: `Contact with ${nameOf(notice)} lost`,
+    text: outcomeText(
+      notice.data,
+      'Its engine does not report the machine at the moment. Billing is paused until it is back.',
+    ),
+  }
+}
+
+function interruption(notice: Notice): NoticeText {
+  const next =
+    notice.data['afterInterruption'] === 'terminate'
+      ? 'Then it is terminated and its disk is deleted.'
+      : 'Its disk is kept, and it starts again when GPUs are free.'
+  return {
+    severity: 'warning',
+    title: `Rental ${nameOf(notice)} will be interrupted`,
+    text: `It ends at ${textOf(notice.data, 'endsAt') ?? 'the announced time'}, because an order at the full price needs its GPUs. ${next}`,
+  }
 }
 
 function volumeProblem(notice: Notice): NoticeText {

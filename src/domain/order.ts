@@ -1,6 +1,7 @@
 /** An order: spec, term, limits, and candidate machines. */
 import type { Instant } from '../base/instant.ts'
 import { costOfSpan, type NanoUsd } from '../base/money.ts'
+import type { AfterInterruption } from '../contract/interruption.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { IdleRule, OrderOptions, VolumeMount } from '../contract/workload.ts'
 import type { Commitment } from './commitment.ts'
@@ -26,11 +27,31 @@ export interface Order {
   readonly secretNames: readonly string[]
   /** An object that the customer attached to the rental. null: none. */
   readonly metadata: Readonly<Record<string, unknown>> | null
+  /** null: it cannot be interrupted. */
+  readonly interruptible: InterruptibleTerms | null
+  /** The rentals that give it the GPUs which its place does not have. null: none is needed. */
+  readonly interruption: OrderInterruption | null
+}
+
+/** Conditions of a rental that can be interrupted. They stay as they were at the order. */
+export interface InterruptibleTerms {
+  readonly noticeSeconds: number
+  readonly after: AfterInterruption
+}
+
+export interface OrderInterruption {
+  readonly machineId: string
+  /** They are locked. */
+  readonly rentalIds: readonly number[]
+  /** How long it takes until the order has their GPUs: the notice and the stop. */
+  readonly waitSeconds: number
 }
 
 export interface OrderSummary {
   readonly gpus: string
   readonly where: string
+  /** How long the order would wait for the GPUs of others. Absent: they cannot be had. */
+  readonly waitSeconds?: number
 }
 
 /** The spec of an order lacks the fields that are assigned with the GPUs, and the account's SSH keys. */
@@ -65,6 +86,11 @@ export interface OrderFields extends OrderOptions {
   readonly providerAccount?: string | undefined
   /** An SSH key for this rental alone. */
   readonly sshKey?: string | undefined
+  /** At the lower price of machines that have one. */
+  readonly interruptible?: boolean | undefined
+  readonly afterInterruption?: AfterInterruption | undefined
+  /** How long it waits for GPUs of interruptible rentals. Absent: it does not. */
+  readonly maxWaitSeconds?: number | undefined
 }
 
 /** An order for GPUs of a marketplace machine. */

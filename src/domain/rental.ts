@@ -125,6 +125,8 @@ export interface RentalSpec {
   readonly providerAccount?: string
   /** Absent: it is no node of a group. */
   readonly group?: GroupPlace
+  /** Its programs are told of an interruption by a file. */
+  readonly interruptible?: true
 }
 
 /** The place of a rental in its group. */

@@ -1,4 +1,5 @@
 /** Templates: how an order is completed by one, and how a rental becomes one. */
+import type { AfterInterruption } from '../contract/interruption.ts'
 import type { RentalOrderInput } from '../contract/rental-order.ts'
 import type { TemplateBody } from '../contract/template.ts'
 import type { IdleRule, OrderOptions } from '../contract/workload.ts'
@@ -72,11 +73,13 @@ interface OrderedRental {
   readonly idle: IdleRule | null
   readonly spec: RentalSpec
   readonly user_metadata: Readonly<Record<string, unknown>>
+  /** null: it cannot be interrupted. */
+  readonly after_interruption: AfterInterruption | null
 }
 
 /** The order that makes a rental like this one, and a template for others. Times are left out: they belong to one rental. */
 export function orderOf(rental: OrderedRental) {
-  const { kind, label, gpu_count: gpuCount, idle, spec, user_metadata: metadata } = rental
+  const { kind, label, gpu_count: gpuCount, idle, spec, user_metadata: metadata, after_interruption: after } = rental
   const { volumes = [], registryCredentialId = null } = spec.workload ?? {}
   const template = optionsOf(spec)
   const common = {
@@ -87,6 +90,7 @@ export function orderOf(rental: OrderedRental) {
     ...(volumes.length === 0 ? {} : { volumes }),
     ...(registryCredentialId === null ? {} : { registryCredentialId }),
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
+    ...(after === null ? {} : { interruptible: true, afterInterruption: after }),
   }
   if (kind === 'container') {
     return { order: { kind, machineId: spec.nodes[0]?.machineId ?? '', ...common } as RentalOrderInput, template }

@@ -151,6 +151,8 @@ export interface PowerDriver {
   start(externalId: string, share: Share, signal: AbortSignal): Promise<StartOutcome>
   /** `count`: of all reboots so far. Reboots the machine unless it was rebooted this often already. */
   reboot(externalId: string, count: number, signal: AbortSignal): Promise<void>
+  /** Tells the programs of a running machine when it will be stopped, until it starts again. Absent: they are not told. */
+  announceEnd?(externalId: string, at: Instant, signal: AbortSignal): Promise<void>
 }
 
 /** `refused`: the machine stays off. */

@@ -8,6 +8,7 @@ import { removeFiles } from './files.ts'
 import { cleanUpGateways } from './gateways.ts'
 import { advanceGroups } from './groups.ts'
 import { watchIdle } from './idle.ts'
+import { interrupt } from './interrupt.ts'
 import { takeInventory } from './inventory.ts'
 import { checkLedger } from './ledger-check.ts'
 import { runJobs } from './jobs.ts'
@@ -59,6 +60,7 @@ export function allReconcilers(
     terminate(app),
     power(app),
     advanceGroups(app),
+    interrupt(app),
     serveDeployments(app),
     runJobs(app),
     countServingUsage(app),

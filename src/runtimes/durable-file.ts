@@ -2,11 +2,14 @@
 import fs from 'node:fs/promises'
 import path from 'node:path'
 
-export async function writeDurably(file: string, text: string): Promise<void> {
+const OWNER_ONLY = 0o600
+
+export async function writeDurably(file: string, text: string, mode = OWNER_ONLY): Promise<void> {
   const fresh = `${file}.new`
   try {
-    const handle = await fs.open(fresh, 'w', 0o600)
+    const handle = await fs.open(fresh, 'w', OWNER_ONLY)
     try {
+      if (mode !== OWNER_ONLY) await handle.chmod(mode)
       await handle.writeFile(text)
       await handle.sync()
     } finally {

@@ -50,6 +50,11 @@ class MemoryHost implements Runtime {
     if (thing === undefined) throw new Error('not there')
     this.things.set(workload.id, { ...thing, disks: workload.disks.map((one) => one.volumeId) })
   }
+  async announceEnd({ id, endsAt }: Workload): Promise<void> {
+    this.calls.push(`announce ${id}`)
+    const thing = this.things.get(id)
+    if (thing !== undefined) this.things.set(id, { ...thing, ...(endsAt === undefined ? {} : { endsAt }) })
+  }
   async open(): Promise<never> {
     throw new Error('not here')
   }
@@ -107,6 +112,18 @@ const until = (id: string, state: string) =>
     await keeper.pass(signal)
     return reported(id)?.state === state && reported(id)
   })
+
+it('a running workload is told once when it will be interrupted', async () => {
+  host.things.set('a', { id: 'a', tag: 'berth-t-a', state: 'running', disks: [] })
+  keeper.desire(want(2, workload('a', { started: true, endsAt: 1_000 })))
+  await waitFor('it to know', async () => {
+    await keeper.pass(signal)
+    return host.things.get('a')?.endsAt === 1_000
+  })
+  await keeper.pass(signal)
+  expect(reported('a')?.state).toBe('running')
+  expect(host.calls).toEqual(['announce a'])
+})
 
 describe('a workload that should be off', () => {
   it.each(['running', 'failed'] as const)(

@@ -8,7 +8,8 @@
  *   run      nothing  yes       report it as lost; never create it again
  *   run      ended    -         restart: it ended unobserved, or its order asks for it
  *   run      waiting  -         join the network of its group; let its program start once the group is open
- *   run      running  -         attach and detach disks; reboot, if more reboots are desired than it has had
+ *   run      running  -         attach and detach disks; reboot, if more reboots are desired than it has had; tell its
+ *                               programs of an interruption
  *   off      ended    -         report it as stopped
  *   off      other    -         halt
  *   off      nothing  yes       report it as stopped, with its disk lost
@@ -46,7 +47,7 @@ export const START_FAILED = 'The host could not start this machine and is trying
 interface Task {
   /** undefined: between attempts. */
   running: AbortController | undefined
-  doing: 'start' | 'stop' | 'halt' | 'reboot' | 'disks' | 'group' | undefined
+  doing: 'start' | 'stop' | 'halt' | 'reboot' | 'disks' | 'group' | 'announce' | undefined
   failures: number
   notBefore: number
   message: string | undefined
@@ -188,6 +189,8 @@ export class Keeper {
       this.#begin(workload, task, 'reboot', signal)
     else if (status?.state === 'running' && this.#options.runtime.setDisks !== undefined && differs(workload, status))
       this.#begin(workload, task, 'disks', signal)
+    else if (status?.state === 'running' && this.#needsNotice(workload, status))
+      this.#begin(workload, task, 'announce', signal)
   }
 
   #isProvenGone(task: Task | undefined): boolean {
@@ -247,6 +250,7 @@ export class Keeper {
     if (doing === 'reboot') return runtime.reboot?.(workload, signal)
     if (doing === 'group') return runtime.joinGroup?.(workload, signal)
     if (doing === 'disks') return runtime.setDisks?.(workload, signal)
+    if (doing === 'announce') return runtime.announceEnd?.(workload, signal)
     await runtime.start(
       workload,
       (message) => {
@@ -329,6 +333,10 @@ export class Keeper {
 
   #needsReboot(workload: Workload, status: WorkloadStatus): boolean {
     return this.#options.runtime.reboot !== undefined && (workload.reboots ?? 0) > (status.reboots ?? 0)
+  }
+
+  #needsNotice(workload: Workload, status: WorkloadStatus): boolean {
+    return this.#options.runtime.announceEnd !== undefined && workload.endsAt !== status.endsAt
   }
 
   /** Until it is off it counts as running. */

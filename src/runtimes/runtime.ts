@@ -42,6 +42,8 @@ export interface Runtime {
    * as a tar, which is empty where there are none. undefined: it is no job. Absent: it runs no jobs.
    */
   output?(id: string, signal: AbortSignal): Promise<(() => Promise<Readable>) | undefined>
+  /** Tells the programs of a running workload when it will be interrupted (`workload.endsAt`). Absent: they are not told. */
+  announceEnd?(workload: Workload, signal: AbortSignal): Promise<void>
   readonly volumes?: RuntimeVolumes
   /** Opens a stream into a running workload. The message of an error is for the person at the other end. */
   open(request: StreamRequest, signal: AbortSignal): Promise<RuntimeStream>
@@ -87,6 +89,8 @@ export interface WorkloadStatus {
   readonly incarnation?: string
   /** The number of reboots. Absent: none. */
   readonly reboots?: number
+  /** The interruption that its programs know of, in milliseconds since 1970. Absent: none. */
+  readonly endsAt?: number
   readonly disks: readonly string[]
   /**
    * Present while its program waits for its group. `links`: measured so far; undefined: it has not joined the network.

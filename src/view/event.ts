@@ -15,6 +15,7 @@ const labels = {
   'rental.recovered': ['Contact restored', 'good'],
   'rental.gpu_fault': ['GPU broken', 'bad'],
   'rental.gpu_recovered': ['GPU works again', 'good'],
+  'rental.interrupting': ['Interruption announced', 'warn'],
   'rental.stopping': ['Rental stopping', 'info'],
   'rental.stopped': ['Rental stopped', 'plain'],
   'rental.waiting': ['Waiting for GPUs', 'info'],

@@ -10,7 +10,7 @@ type OrderOf<Kind extends RentalKind> = Extract<RentalOrderInput, { kind: Kind }
 /** The fields that say what runs on a machine; not every kind has all of them. */
 export type WorkloadFields = Omit<
   Partial<OrderOf<'container'>>,
-  'kind' | 'machineId' | 'gpuModel' | 'gpuCount' | 'image' | 'label' | keyof Guards
+  'kind' | 'machineId' | 'gpuModel' | 'gpuCount' | 'image' | 'label' | 'maxWaitSeconds' | keyof Guards
 > &
   Pick<OrderOf<'virtual-machine'>, 'userData'>
 

@@ -313,3 +313,23 @@ test('an order that no engine can serve is free', async () => {
   expect(why('hall-2')).toMatchObject({ reason: 'other_size', detail: 'has 1 GPUs' })
   expect(await available()).toBe(before)
 })
+
+test('the host of an interruptible container is told when it ends', async () => {
+  const host = await joinMachine('pier-9', testOffer)
+  const price = { pricePerGpuHourUsd: '1', interruptiblePricePerGpuHourUsd: '0.5' }
+  await succeed(server.operator, 'PATCH', '/v2/supply/machines/pier-9', price)
+  const order = { kind: 'container', machineId: 'pier-9', gpuCount: 2, image: { name: 'debian', tag: '12' } }
+  const { id } = await succeed(customer.call, 'POST', '/v2/rentals', { ...order, interruptible: true })
+  await host.report('running', { sshUser: 'root' })
+  await waitFor('it to run', async () => (await succeed(customer.call, 'GET', `/v2/rentals/${id}`)).state === 'Running')
+  const started = await host.agent.hear('desired', ({ workloads }) => workloads.length === 1)
+  expect(started.workloads[0]).toMatchObject({ spec: { interruptible: true } })
+  const waiting = await succeed(stranger.call, 'POST', '/v2/rentals', { ...order, gpuCount: 1, maxWaitSeconds: 150 })
+  const { interruptible } = await succeed(customer.call, 'GET', `/v2/rentals/${id}`)
+  const told = await host.agent.hear('desired', ({ workloads }) => workloads[0]?.endsAt !== undefined)
+  expect(told.workloads).toMatchObject([{ want: 'run', power: 'on', endsAt: Date.parse(interruptible.endsAt) }])
+  await succeed(stranger.call, 'DELETE', `/v2/rentals/${waiting.id}`)
+  await succeed(customer.call, 'DELETE', `/v2/rentals/${id}`)
+  const { generation } = await host.agent.hear('desired', ({ workloads }) => workloads[0]?.want === 'gone')
+  host.reportGone(generation)
+})

@@ -7,6 +7,7 @@ import { statementLine } from '../../src/contract/billing.ts'
 import { budgetAction, budgetScope } from '../../src/contract/budget.ts'
 import { costService } from '../../src/contract/cost.ts'
 import { deliveryRecord } from '../../src/contract/event.ts'
+import { afterInterruptions } from '../../src/contract/interruption.ts'
 import { keyClasses } from '../../src/contract/key-class.ts'
 import { replicaState } from '../../src/contract/managed-deployment.ts'
 import { deploymentProtocol, engineName, modelKind } from '../../src/contract/model.ts'
@@ -27,6 +28,7 @@ const postingKinds = [...statementLine.shape.kind.options, 'hold', 'release', 'c
 
 /** By `table.column`: the lists of the code that it must agree with. */
 export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[]>>> = {
+  'rental.after_interruption': [afterInterruptions],
   'member.role': [memberRecord.shape.role.options],
   'api_key.class': [keyClasses],
   'batch.status': [batchStatuses],

@@ -102,7 +102,11 @@ interface RentButtonProps {
 }
 
 function RentButton({ row, mayRent, onRent }: RentButtonProps) {
-  const why = !mayRent ? missingScope('compute:write') : row.gpusFree === 0 ? 'No free GPUs' : undefined
+  const why = !mayRent
+    ? missingScope('compute:write')
+    : row.gpusFree === 0 && row.gpusAfterWait === null
+      ? 'No free GPUs'
+      : undefined
   return (
     <Button aria-label={`Rent ${row.id}`} disabledReason={why} onClick={() => onRent(row)}>
       Rent

@@ -74,7 +74,7 @@ export function CompareDialog({ machines, onRent, onClose }: CompareDialogProps)
                     disabledReason={
                       onRent === undefined
                         ? 'Your key cannot rent'
-                        : machine.gpusFree === 0
+                        : machine.gpusFree === 0 && machine.gpusAfterWait === null
                           ? 'No free GPUs'
                           : undefined
                     }

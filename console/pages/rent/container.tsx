@@ -1,13 +1,15 @@
 /** Renting GPUs of one marketplace machine. */
 import { systemClock } from '../../../src/base/instant.ts'
-import type { NanoUsd } from '../../../src/base/money.ts'
+import { parseUsd, type NanoUsd } from '../../../src/base/money.ts'
 import { api } from '../../../src/contract/api.ts'
 import { shareOfMachine } from '../../../src/domain/machine.ts'
 import { pricePerHour } from '../../../src/domain/term.ts'
 import { count, number } from '../../../src/view/number.ts'
-import { useForm } from '../../form/use-form.ts'
+import { hourlyPrice } from '../../../src/view/money.ts'
+import { useForm, type Form } from '../../form/use-form.ts'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
 import { SelectField, TextField } from '../../ui/field.tsx'
+import { Notice } from '../../ui/notice.tsx'
 import { AdvancedFields } from './advanced-fields.tsx'
 import { checkAdvanced } from './advanced.ts'
 import { diskChoice, stoppedFact } from './disk.ts'
@@ -39,7 +41,7 @@ interface RentDialogProps {
 
 export function RentDialog({ machine, template, like, onClose }: RentDialogProps) {
   const renting = useRent()
-  const priceOf = (gpus: string): NanoUsd => pricePerHour(machine.pricePerGpu, Number(gpus))
+  const priceOf = (order: Order): NanoUsd => priceOfOrder(machine, order)
   const form = useForm({
     // The image of the template, unless another one is typed.
     initial: () => initialOf(machine, like),
@@ -48,7 +50,8 @@ export function RentDialog({ machine, template, like, onClose }: RentDialogProps
       bodyOf(order, {
         kind: 'container',
         place: { machineId: machine.id, gpuCount: Number(order.gpus) },
-        perHour: priceOf(order.gpus),
+        perHour: priceOf(order),
+        waitSeconds: waitOf(machine, order),
         templateId: templateIdOf(template),
         like,
       }),
@@ -61,7 +64,7 @@ export function RentDialog({ machine, template, like, onClose }: RentDialogProps
     send: renting.order,
   })
   const gpus = Number(form.values.gpus)
-  const perHour = priceOf(form.values.gpus)
+  const perHour = priceOf(form.values)
   const affordable = useAffordable(perHour)
   const disk = diskChoice(machine, shareOfMachine(machine, gpus, machine.gpusTotal).storageGb, {
     typed: form.values.diskGb,
@@ -89,10 +92,7 @@ export function RentDialog({ machine, template, like, onClose }: RentDialogProps
         <div className="grid items-start gap-3 sm:grid-cols-3">
           <SelectField
             label="GPUs"
-            choices={Array.from({ length: machine.gpusFree }, (_, n) => ({
-              value: String(n + 1),
-              label: count(n + 1, 'GPU'),
-            }))}
+            choices={gpuChoices(machine, form.values)}
             hint={`${machine.gpusFree} of ${machine.gpusTotal} available.`}
             {...countField}
             onChange={(event) => {
@@ -109,6 +109,8 @@ export function RentDialog({ machine, template, like, onClose }: RentDialogProps
           />
           <TextField label="Ports" placeholder="8080, 8888/http" hint={portsHint} {...form.text('ports')} />
         </div>
+        <InterruptionField machine={machine} form={form} gpus={gpus} />
+        <WaitNotice seconds={waitOf(machine, form.values)} />
         <MountFields place={{ kind: 'container', region: machine.region, machine }} form={form} />
         <GuardFields form={form} />
         <AdvancedFields kind="container" form={form} disk={disk} />
@@ -128,6 +130,70 @@ export function RentDialog({ machine, template, like, onClose }: RentDialogProps
         </DialogButtons>
       </form>
     </Dialog>
+  )
+}
+
+function priceOfOrder(machine: MachineRow, { gpus, interruption }: Order): NanoUsd {
+  return pricePerHour(interruption === '' ? machine.pricePerGpu : lowerPriceOf(machine), Number(gpus))
+}
+
+function gpuChoices(machine: MachineRow, order: Order): Array<{ value: string; label: string }> {
+  return Array.from({ length: gpusOnOffer(machine, order) }, (_, n) => ({
+    value: String(n + 1),
+    label: `${count(n + 1, 'GPU')}${n < machine.gpusFree ? '' : ', after a wait'}`,
+  }))
+}
+
+function WaitNotice({ seconds }: { seconds: number | undefined }) {
+  if (seconds === undefined) return null
+  return (
+    <Notice>
+      The GPUs are free after about {count(seconds, 'second')}: interruptible rentals end for this order. Nothing is
+      charged until it runs.
+    </Notice>
+  )
+}
+
+function lowerPriceOf({ interruptible, pricePerGpu }: MachineRow): NanoUsd {
+  return parseUsd(interruptible?.pricePerGpuHourUsd ?? '') ?? pricePerGpu
+}
+
+/** An order that can be interrupted itself waits for no others. */
+function gpusOnOffer({ gpusFree, gpusAfterWait }: MachineRow, { interruption }: Order): number {
+  return interruption === '' ? gpusFree + (gpusAfterWait?.gpus ?? 0) : gpusFree
+}
+
+/** undefined: enough GPUs are free. */
+function waitOf({ gpusFree, gpusAfterWait }: MachineRow, { gpus, interruption }: Order): number | undefined {
+  return interruption !== '' || Number(gpus) <= gpusFree ? undefined : gpusAfterWait?.waitSeconds
+}
+
+/** The lower price of a rental that may be interrupted, beside the full one. */
+function InterruptionField({
+  machine,
+  form,
+  gpus,
+}: {
+  machine: MachineRow
+  form: Pick<Form<Order>, 'text'>
+  gpus: number
+}) {
+  const { interruptible } = machine
+  if (interruptible === null) return null
+  const full = hourlyPrice(pricePerHour(machine.pricePerGpu, gpus))
+  const lower = hourlyPrice(pricePerHour(lowerPriceOf(machine), gpus))
+  const lately = count(interruptible.interruptionsLast7Days, 'interruption')
+  return (
+    <SelectField
+      label="Interruption"
+      choices={[
+        { value: '', label: `Not interruptible: ${full}` },
+        { value: 'start', label: `Interruptible, starts again when GPUs are free: ${lower}` },
+        { value: 'terminate', label: `Interruptible, terminates then: ${lower}` },
+      ]}
+      hint={`An order at the full price may take its GPUs, ${count(interruptible.noticeSeconds, 'second')} after a notice. ${lately} on this machine in the last 7 days.`}
+      {...form.text('interruption')}
+    />
   )
 }
 

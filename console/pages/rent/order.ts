@@ -3,6 +3,7 @@ import { useNavigate } from '@tanstack/react-router'
 import { formatUsd, type NanoUsd } from '../../../src/base/money.ts'
 import type { CallInput } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
+import type { AfterInterruption } from '../../../src/contract/interruption.ts'
 import type { RentalKind } from '../../../src/domain/rental.ts'
 import type { TermQuote } from '../../../src/domain/term.ts'
 import { displayName } from '../../../src/view/own-machine.ts'
@@ -37,6 +38,8 @@ export const noOrder = {
   /** Containers: their GPUs, and their image; empty: the default. */
   gpus: '1',
   image: '',
+  /** Containers: what follows an interruption; empty: it is not interruptible. */
+  interruption: '' as '' | AfterInterruption,
 }
 export type Order = typeof noOrder
 
@@ -53,6 +56,7 @@ export const orderPaths = {
   volumeId: 'volumes.0.volumeId',
   gpus: 'gpuCount',
   image: 'image.name',
+  interruption: 'interruptible',
 } as const
 
 interface Offer {
@@ -62,12 +66,14 @@ interface Offer {
   /** The price on the button: it may have been raised since. */
   readonly perHour: NanoUsd
   readonly term?: TermQuote | undefined
+  /** Seconds until it has its GPUs. Absent: they are free. */
+  readonly waitSeconds?: number | undefined
   readonly templateId: string | undefined
   readonly like: Like | undefined
 }
 
 /** Leaves out the fields that are empty: each kind of machine has only its own. */
-export function bodyOf(order: Order, { kind, place, perHour, term, templateId, like }: Offer): OrderBody {
+export function bodyOf(order: Order, { kind, place, perHour, term, waitSeconds, templateId, like }: Offer): OrderBody {
   const advanced = advancedOf(order)
   const image = optionalText(order.image)
   const fields = {
@@ -82,6 +88,8 @@ export function bodyOf(order: Order, { kind, place, perHour, term, templateId, l
     spendingLimitUsd: optionalText(order.limitUsd),
     templateId,
     image: image && { name: image },
+    ...(order.interruption === '' ? {} : { interruptible: true, afterInterruption: order.interruption }),
+    maxWaitSeconds: waitSeconds,
     ports: portsOf(order.ports),
     cudaVersion: optionalText(order.cuda),
     ...(kind === 'bare-metal' ? storageOf(order) : { volumes: volumesOf(order) }),

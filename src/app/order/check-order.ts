@@ -27,12 +27,16 @@ export interface Site {
   readonly summary: OrderSummary
   /** Why this machine cannot have the order although its kind could. */
   readonly obstacle?: Failure | undefined
+  /** Absent: it cannot be interrupted. */
+  readonly interruptible?: Order['interruptible']
+  /** Absent: it interrupts nobody. */
+  readonly interruption?: Order['interruption']
 }
 
 export function checkOrder(
   app: Pick<App, 'drivers'>,
   draft: OrderDraft,
-  { machine, places, term, summary, obstacle }: Site,
+  { machine, places, term, summary, obstacle, interruptible = null, interruption = null }: Site,
   now: Instant,
 ): Result<Order> {
   const { options, guards, volumes, isUnattended, fields } = draft
@@ -48,7 +52,8 @@ export function checkOrder(
   const ssh = isUnattended ? 'none' : { extraKey: fields.sshKey }
   const { stopAt, idle, secretNames, metadata } = options
   const { mounts } = volumes
-  return ok({ spec: spec.value, term, guards, places, summary, ssh, mounts, stopAt, idle, secretNames, metadata })
+  const details = { stopAt, idle, secretNames, metadata, interruptible, interruption }
+  return ok({ spec: spec.value, term, guards, places, summary, ssh, mounts, ...details })
 }
 
 /** A failure of one machine that says nothing about others. */
@@ -65,7 +70,7 @@ function specFor(
   machine: OrderedMachine,
   { costPerHour }: OrderTerm,
 ): Result<OrderSpec> {
-  const { gpuCount, providerAccount } = fields
+  const { gpuCount, providerAccount, interruptible } = fields
   const { workload } = options
   const { diskGb } = workload
   // The contract has checked both; kinds without them have refused them.
@@ -101,6 +106,7 @@ function specFor(
     // Replicas may download their model to the disk, jobs their data; neither is ever stopped.
     resources: isUnattended && diskGb === null ? resources : withDisk(app, machine, kind, resources, diskGb),
     ...(providerAccount === undefined ? {} : { providerAccount }),
+    ...(interruptible === true ? { interruptible } : {}),
   })
 }
 

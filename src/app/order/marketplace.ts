@@ -3,17 +3,19 @@ import type { Instant } from '../../base/instant.ts'
 import type { NanoUsd } from '../../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import { hasDisk } from '../../domain/machine.ts'
-import type { InstanceOrder, OrderSummary, OrderTerm } from '../../domain/order.ts'
+import type { InstanceOrder, OrderInterruption, OrderSummary, OrderTerm } from '../../domain/order.ts'
 import { pricePerHour } from '../../domain/term.ts'
 import { hasDownloads } from '../../drivers/driver.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { listCheapest } from '../../store/machine/listed-machine.ts'
 import { readOrderedMachines, type OrderedMachine } from '../../store/machine/machine.ts'
+import { listAfterInterruption } from '../../store/rental/interruption.ts'
 import { findRentalByName, lockRental, type Rental } from '../../store/rental/rental.ts'
 import type { Actor, App } from '../app.ts'
 import { expandTemplate } from '../account/template.ts'
 import { terminateRental } from '../rental/rental.ts'
 import { checkOrder, type Site } from './check-order.ts'
+import { planInterruption } from './interruption.ts'
 import { lockOrderVolumes, refusePlace } from './order-volume.ts'
 import { placeAtFirst, placeOrder } from './place-order.ts'
 import { readOrder, type OrderDraft } from './read-order.ts'
@@ -27,7 +29,9 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, given: Inst
   if (!machine.ok) return machine
   const draft = await readOrder(app, tx, actor, 'container', expanded.value)
   if (!draft.ok) return draft
-  const checked = checkOrder(app, draft.value, siteOf(draft.value, machine.value, tx.clock.now()), tx.clock.now())
+  const plan = await planInterruption(tx, order, machine.value)
+  const site = siteOf(draft.value, machine.value, tx.clock.now(), plan)
+  const checked = checkOrder(app, draft.value, site, tx.clock.now())
   return checked.ok ? placeOrder(app, tx, actor, checked.value) : checked
 }
 
@@ -53,15 +57,27 @@ export function readNode(
   return ok({ ...machine, price_nano_per_gpu_hour: price })
 }
 
-/** A marketplace machine as the place of an order, at its supplier's price. */
-export function siteOf(draft: OrderDraft, machine: PricedMachine, now: Instant): Site {
-  const { gpuCount } = draft.fields
-  const summary = { gpus: `${gpuCount} × ${machine.gpu_model}`, where: `on node ${machine.id}` }
-  const places = [{ clusterName: machine.cluster_name, machines: [{ machineId: machine.id, gpus: gpuCount }] }]
+/**
+ * A marketplace machine as the place of an order, at its supplier's price. `plan`: the rentals that could give the order
+ * the GPUs that the machine lacks; if the order agrees to wait for them, they are locked.
+ */
+export function siteOf(draft: OrderDraft, machine: PricedMachine, now: Instant, plan?: OrderInterruption): Site {
+  const { gpuCount, interruptible: isInterruptible = false, afterInterruption: after = 'start' } = draft.fields
+  const { maxWaitSeconds = 0 } = draft.fields
+  const interruption = plan !== undefined && plan.waitSeconds <= maxWaitSeconds ? plan : null
+  const summary = {
+    gpus: `${gpuCount} × ${machine.gpu_model}`,
+    where: `on node ${machine.id}`,
+    ...(plan === undefined ? {} : { waitSeconds: plan.waitSeconds }),
+  }
+  // The free GPUs are claimed with the order, and the others are promised to it.
+  const gpus = interruption === null ? gpuCount : machine.gpus_free
+  const places = [{ clusterName: machine.cluster_name, machines: [{ machineId: machine.id, gpus }] }]
+  const price = isInterruptible ? machine.interruptible_nano_per_gpu_hour : machine.price_nano_per_gpu_hour
   const term: OrderTerm = {
     termType: 'on-demand',
     effectiveAt: now,
-    costPerHour: pricePerHour(machine.price_nano_per_gpu_hour, gpuCount),
+    costPerHour: pricePerHour(price ?? machine.price_nano_per_gpu_hour, gpuCount),
     reservation: null,
     commitment: null,
     convertOnExpiry: null,
@@ -69,7 +85,11 @@ export function siteOf(draft: OrderDraft, machine: PricedMachine, now: Instant):
   const { place } = draft.volumes
   const location = { driver: machine.driver, region: machine.region, host: machine.id, cluster: machine.cluster_name }
   const mismatch = place === undefined ? undefined : refusePlace(place, location)
-  return { machine, places, term, summary, obstacle: mismatch ?? refuseFull(draft, machine, summary) }
+  const isSold = price !== null
+  const notSold = isSold ? undefined : failField(['interruptible'], 'not_interruptible', { machine: machine.id })
+  const obstacle = mismatch ?? notSold ?? refuseFull(draft, machine, summary, interruption !== null)
+  const interruptible = isInterruptible ? { noticeSeconds: machine.interruption_notice_s, after } : null
+  return { machine, places, term, summary, obstacle, interruptible, interruption }
 }
 
 /** An early check for the obvious case; claiming the GPUs decides. */
@@ -77,8 +97,9 @@ function refuseFull(
   { fields, options }: OrderDraft,
   machine: OrderedMachine,
   summary: OrderSummary,
+  interrupts: boolean,
 ): Failure | undefined {
-  if (machine.gpus_free < fields.gpuCount) return fail('no_capacity', summary)
+  if (machine.gpus_free < fields.gpuCount && !interrupts) return fail('no_capacity', summary)
   // A disk that the order names is compared with the share of its GPUs.
   if (options.workload.diskGb !== null) return undefined
   const whole = { storageGb: machine.hardware.storageGb, gpusTotal: machine.gpus_total }
@@ -106,9 +127,13 @@ export async function createCheapestInstance(
   const where = only?.host === undefined ? 'on the marketplace' : `on ${only.host}, which has the storage volume,`
   // A host or cluster outside of the regions for storage has volumes at the price of any of them.
   const at = only?.host === undefined && only?.cluster === undefined ? only : { ...only, region: undefined }
-  const cheapest = await listCheapest(tx.db, { gpuModel, gpuCount, limit: MAX_ATTEMPTS, ...at })
+  const isInterruptible = order.interruptible === true
+  const cheapest = await listCheapest(tx.db, { gpuModel, gpuCount, limit: MAX_ATTEMPTS, isInterruptible, ...at })
   const summary = { gpus: `${gpuCount} × ${gpuModel}`, where }
-  if (cheapest.length === 0) return fail('no_capacity', summary)
+  // A volume binds the order to one place, where an order that names the machine can interrupt.
+  const isFree = !isInterruptible && only === undefined
+  const full = isFree ? await listAfterInterruption(tx.db, { gpuModel, gpuCount, limit: MAX_ATTEMPTS }) : []
+  if (cheapest.length === 0 && full.length === 0) return fail('no_capacity', summary)
   const expanded = await expandTemplate(tx.db, actor, order)
   if (!expanded.ok) return expanded
   const draft = await readOrder(app, tx, actor, 'container', expanded.value)
@@ -119,7 +144,37 @@ export async function createCheapestInstance(
     const machine = readNode(app, { nodeName: id, clusterName, weights: order.weights }, machines.get(id))
     return machine.ok ? ok(siteOf(draft.value, machine.value, tx.clock.now())) : machine
   })
-  return placeAtFirst(app, tx, actor, draft.value, sites, summary)
+  const placed = await placeAtFirst(app, tx, actor, draft.value, sites, summary)
+  if (placed.ok || placed.reason !== 'no_capacity') return placed
+  return placeAfterInterruption(app, tx, actor, { draft: draft.value, order, machineIds: full, otherwise: placed })
+}
+
+/** Places an order that found no free GPUs on the cheapest machine where others can be interrupted. */
+async function placeAfterInterruption(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  want: {
+    readonly draft: OrderDraft
+    readonly order: CheapestOrder
+    readonly machineIds: readonly string[]
+    readonly otherwise: Failure
+  },
+): Promise<Result<Rental>> {
+  const { draft, order, machineIds } = want
+  let outcome: Result<Rental> = want.otherwise
+  const machines = await readOrderedMachines(tx.db, machineIds)
+  for (const id of machineIds) {
+    const known = machines.get(id)
+    const fields = { nodeName: id, clusterName: known?.cluster_name ?? '', weights: order.weights }
+    const machine = readNode(app, fields, known)
+    const plan = machine.ok ? await planInterruption(tx, draft.fields, machine.value) : undefined
+    if (!machine.ok || plan === undefined) continue
+    const site = ok(siteOf(draft, machine.value, tx.clock.now(), plan))
+    outcome = await placeAtFirst(app, tx, actor, draft, [site], site.value.summary)
+    if (outcome.ok || outcome.reason !== 'no_capacity') return outcome
+  }
+  return outcome
 }
 
 /** Terminates an instance; `id` is its name. Terminating an ended instance succeeds. */

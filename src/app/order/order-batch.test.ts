@@ -300,6 +300,8 @@ test('refuses a batch with two orders for one machine', async () => {
       idle: null,
       secretNames: [],
       metadata: null,
+      interruptible: null,
+      interruption: null,
     },
   })
   const batch = transact(ledger.database, (tx) => placeTogether(tx, [order('node-16'), order('node-16')]))

@@ -188,8 +188,10 @@ function accountOf({ actor }: Waiting): string {
 }
 
 /** Whether its machine and its account are all that has to be read. */
-function isPlain({ templateId, secrets, volumes = [], registryCredentialId }: InstanceOrder): boolean {
-  return volumes.length === 0 && [templateId, secrets, registryCredentialId].every((option) => option === undefined)
+function isPlain({ volumes = [], ...order }: InstanceOrder): boolean {
+  const { templateId, secrets, registryCredentialId, interruptible, maxWaitSeconds } = order
+  const others = [templateId, secrets, registryCredentialId, interruptible, maxWaitSeconds]
+  return volumes.length === 0 && others.every((option) => option === undefined)
 }
 
 /** Goes as far as `createInstance` goes without the account. undefined: there is more to read. */

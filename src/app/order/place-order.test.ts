@@ -76,6 +76,8 @@ function orderAt(places: Order['places'], changes: Partial<Order> & { total?: Na
     idle: null,
     secretNames: [],
     metadata: null,
+    interruptible: null,
+    interruption: null,
     ...others,
   }
 }

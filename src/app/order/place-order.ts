@@ -19,9 +19,11 @@ import {
   type OrderRefusal,
   type PlacedOrder,
 } from '../../store/rental/order.ts'
+import { makeInterruptible } from '../../store/rental/interruption.ts'
 import type { Rental } from '../../store/rental/rental.ts'
 import type { App, Payer } from '../app.ts'
 import { budgetFailure } from '../money/budget.ts'
+import { interruptFor } from '../rental/interruption.ts'
 import { recordRentalEvent } from '../rental/rental-event.ts'
 import { checkOrder, mayFitElsewhere, type Site } from './check-order.ts'
 import type { OrderDraft } from './read-order.ts'
@@ -47,8 +49,10 @@ export async function placeAtFirst(
 export async function placeOrder(app: App, tx: Tx, payer: Payer, order: Order): Promise<Result<Rental>> {
   const answer = await placeAlone(tx, { payer, order, needsSshKey: needsSshKey(app, order) })
   if (answer.outcome !== 'placed') return failureOf(order, answer)
+  const { interruptible, interruption } = order
+  if (interruptible !== null) await makeInterruptible(tx, answer.rental, interruptible)
   recordOrder(tx, payer, answer.rental, order)
-  return ok(answer.rental)
+  return ok(interruption === null ? answer.rental : await interruptFor(tx, answer.rental, interruption))
 }
 
 /** Orders of the marketplace, each for a machine of its own. undefined: it has to be placed alone. */
@@ -112,10 +116,16 @@ export async function placeEveryOrder(
 }
 
 /** Records the event of a placed order, and wakes who works on it next. */
-function recordOrder(tx: Tx, { accountId }: Payer, { id, name }: PlacedOrder, { spec, term }: Order): void {
+function recordOrder(tx: Tx, { accountId }: Payer, { id, name }: PlacedOrder, order: Order): void {
+  const { spec, term, interruption } = order
   const { kind, label, gpuCount, region } = spec
   const rental = { id, name, account_id: accountId, kind, label }
-  recordRentalEvent(tx, rental, 'rental.created', { gpuCount, region, costPerHourUsd: formatUsd(term.costPerHour) })
+  recordRentalEvent(tx, rental, 'rental.created', {
+    gpuCount,
+    region,
+    costPerHourUsd: formatUsd(term.costPerHour),
+    ...(interruption === null ? {} : { waitSeconds: interruption.waitSeconds }),
+  })
   tx.wake.add('provision').add(CAPACITY_WAKE)
 }
 

@@ -152,6 +152,11 @@ export async function finishStop(
   now: Instant,
   machineId?: string,
 ): Promise<void> {
+  const isInterrupted = rental.status_reason === 'interrupted'
+  if (isInterrupted && rental.after_interruption === 'terminate') {
+    await terminateRental(tx, rental, 'interrupted', off)
+    return
+  }
   const ended = await payForDiskOnly(tx, rental, off)
   if (ended !== undefined) return
   const moved = await moveRental(tx, rental.id, 'Stopped', {
@@ -176,6 +181,7 @@ export async function finishStop(
     at: formatInstant(off),
     stoppedCostPerHourUsd: formatUsd(price),
   })
+  if (isInterrupted) await waitForGpus(tx, moved)
 }
 
 function priceOfDisk(rental: Rental): NanoUsd {

@@ -1,12 +1,13 @@
 /** Machines, as suppliers and operators manage them. */
 import { formatUsd, type NanoUsd } from '../../base/money.ts'
-import { fail, failField, ok, type Result } from '../../contract/result.ts'
+import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import { writeAudit } from '../../store/platform/audit.ts'
 import { findAccount } from '../../store/account/account.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { findHost, moveHost } from '../../store/host/host.ts'
 import { changeMachine, findMachine, type Machine } from '../../store/machine/machine.ts'
-import type { Actor } from '../app.ts'
+import { canStop } from '../../drivers/driver.ts'
+import type { Actor, App } from '../app.ts'
 import { supplierOf } from './host.ts'
 
 function noMachine(): ReturnType<typeof fail> {
@@ -21,24 +22,63 @@ function pricedByItsSupplier(): ReturnType<typeof failField> {
   return failField(['pricePerGpuHourUsd'], 'supplier_priced')
 }
 
+export interface SuppliedMachineChange {
+  readonly price?: NanoUsd | undefined
+  /** null: no interruptible rentals. */
+  readonly interruptiblePrice?: NanoUsd | null | undefined
+  readonly noticeSeconds?: number | undefined
+  readonly listed?: boolean | undefined
+}
+
+/** Interruptible rentals cost less than others, and keep their disk, so the driver must be able to stop them. */
+function refusePrices(
+  { drivers }: Pick<App, 'drivers'>,
+  machine: Machine,
+  { price, interruptiblePrice }: Pick<SuppliedMachineChange, 'price' | 'interruptiblePrice'>,
+): Failure | undefined {
+  const full = price ?? machine.price_nano_per_gpu_hour
+  const lower = interruptiblePrice === undefined ? machine.interruptible_nano_per_gpu_hour : interruptiblePrice
+  if (lower === null) return undefined
+  const field = interruptiblePrice === undefined ? 'pricePerGpuHourUsd' : 'interruptiblePricePerGpuHourUsd'
+  const isStoppable = machine.offer_id === null && canStop(drivers.get(machine.driver), 'container')
+  if (machine.offering !== 'marketplace' || (interruptiblePrice !== undefined && !isStoppable))
+    return failField([field], 'machine_not_interruptible')
+  return full !== null && lower < full ? undefined : failField([field], 'interruptible_price_too_high')
+}
+
 /** A supplier prices and lists its own machines only, even with an operator key; the operator those of its own hosts. */
 export async function changeSuppliedMachine(
+  app: Pick<App, 'drivers'>,
   tx: Tx,
   actor: Actor,
   id: string,
-  change: { price?: NanoUsd | undefined; listed?: boolean | undefined },
+  change: SuppliedMachineChange,
 ): Promise<Result<Machine>> {
   const owner = supplierOf(actor)
   const machine = await findMachine(tx.db, id)
   if (machine === undefined || machine.supplier_id !== owner) return noMachine()
   if (owner === null && (await findHost(tx.db, id))?.supplier_id !== null) return noMachine()
   if (change.price !== undefined && machine.offering !== 'marketplace') return pricedByTheBook()
-  const { price, listed } = change
-  const columns = { ...(price === undefined ? {} : { price }), ...(listed === undefined ? {} : { listed }) }
+  const { price, interruptiblePrice, noticeSeconds, listed } = change
+  const refused = refusePrices(app, machine, change)
+  if (refused !== undefined) return refused
+  const columns = {
+    ...(price === undefined ? {} : { price }),
+    ...(interruptiblePrice === undefined ? {} : { interruptiblePrice }),
+    ...(noticeSeconds === undefined ? {} : { noticeSeconds }),
+    ...(listed === undefined ? {} : { listed }),
+  }
   const changed = await changeMachine(tx, id, columns, owner)
   if (changed === undefined) return noMachine()
   if (owner === null) {
-    const detail = { ...(price === undefined ? {} : { pricePerGpuHourUsd: formatUsd(price) }), listed }
+    const detail = {
+      ...(price === undefined ? {} : { pricePerGpuHourUsd: formatUsd(price) }),
+      ...(interruptiblePrice === undefined
+        ? {}
+        : { interruptiblePricePerGpuHourUsd: interruptiblePrice === null ? null : formatUsd(interruptiblePrice) }),
+      ...(noticeSeconds === undefined ? {} : { interruptionNoticeSeconds: noticeSeconds }),
+      listed,
+    }
     await writeAudit(tx, { actor: actor.keyId, action: 'machine.change', subject: `machine:${id}`, detail })
   }
   return ok(changed)
@@ -76,6 +116,9 @@ export async function changeFleetMachine(
   if (change.price !== undefined) {
     if (machine.offering !== 'marketplace') return pricedByTheBook()
     if (owner !== null) return pricedByItsSupplier()
+    const lower = machine.interruptible_nano_per_gpu_hour
+    if (lower !== null && lower >= change.price)
+      return failField(['pricePerGpuHourUsd'], 'interruptible_price_too_high')
   }
   // The machine of a host follows the host.
   const isHost = (await findHost(tx.db, id)) !== undefined

@@ -33,6 +33,17 @@ export interface Offer {
   readonly disk: DiskOffer | undefined
   /** Virtual machines and bare metal. */
   readonly network: NetworkType | undefined
+  /** Conditions of interruptions. Absent: the order has nothing to do with them. */
+  readonly interruption?: {
+    /** Absent: it has no price for them. */
+    readonly noticeSeconds: number | undefined
+    /** Interruptions of the last 7 days. */
+    readonly lately: number
+    /** Without those of others. */
+    readonly gpusFree: number
+    /** How long an order waits for those of others. */
+    readonly waitSeconds: number | undefined
+  }
 }
 
 const MAX_GPUS = 4_096

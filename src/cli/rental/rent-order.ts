@@ -4,6 +4,7 @@ import { MINUTE_MS } from '../../base/instant.ts'
 import { formatUsd, type NanoUsd } from '../../base/money.ts'
 import type { CallInput, Client } from '../../client/client.ts'
 import { pause } from '../../client/pause.ts'
+import type { AfterInterruption } from '../../contract/interruption.ts'
 import { isLiving } from '../../domain/rental.ts'
 import type { TermQuote } from '../../domain/term.ts'
 import { displayName, machineOf, type OwnMachine } from '../../view/own-machine.ts'
@@ -22,6 +23,10 @@ export interface OrderOptions {
   readonly label?: string | undefined
   /** USD. */
   readonly spendingLimit?: string
+  readonly interruptible?: true
+  readonly afterInterruption?: AfterInterruption
+  /** Seconds. */
+  readonly maxWait?: number
 }
 
 export interface Order extends OrderOptions {
@@ -54,8 +59,12 @@ function fieldsOf({ offer, gpuCount, pricePerHour, workload }: Order) {
   return { kind: kinds[offer.kind], ...place, gpuCount, maxCostPerHourUsd: formatUsd(pricePerHour), ...workload }
 }
 
-function optionalFields({ label, endsAt, spendingLimit, image, volume, term, terminateAfterTerm }: Order) {
+function optionalFields({ label, endsAt, spendingLimit, image, volume, term, terminateAfterTerm, ...order }: Order) {
+  const { interruptible, afterInterruption, maxWait } = order
   return {
+    ...(interruptible === undefined ? {} : { interruptible }),
+    ...(afterInterruption === undefined ? {} : { afterInterruption }),
+    ...(maxWait === undefined ? {} : { maxWaitSeconds: maxWait }),
     ...(label === undefined ? {} : { label }),
     ...(endsAt === undefined ? {} : { autoTerminateAt: endsAt }),
     ...(spendingLimit === undefined ? {} : { spendingLimitUsd: spendingLimit }),

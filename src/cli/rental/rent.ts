@@ -6,6 +6,7 @@ import { span, utcTime } from '../../view/time.ts'
 import { formatUsdForPeople, maxUsd, nanoUsdOf, usd, zeroUsd, type NanoUsd } from '../../base/money.ts'
 import type { Client, Reply } from '../../client/client.ts'
 import { ApiError } from '../../client/error.ts'
+import { MAX_WAIT_SECONDS } from '../../contract/interruption.ts'
 import { earlyEndRule } from '../../domain/commitment.ts'
 import { lastsWith } from '../../domain/runway.ts'
 import { quoteDisk, quoteTerms, type DiskOffer, type TermQuote } from '../../domain/term.ts'
@@ -17,6 +18,7 @@ import { offerColumns } from './gpu.ts'
 import { isFree, offerFilters, placeOf, priceOf, readDiskOffer, readOffers, type Offer } from './offer.ts'
 import { isMatch, noneFree, type OfferFilter } from './offer-filter.ts'
 import { loginFacts, portFacts, simulationNote, typedName } from './own-machine.ts'
+import { interruptionLine, readInterruptionOffers, waitLine } from './interruptible-offer.ts'
 import { askFor, confirm } from '../kit/question.ts'
 import { parseHours, timeAfter } from './rental-change.ts'
 import { readLike } from './rent-like.ts'
@@ -62,6 +64,12 @@ export const rows: readonly Row[] = [
         parse: parseWhole(1, MAX_DAYS),
       },
       '--terminate-after-term': 'with --days: terminate it when the term ends',
+      '--interruptible': 'containers: at the lower price, where an order at the full price may take its GPUs',
+      '--after-interruption <action>': { help: 'with --interruptible', choices: ['start', 'terminate'] },
+      '--max-wait <seconds>': {
+        help: 'containers: if no GPUs are free, wait so long for those of interruptible rentals',
+        parse: parseWhole(1, MAX_WAIT_SECONDS),
+      },
       '--hours <n>': { help: 'terminate it after this many hours', parse: parseHours },
       '--no-wait': 'do not wait until it is running',
     },
@@ -85,6 +93,8 @@ export const rows: readonly Row[] = [
       'berth rent --template tpl_jupyter --gpu a100 --idle 30:stop',
       'berth rent --gpu h100 --mount datasets:/data --mount models:/models:ro',
       'berth rent --like web --label web-2',
+      'berth rent --gpu 4090 --interruptible --after-interruption terminate',
+      'berth rent --gpu h100 --max-wait 300',
       'berth rent --kind vm --gpu h100 --count 2 --hours 8 --yes',
       'berth rent --kind metal --gpu h100 --network infiniband --volume 1',
       'berth rent --kind vm --gpu h100 --days 30 --terminate-after-term',
@@ -132,7 +142,7 @@ async function chooseOrder(session: Session, shell: Shell, options: Completed): 
       'To see what you can rent: berth gpus ls',
     ])
   }
-  const all = await readOffers(session.client)
+  const all = await readOffersFor(session.client, options)
   const offers = all.filter((offer) => isFree(offer) && isMatch(offer, options))
   const [cheapest] = offers
   if (cheapest === undefined) throw noneFree(all, options)
@@ -156,6 +166,22 @@ async function chooseOrder(session: Session, shell: Shell, options: Completed): 
     label: label === '' ? undefined : label,
     endsAt: hours === undefined ? undefined : timeAfter(hours),
   }
+}
+
+/** Only containers can be interrupted, or wait for others that can. */
+async function readOffersFor(
+  client: Client,
+  { interruptible, maxWait, afterInterruption }: RentOptions,
+): Promise<Offer[]> {
+  if (interruptible === true && maxWait !== undefined)
+    throw new CliError(exitCodes.usage, '--max-wait is not for --interruptible: such a rental interrupts no others.')
+  if (afterInterruption !== undefined && interruptible !== true)
+    throw new CliError(exitCodes.usage, '--after-interruption needs --interruptible.')
+  if (interruptible === undefined && maxWait === undefined) return readOffers(client)
+  return readInterruptionOffers(client, {
+    ...(interruptible === undefined ? {} : { interruptible }),
+    ...(maxWait === undefined ? {} : { maxWait }),
+  })
 }
 
 /** Rejects options that the chosen kind would ignore. */
@@ -233,6 +259,8 @@ function describeOrder(order: Offered, balance: Reply<'getCustomerBalance'> | un
     ['Secrets', order.chosenTemplate && secretsText(order.chosenTemplate, order.workload)],
     ['Price', `${formatUsdForPeople(price)}/hr, ${formatUsdForPeople(perDay)} per day`],
     ['While stopped', stoppedLine(order)],
+    ['Interruption', interruptionLine(offer, { ...order, after: order.afterInterruption ?? 'start' })],
+    ['Wait', waitLine(offer, gpuCount)],
     ['Term', termLine(order)],
     ['Hold', term === undefined ? undefined : `${formatUsdForPeople(term.total)}, the price of the whole term`],
     ['Early end', term === undefined ? undefined : earlyEndRule(term)],

@@ -133,6 +133,29 @@ const machineRows: readonly Row[] = [
       machine.listed ? undefined : `It is off sale. To put it on sale: berth supply list ${machine.id}`,
     ],
   }),
+  act('supply interruptible', 'changeSuppliedMachine', 'set a lower price for rentals that may be interrupted', {
+    args: {
+      ...MACHINE,
+      '<usd>': { help: 'price below that of other rentals', field: 'interruptiblePricePerGpuHourUsd' },
+    },
+    only: ['interruptionNoticeSeconds'],
+    flags: { interruptionNoticeSeconds: '--notice <seconds>  time from the announcement to the end, 60 to 600' },
+    examples: ['berth supply interruptible calm-ivory-horse 0.80 --notice 300'],
+    done: ({ id, interruptiblePricePerGpuHourUsd: price, interruptionNoticeSeconds: seconds }) =>
+      `Interruptible rentals of ${id} cost ${price === null ? 'nothing' : money(price)} per GPU-hour and get ${count(seconds, 'second')} of notice.`,
+  }),
+  act(
+    'supply uninterruptible',
+    'changeSuppliedMachine',
+    'accept no more interruptible rentals; running ones continue',
+    {
+      args: MACHINE,
+      only: [],
+      fixed: { interruptiblePricePerGpuHourUsd: null },
+      examples: ['berth supply uninterruptible calm-ivory-horse'],
+      done: ({ id }) => `${id} accepts no more interruptible rentals. Running ones continue.`,
+    },
+  ),
   listingRow('list', true, 'put a machine on sale'),
   listingRow('unlist', false, 'take a machine off sale; running rentals continue'),
 ]

@@ -51,9 +51,16 @@ const roomTexts: Record<StorageRoom['place'], (room: Pick<StorageRoom, 'freeGb' 
 
 export const rentalReasons = {
   no_capacity: noCapacity(
-    ({ gpus, where }: { readonly gpus: string; readonly where: string }) =>
+    ({ gpus, where }: { readonly gpus: string; readonly where: string; readonly waitSeconds?: number }) =>
       `Not enough free GPUs ${where} for ${gpus}.`,
-    'Choose another option, or try again later.',
+    ({ waitSeconds }) =>
+      waitSeconds === undefined
+        ? 'Choose another option, or try again later.'
+        : `Interruptible rentals can make room in ${waitSeconds} seconds: set \`maxWaitSeconds\` to that or more. Or choose another option.`,
+  ),
+  not_interruptible: invalid(
+    ({ machine }: { readonly machine: string }) => `Machine ${machine} has no price for interruptible rentals.`,
+    'Leave out `interruptible`, or choose a machine that has one.',
   ),
   no_spare_gpus: noCapacity(
     ({ gpus, where }: { readonly gpus: string; readonly where: string }) =>

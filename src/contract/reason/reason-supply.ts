@@ -12,6 +12,13 @@ export const supplyReasons = {
     'The price of this machine is set in the price book.',
     'Only marketplace machines have their own price.',
   ),
+  machine_not_interruptible: invalid(
+    'This machine cannot have interruptible rentals: only containers that can be stopped with their disk kept can.',
+  ),
+  interruptible_price_too_high: invalid(
+    'The price of interruptible rentals must be below the price of others.',
+    'Change both prices together, or remove the price of interruptible rentals.',
+  ),
   supplier_priced: invalid('The supplier of this machine sets its price.'),
   supplier_not_found: invalid('Supplier not found.'),
   not_a_supplier: forbidden('This account is not a supplier.', 'Ask the operator to set a platform fee for it.'),

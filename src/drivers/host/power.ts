@@ -16,5 +16,9 @@ export function hostPower(world: HostWorld): PowerDriver {
       signal.throwIfAborted()
       await world.requestReboot(externalId, count)
     },
+    async announceEnd(externalId, at, signal) {
+      signal.throwIfAborted()
+      await world.announceEnd(externalId, at)
+    },
   }
 }

@@ -26,6 +26,8 @@ export interface HostWorld {
   dropCopies(): Promise<void>
   /** Counts up to `count`. */
   requestReboot(id: string, count: number): Promise<void>
+  /** The host tells its programs that it ends then. */
+  announceEnd(id: string, at: Instant): Promise<void>
   listWorkloads(driver: HostDriverId, tagPrefix: string): Promise<KnownWorkload[]>
   findWorkload(id: string): Promise<KnownWorkload | undefined>
 

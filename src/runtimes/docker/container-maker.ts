@@ -30,6 +30,7 @@ export interface ContainerMakerOptions {
   readonly portAddress: string
   readonly volumeFolder?: string
   readonly downloads?: HostDownloads | undefined
+  readonly noticeFolder: string
 }
 
 const MAX_GONE_TRIES = 100
@@ -124,7 +125,7 @@ export class ContainerMaker {
   /** Some limits of a daemon show only when it refuses: those options are dropped, and the call repeated. */
   async #create(workload: Workload, from: Source, signal: AbortSignal): Promise<void> {
     const { info } = from
-    const { client, gpus, gpuMode, portAddress, volumeFolder, downloads } = this.#options
+    const { client, gpus, gpuMode, portAddress, volumeFolder, downloads, noticeFolder } = this.#options
     const neighbors = await client.containers(TAG_LABEL, signal)
     const usedCpus = neighbors.flatMap(({ Labels }) => Labels[CPUS_LABEL] ?? [])
     const cpus = this.#pinsCpus ? chooseCpus(workload.spec?.resources.cpuCount ?? 1, info, usedCpus) : undefined
@@ -139,6 +140,7 @@ export class ContainerMaker {
       hostProcesses: await hostProcesses(),
       volumeFolder,
       downloads,
+      noticeFolder,
     })
     try {
       await client.createContainer(nameOf(workload.id), order, signal)

@@ -18,6 +18,7 @@ const orderFor = (gpuMode: GpuMode, gpuIndexes: number[], changes: Parameters<ty
       cpus: [2, 3],
       portAddress: '127.0.0.1',
       hostProcesses: 32_768,
+      noticeFolder: '/var/lib/berth/notices',
     },
   )
 

@@ -6,6 +6,7 @@
 import type { Workload } from '../../contract/agent.ts'
 import { isReservedVariable } from '../../contract/workload.ts'
 import { NeverStarts } from '../runtime.ts'
+import { hasNotices, noticeMount } from './end-notice.ts'
 import { bridgeOf } from './fence.ts'
 import { GATE, groupEnvironment } from './group-network.ts'
 import type { Info } from './reply.ts'
@@ -44,6 +45,8 @@ export interface OrderOptions {
   readonly hostProcesses: number
   readonly volumeFolder?: string | undefined
   readonly downloads?: HostDownloads | undefined
+  /** The folder with what containers are told of interruptions. */
+  readonly noticeFolder: string
   /** Volumes of the image that an earlier container of this workload has filled, by path. */
   readonly keptVolumes?: readonly KeptVolume[]
   /** The program of the image, for a node of a group: it starts behind a gate. */
@@ -198,6 +201,7 @@ function mountsOf(workload: Workload, options: OrderOptions): { Mounts?: unknown
     ...volumes,
     ...volumeMounts(workload.disks, volumeFolder),
     ...weightsOrder(workload, downloads).mounts,
+    ...(hasNotices(workload) ? [noticeMount(options.noticeFolder, workload.id)] : []),
   ]
   return mounts.length === 0 ? {} : { Mounts: mounts }
 }

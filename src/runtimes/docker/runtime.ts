@@ -3,6 +3,7 @@
  * containers and networks make the daemon the source of truth; only SSH keys, host keys and observed exits are stored
  * in files.
  */
+import path from 'node:path'
 import type { Duplex, Readable } from 'node:stream'
 import { systemClock } from '../../base/instant.ts'
 import type { HostFault, StreamRequest, Workload } from '../../contract/agent.ts'
@@ -14,6 +15,7 @@ import { ContainerPower, isGoing } from './container-power.ts'
 import { GROUP_LABEL, ID_LABEL, nameOf, TAG_LABEL } from './container-order.ts'
 import { DiskCopies } from './disk-copy.ts'
 import { watchDisks } from './disk-watch.ts'
+import { EndNotices, hasNotices } from './end-notice.ts'
 import { EventWatch } from './event-watch.ts'
 import { ContainerFence } from './fence.ts'
 import { fetchImage, imageOf } from './image-fetch.ts'
@@ -37,10 +39,11 @@ const DISK_WATCH_MS = 30_000
 const LOOPBACK = '127.0.0.1'
 const SSH_USER = 'root'
 
-export function dockerRuntime(
-  options: DockerRuntimeOptions,
-): Runtime &
-  Required<Pick<Runtime, 'halt' | 'reboot' | 'measure'>> & { close(): Promise<void>; fault(): HostFault | undefined } {
+export function dockerRuntime(options: DockerRuntimeOptions): Runtime &
+  Required<Pick<Runtime, 'halt' | 'reboot' | 'announceEnd' | 'measure'>> & {
+    close(): Promise<void>
+    fault(): HostFault | undefined
+  } {
   return new DockerRuntime(options)
 }
 
@@ -60,6 +63,7 @@ class DockerRuntime implements Runtime {
   readonly #power: ContainerPower
   readonly #copies: DiskCopies
   readonly #groups: GroupNetworks
+  readonly #notices: EndNotices
   /** Observed or pending exits. Also in the files, unless the disk is full. */
   readonly #ends = new Map<string, WorkloadEnd>()
   /** The last measurement of each workload. */
@@ -80,7 +84,9 @@ class DockerRuntime implements Runtime {
       networkNamespace: options.networkNamespace,
       checkMs: options.fenceCheckMs,
     })
-    this.#maker = new ContainerMaker({ portAddress: LOOPBACK, ...options, client: this.#client })
+    this.#notices = new EndNotices(path.join(options.folder, 'notices'))
+    const { folder: noticeFolder } = this.#notices
+    this.#maker = new ContainerMaker({ portAddress: LOOPBACK, ...options, noticeFolder, client: this.#client })
     this.#power = new ContainerPower({ ...options, client: this.#client, files: this.#files, maker: this.#maker })
     this.#copies = new DiskCopies({ ...options, client: this.#client, files: this.#files })
     this.#images = new ImageStore({ ...options, client: this.#client })
@@ -173,6 +179,8 @@ class DockerRuntime implements Runtime {
     }
     let file = await this.#files.keep(workload)
     this.#ends.delete(workload.id)
+    // A file of the run before would end this one.
+    if (hasNotices(workload)) await this.#notices.set(workload)
     if (container?.State.Status === 'running') return this.#runScript(workload, file.scriptDue === true)
     if (container === undefined && workload.copies === true && file.disk === undefined)
       file = await this.#copies.fetch(workload, progress, signal)
@@ -249,6 +257,7 @@ class DockerRuntime implements Runtime {
     await this.#power.forget(id, await this.#files.read(id).catch(() => undefined), signal)
     await this.volumes?.release(async () => (await this.#client.containers(VOLUMES_LABEL, signal)).flatMap(disksOf))
     await this.#copies.forget(id, signal)
+    await this.#notices.forget(id)
     await this.#files.remove(id)
     this.#scripts.forget(id)
     this.#ends.delete(id)
@@ -266,6 +275,10 @@ class DockerRuntime implements Runtime {
 
   output(id: string, signal: AbortSignal): Promise<(() => Promise<Readable>) | undefined> {
     return findOutput({ client: this.#client, files: this.#files, power: this.#power }, id, signal)
+  }
+
+  async announceEnd(workload: Workload): Promise<void> {
+    if (hasNotices(workload)) await this.#notices.set(workload)
   }
 
   async reboot(workload: Workload, signal: AbortSignal): Promise<void> {
@@ -376,7 +389,9 @@ class DockerRuntime implements Runtime {
     const message = this.#scripts.failure(id) ?? restarted ?? replaced
     const note = message === undefined ? {} : { message }
     const reboots = file?.reboots === undefined || file.reboots === 0 ? {} : { reboots: file.reboots }
-    return { state: 'running', sshUser: SSH_USER, incarnation: State.StartedAt, ...reboots, ...note }
+    const endsAt = await this.#notices.read(id)
+    const end = endsAt === undefined ? {} : { endsAt }
+    return { state: 'running', sshUser: SSH_USER, incarnation: State.StartedAt, ...reboots, ...end, ...note }
   }
 
   /** Killed before the file is written: it may be the container that has filled the disk. */

@@ -1,12 +1,29 @@
 /** Browsing the marketplace over HTTP. */
 import { limits } from '../../base/limits.ts'
+import { addMs } from '../../base/instant.ts'
 import { zeroUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
+import { INTERRUPTIONS_MS, waitSeconds } from '../../domain/interruption.ts'
 import { offerOfUnit } from '../../domain/unit.ts'
 import { canStop } from '../../drivers/driver.ts'
-import { countMarketplace, searchMarketplace } from '../../store/machine/marketplace.ts'
+import { countMarketplace, searchMarketplace, type FoundMachine } from '../../store/machine/marketplace.ts'
+import { readInterruptionRecords, type InterruptionRecord } from '../../store/rental/interruption.ts'
 import type { Handlers } from '../http/handler.ts'
 import { shownSupplier } from './listed-machine.ts'
+
+function interruptionFields(machine: Omit<FoundMachine, 'hardware'>, record: InterruptionRecord | undefined) {
+  const { interruptible_nano_per_gpu_hour: price, interruption_notice_s: noticeSeconds } = machine
+  const interruptible =
+    price === null
+      ? null
+      : { pricePerGpuHourUsd: price, noticeSeconds, interruptionsLast7Days: record?.interruptions ?? 0 }
+  const notice = record?.noticeSeconds ?? null
+  const gpusAfterWait =
+    record === undefined || notice === null
+      ? null
+      : { gpus: record.gpus, waitSeconds: waitSeconds([{ noticeSeconds: notice }]) }
+  return { interruptible, gpusAfterWait }
+}
 
 export const marketplaceSearchHandlers = {
   searchMachines: async (app, { query: { sort, down, offset, limit, grouped, ...search } }) => {
@@ -17,6 +34,9 @@ export const marketplaceSearchHandlers = {
       limit,
       grouped,
     })
+    const ids = machines.map(({ id }) => id)
+    const since = addMs(app.clock.now(), -INTERRUPTIONS_MS)
+    const records = await readInterruptionRecords(app.database.db, ids, since)
     return ok({
       matches,
       machines: machines.map(({ hardware, ...machine }) => ({
@@ -36,6 +56,7 @@ export const marketplaceSearchHandlers = {
         storageGb: hardware.storageGb,
         hasPersistentStorage: machine.has_persistent_storage,
         pricePerGpuHourUsd: machine.price_nano_per_gpu_hour ?? zeroUsd,
+        ...interruptionFields(machine, records.get(machine.id)),
         gpuDriver: hardware.gpuDriver ?? null,
         cudaVersion: hardware.cudaVersion ?? null,
         uptimePercent: machine.uptime_percent,

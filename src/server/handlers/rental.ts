@@ -18,6 +18,7 @@ import { listSegmentsOf } from '../../store/ledger/segment.ts'
 import { readMachines, type Machine } from '../../store/machine/machine.ts'
 import { readWorkloadMessages } from '../../store/host/workload.ts'
 import { transact } from '../../store/platform/database.ts'
+import { readOpenInterruptions, type Interruption } from '../../store/rental/interruption.ts'
 import { findRental, listRentals, readTerms, type Rental } from '../../store/rental/rental.ts'
 import { badCursor, decodeIdCursor, pageOf, rowsToAsk } from '../http/cursor.ts'
 import type { Handlers } from '../http/handler.ts'
@@ -123,11 +124,12 @@ async function readSummaries(app: App, rentals: readonly Rental[]): Promise<Summ
   const { db } = app.database
   const ids = rentals.map(({ id }) => id)
   const machineIds = rentals.flatMap(({ spec }) => spec.nodes[0]?.machineId ?? [])
-  const [terms, costs, machines, publicPorts, messages] = await Promise.all([
+  const [terms, costs, machines, publicPorts, interruptions, messages] = await Promise.all([
     readTerms(db, ids),
     readCosts(app, rentals),
     readMachines(db, [...new Set(machineIds)]),
     readRelayedPorts(app, rentals),
+    readOpenInterruptions(db, ids),
     readWorkloadMessages(
       db,
       rentals.map((rental) => rentalTag(app, rental)),
@@ -141,6 +143,7 @@ async function readSummaries(app: App, rentals: readonly Rental[]): Promise<Summ
       ...placeFields(rental, machine),
       ...stateFields(app, rental, term),
       ...cpuOnlyFields(app, rental, term),
+      ...interruptionFields(rental, interruptions.get(rental.id)),
       statusReason: rental.status_reason,
       exitCode: rental.exit_code,
       statusMessage: statusMessage(rental, messages.get(rentalTag(app, rental)), []),
@@ -184,6 +187,16 @@ function placeFields(rental: Rental, machine: Machine | undefined) {
 
 function groupOf({ group }: Rental['spec']) {
   return group === undefined ? null : { id: group.id, name: group.name, rank: group.rank }
+}
+
+function interruptionFields(rental: Rental, announced: Interruption | undefined) {
+  const { interruption_notice_s: noticeSeconds, after_interruption: afterInterruption } = rental
+  const { ends_at: endsAt = null, is_free: free = false } = announced ?? {}
+  return {
+    interruptible:
+      noticeSeconds === null || afterInterruption === null ? null : { noticeSeconds, afterInterruption, endsAt, free },
+    gpusDueAt: rental.status === 'Pending' ? rental.gpus_due_at : null,
+  }
 }
 
 interface Cost {

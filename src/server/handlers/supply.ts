@@ -46,8 +46,9 @@ export const supplyHandlers = {
   },
 
   changeSuppliedMachine: async (app, { actor, params, body }) => {
-    const { pricePerGpuHourUsd: price, listed } = body
-    const changed = await transact(app.database, (tx) => changeSuppliedMachine(tx, actor, params.id, { price, listed }))
+    const { pricePerGpuHourUsd: price, interruptiblePricePerGpuHourUsd: interruptiblePrice, listed } = body
+    const change = { price, interruptiblePrice, noticeSeconds: body.interruptionNoticeSeconds, listed }
+    const changed = await transact(app.database, (tx) => changeSuppliedMachine(app, tx, actor, params.id, change))
     return changed.ok ? ok(suppliedMachine(changed.value)) : changed
   },
 
@@ -90,6 +91,8 @@ export function suppliedMachine(machine: Machine) {
     gpusSick: [...new Set([...machine.gpus_sick, ...machine.gpus_withdrawn])].sort((a, b) => a - b),
     gpusWithdrawn: machine.gpus_withdrawn,
     pricePerGpuHourUsd: machine.price_nano_per_gpu_hour,
+    interruptiblePricePerGpuHourUsd: machine.interruptible_nano_per_gpu_hour,
+    interruptionNoticeSeconds: machine.interruption_notice_s,
     seenAt: machine.seen_at,
   }
 }

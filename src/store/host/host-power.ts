@@ -1,6 +1,6 @@
 /** Stop, start and reboot in the desired state of our own hosts; part of host-world.ts. */
 import { sql } from 'kysely'
-import type { Instant } from '../../base/instant.ts'
+import { toDate, type Instant } from '../../base/instant.ts'
 import type { HostFault } from '../../contract/agent.ts'
 import { isSilent, type HostState } from '../../domain/host.ts'
 import type { Share } from '../../domain/rental.ts'
@@ -11,7 +11,8 @@ import { beginMove, dropCopiesOf, giveUpMove } from './workload-copy.ts'
 async function move(tx: Tx, id: string, from: WorkloadWant, to: WorkloadWant): Promise<boolean> {
   const row = await tx.db
     .updateTable('workload')
-    .set({ want: to })
+    // An announced end is that of the run before.
+    .set({ want: to, interrupted_at: null })
     .where('id', '=', id)
     .where('want', '=', from)
     .returning('id')
@@ -88,6 +89,18 @@ export async function requestReboot(tx: Tx, id: string, count: number): Promise<
     .set({ reboots: count })
     .where('id', '=', id)
     .where('reboots', '<', count)
+    .returning('id')
+    .executeTakeFirst()
+  if (row !== undefined) await setNodeGenerations(tx, id)
+}
+
+/** A workload that does not run is not told. */
+export async function announceEnd(tx: Tx, id: string, at: Instant): Promise<void> {
+  const row = await tx.db
+    .updateTable('workload')
+    .set({ interrupted_at: toDate(at) })
+    .where('id', '=', id)
+    .where('want', '=', 'run')
     .returning('id')
     .executeTakeFirst()
   if (row !== undefined) await setNodeGenerations(tx, id)

@@ -9,7 +9,15 @@ import type { Observation } from '../../contract/agent.ts'
 import type { HostAddress } from '../../domain/host.ts'
 import type { RentalSpec, Mount, Share } from '../../domain/rental.ts'
 import { transact, type Database, type Db, type Tx } from '../platform/database.ts'
-import { requestDestroy, requestReboot, requestStart, requestStop, whyNot, type HostStanding } from './host-power.ts'
+import {
+  announceEnd,
+  requestDestroy,
+  requestReboot,
+  requestStart,
+  requestStop,
+  whyNot,
+  type HostStanding,
+} from './host-power.ts'
 import {
   addDisks,
   addVolume,
@@ -59,6 +67,7 @@ export function postgresHostWorld(database: Database, ports: PortRange) {
     dropCopies: () => dropCopies(database),
     requestStop: (id: string) => transact(database, (tx) => requestStop(tx, id)),
     requestStart: (id: string, share: Share) => transact(database, (tx) => requestStart(tx, id, share)),
+    announceEnd: (id: string, at: Instant) => transact(database, (tx) => announceEnd(tx, id, at)),
     requestReboot: (id: string, count: number) => transact(database, (tx) => requestReboot(tx, id, count)),
 
     async listWorkloads(driver: DriverId, tagPrefix: string) {

@@ -148,6 +148,7 @@ export async function readDesired(db: Db, hostId: string): Promise<Desired | und
     select h.generation, h.state,
       coalesce((select jsonb_agg(jsonb_build_object(
           'id', w.id, 'tag', w.tag, 'want', w.want, 'reboots', w.reboots, 'started', n.started, 'spec', w.spec, 'groupOpen', w.group_open, 'image', w.base_image,
+          'endsAt', (extract(epoch from w.interrupted_at) * 1000)::bigint,
           'index', n.node_index, 'gpus', n.gpu_indexes,
           'copies', n.incarnation is null and exists (select 1 from workload_copy c where c.workload_id = w.id and c.want = 'kept'),
           'peers', (select jsonb_agg(p.address order by pn.node_index)
@@ -194,6 +195,7 @@ interface WantedRow {
   readonly index: number
   readonly gpus: number[]
   readonly copies: boolean
+  readonly endsAt?: number | null
   readonly peers?: Array<HostAddress | null> | null
   readonly disks?: Array<{
     volumeId: string
@@ -218,6 +220,7 @@ function wantedOf(row: WantedRow): Desired['workloads'][number] {
     started,
     ...(copies ? { copies } : {}),
     ...(group === undefined ? {} : { group }),
+    ...(row.endsAt === null || row.endsAt === undefined ? {} : { endsAt: row.endsAt }),
     spec:
       spec === null
         ? null
@@ -230,6 +233,7 @@ function wantedOf(row: WantedRow): Desired['workloads'][number] {
             ports: [...spec.ports],
             image: spec.image,
             ...(spec.workload === undefined ? {} : { program: programOf(spec.workload) }),
+            ...(spec.interruptible === true ? { interruptible: true } : {}),
           },
     node: {
       index: row.index,

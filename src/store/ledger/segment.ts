@@ -275,6 +275,32 @@ export async function shortenSegment(tx: Tx, row: Segment, end: Instant, memo: s
   return true
 }
 
+/** Makes a segment free from its begin on, and takes back its charge. False: its supplier no longer has its share. */
+export async function waiveSegment(tx: Tx, row: Segment, memo: string): Promise<boolean> {
+  const n = row.settlements + 1
+  const answer = await takeBackCharge(tx, {
+    postingKey: `segment:${row.id}:${n}`,
+    holdKey: row.hold_key,
+    amount: row.settled_nano,
+    memo,
+    supplierId: row.supplier_id,
+    supplierAmount: row.supplier_nano,
+    rentalId: row.rental_id,
+  })
+  if (answer === 'insufficient') return false
+  await tx.db
+    .updateTable('segment')
+    .set({
+      price_nano_per_hour: nanoUsdOf(0n),
+      settled_nano: nanoUsdOf(0n),
+      supplier_nano: nanoUsdOf(0n),
+      settlements: n,
+    })
+    .where('id', '=', row.id)
+    .execute()
+  return true
+}
+
 /** Ends the open segment, if any, and releases the rest of the hold. */
 export async function closeMeter(tx: Tx, metered: Metered, end: Instant, memo: string): Promise<void> {
   await endSegment(tx, metered, end, memo)

@@ -133,6 +133,8 @@ export async function listCheapest(
     cluster?: string | undefined
     /** false: no simulated machines, which run nothing. Real machines with simulated GPUs remain. */
     isSimulated?: boolean
+    /** At their price for interruptible rentals, for machines that have one. */
+    isInterruptible?: boolean
     preferred?: readonly string[]
     /** Machines that count as so much more expensive. */
     avoided?: { readonly ids: readonly string[]; readonly factor: number }
@@ -140,11 +142,12 @@ export async function listCheapest(
 ): Promise<ListedMachine[]> {
   const { avoided = { ids: [], factor: 1 } } = query
   const { gpuModel, gpuLike, gpuCount, driver, drivers, region, host, cluster, minRamMib, maxPrice } = query
+  const price = sql<NanoUsd>`${sql.ref(query.isInterruptible === true ? 'interruptible_nano_per_gpu_hour' : 'price_nano_per_gpu_hour')}`
   const conditions = conditionsOf({ gpu_model: gpuModel, min_gpus_available: gpuCount, available_only: true })
   let select = db.selectFrom('machine').select(listedColumns).where(allOf(conditions))
   if (gpuLike !== undefined) select = select.where(isLike(gpuLike))
   if (minRamMib !== undefined) select = select.where('gpu_ram_mib', '>=', minRamMib)
-  if (maxPrice !== undefined) select = select.where('price_nano_per_gpu_hour', '<=', maxPrice)
+  if (maxPrice !== undefined) select = select.where(price, '<=', maxPrice)
   if (driver !== undefined) select = select.where('driver', '=', driver)
   if (drivers !== undefined) select = select.where(sql<boolean>`driver = any (${drivers}::text[])`)
   if (region !== undefined) select = select.where('region', '=', region)
@@ -154,10 +157,8 @@ export async function listCheapest(
     select = select.where(sql<boolean>`(simulation is not distinct from 'machine') = ${query.isSimulated}`)
   }
   return select
-    .where('price_nano_per_gpu_hour', 'is not', null)
-    .orderBy(
-      sql`price_nano_per_gpu_hour * case when id = any (${avoided.ids}::text[]) then ${avoided.factor}::float8 else 1 end`,
-    )
+    .where(sql<boolean>`${price} is not null`)
+    .orderBy(sql`${price} * case when id = any (${avoided.ids}::text[]) then ${avoided.factor}::float8 else 1 end`)
     .orderBy(sql`id = any (${query.preferred ?? []}::text[])`, 'desc')
     .orderBy('id')
     .limit(query.limit)

@@ -210,6 +210,9 @@ export async function changeMachine(
   id: string,
   change: {
     price?: NanoUsd
+    /** null: no interruptible rentals. */
+    interruptiblePrice?: NanoUsd | null
+    noticeSeconds?: number
     listed?: boolean
     supplierId?: string | null
     status?: Machine['status']
@@ -224,6 +227,10 @@ export async function changeMachine(
     .set({
       id: sql`id`,
       ...(change.price === undefined ? {} : { price_nano_per_gpu_hour: change.price }),
+      ...(change.interruptiblePrice === undefined
+        ? {}
+        : { interruptible_nano_per_gpu_hour: change.interruptiblePrice }),
+      ...(change.noticeSeconds === undefined ? {} : { interruption_notice_s: change.noticeSeconds }),
       ...(change.listed === undefined ? {} : { listed: change.listed }),
       ...(change.supplierId === undefined ? {} : { supplier_id: change.supplierId }),
       ...(change.status === undefined ? {} : { status: change.status }),
@@ -259,6 +266,8 @@ const orderColumns = [
   'gpus_total',
   'gpus_free',
   'price_nano_per_gpu_hour',
+  'interruptible_nano_per_gpu_hour',
+  'interruption_notice_s',
   'sells_below_cost',
   'hardware',
   'disk_gb_per_gpu',

@@ -6,8 +6,8 @@ import { sql, type RawBuilder } from 'kysely'
 import { usdFromNumber, type NanoUsd } from '../../base/money.ts'
 import type { MarketplaceSort } from '../../contract/choices.ts'
 import type { Db } from '../platform/database.ts'
-import { hasDisk, type ListedMachine } from './listed-machine.ts'
-import { isPresent } from './machine.ts'
+import { hasDisk } from './listed-machine.ts'
+import { isPresent, type Machine } from './machine.ts'
 import { uptimeOf } from './machine-uptime.ts'
 
 export interface MachineSearch {
@@ -63,7 +63,7 @@ function matches({ gpu, free: atLeast, price, region, text = '' }: MachineSearch
 }
 
 export type FoundMachine = Pick<
-  ListedMachine,
+  Machine,
   | 'id'
   | 'driver'
   | 'cluster_name'
@@ -73,6 +73,8 @@ export type FoundMachine = Pick<
   | 'gpu_ram_mib'
   | 'gpus_total'
   | 'price_nano_per_gpu_hour'
+  | 'interruptible_nano_per_gpu_hour'
+  | 'interruption_notice_s'
   | 'has_persistent_storage'
   | 'hardware'
   | 'simulation'
@@ -84,7 +86,8 @@ export type FoundMachine = Pick<
 }
 
 /** Machines that differ in none of these are the same offer. */
-const offer = sql`gpu_model, gpu_ram_mib, gpus_total, price_nano_per_gpu_hour, region, supplier_id, hardware,
+const offer = sql`gpu_model, gpu_ram_mib, gpus_total, price_nano_per_gpu_hour,
+  interruptible_nano_per_gpu_hour, interruption_notice_s, region, supplier_id, hardware,
   has_persistent_storage, simulation`
 
 export async function searchMarketplace(
@@ -106,8 +109,8 @@ export async function searchMarketplace(
     sql<FoundMachine>`
       select shown.*, ${uptimeOf(sql`shown.id`)} as uptime_percent from (
         select id, driver, cluster_name, region, supplier_id, gpu_model, gpu_ram_mib, gpus_total, free,
-          price_nano_per_gpu_hour, has_persistent_storage, hardware, simulation,
-          alike::integer, alike_free::integer, row_number() over (order by ${sorts[page.sort]} ${direction}, id collate "C") as nth
+          price_nano_per_gpu_hour, interruptible_nano_per_gpu_hour, interruption_notice_s, has_persistent_storage, hardware,
+          simulation, alike::integer, alike_free::integer, row_number() over (order by ${sorts[page.sort]} ${direction}, id collate "C") as nth
         from (${candidates}) as machine where place = 1
         order by nth offset ${page.offset} limit ${page.limit}
       ) as shown order by nth`.execute(db),

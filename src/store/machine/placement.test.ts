@@ -122,6 +122,8 @@ test('an order takes the next place while another transaction has the first one 
     idle: null,
     secretNames: [],
     metadata: null,
+    interruptible: null,
+    interruption: null,
   })
   const place = async (ids: readonly string[]) => {
     const given = { payer: actor, order: order(ids), needsSshKey: false }

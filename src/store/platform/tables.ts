@@ -260,6 +260,7 @@ export interface Tables {
     faulty_since: AtOrNull
     gpu_index: number
     machine_id: string
+    promised_to: OrNull<number>
     rental_id: number
   }
   gpu_price: {
@@ -343,6 +344,16 @@ export interface Tables {
     id: string
     key_check: OrNull<string>
     only_row: Optional<boolean>
+  }
+  interruption: {
+    announced_at: At
+    ends_at: At
+    id: GeneratedAlways<bigint>
+    is_free: boolean
+    is_open: Optional<boolean>
+    machine_id: string
+    rental_id: number
+    told_at: AtOrNull
   }
   job: {
     account_id: string
@@ -470,6 +481,8 @@ export interface Tables {
     hardware: Json<MachineHardware>
     has_persistent_storage: Optional<boolean>
     id: string
+    interruptible_nano_per_gpu_hour: NanoOrNull
+    interruption_notice_s: Optional<number>
     listed: Optional<boolean>
     network_type: 'infiniband' | 'ethernet'
     offer_id: OrNull<string>
@@ -757,6 +770,7 @@ export interface Tables {
   }
   rental: {
     account_id: string
+    after_interruption: OrNull<'start' | 'terminate'>
     api_key_id: OrNull<string>
     attempts: Optional<number>
     auto_terminate_at: AtOrNull
@@ -772,9 +786,11 @@ export interface Tables {
     external_id: OrNull<string>
     gpu_count: number
     gpu_type: OrNull<'h100' | 'h200' | 'b200'>
+    gpus_due_at: AtOrNull
     id: GeneratedAlways<number>
     idle: JsonOrNull<IdleRule>
     incarnation: OrNull<string>
+    interruption_notice_s: OrNull<number>
     kind: 'virtual-machine' | 'bare-metal' | 'container'
     label: OrNull<string>
     last_error: OrNull<string>
@@ -1108,6 +1124,7 @@ export interface Tables {
     driver: 'host' | 'private-cloud'
     group_open: Optional<boolean>
     id: string
+    interrupted_at: AtOrNull
     reboots: Optional<number>
     spec: ColumnType<RentalSpec | null, string | null, string | null>
     tag: string

@@ -94,10 +94,10 @@ export async function leaseToCreate(
 
 export const hasToCreate: DueWork = ({ now, drivers }) => hasDue('rental', toCreate(drivers), now)
 
-/** The same condition as that of the index rental_to_create. */
+/** The same condition as that of the index rental_to_create; the few that wait for promised GPUs are left out. */
 function toCreate(drivers: DueQuery['drivers']): RawBuilder<unknown> {
   return sql`t.status in (${callStates('create')}) and t.external_id is null and t.released_at is null
-    and t.driver = any (${drivers})`
+    and t.gpus_due_at is null and t.driver = any (${drivers})`
 }
 
 /** Finds running rentals by the driver's id of their machine. */
