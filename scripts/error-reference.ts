@@ -164,6 +164,8 @@ const samples: {
   audio_format: { format: 'aac', available: ['mp3', 'opus'] },
   model_loading: { message: 'The model owner/model is being downloaded (40%).' },
   not_supported: { model: 'owner/model', feature: 'tools' },
+  sound_format: { format: 'm4a or MP4' },
+  sound_too_long: { hours: 4 },
   no_deployment: { model: 'owner/model' },
   overloaded: { model: 'owner/model', retryAfterMs: 2_000 },
   engine_timeout: { model: 'owner/model' },

@@ -4,6 +4,10 @@ export const limits = {
   bodyBytes: 1_048_576,
   /** Prompts can contain images. */
   inferenceBodyBytes: 16_777_216,
+  /** A sound file to transcribe, its form with all fields, and its length: the most that a file of this size has to be. */
+  soundBytes: 25_000_000,
+  soundFormBytes: 27_000_000,
+  soundMs: 4 * 3_600_000,
   /** One uploaded file, the time that its upload may take, and the time without a byte. */
   uploadBytes: 200_000_000,
   uploadMs: 3_600_000,

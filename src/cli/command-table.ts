@@ -42,6 +42,7 @@ export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
     { names: ['volumes'], load: async () => (await import('./rental/volume.ts')).rows },
     { names: ['chat'], load: async () => (await import('./model/chat.ts')).rows },
     { names: ['image', 'speak', 'embed'], load: async () => (await import('./model/media.ts')).rows },
+    { names: ['transcribe'], load: async () => (await import('./model/transcribe.ts')).rows },
     { names: ['catalog'], load: async () => (await import('./model/catalog.ts')).rows },
     { names: ['requests', 'cost'], load: async () => (await import('./model/request.ts')).rows },
     { names: ['usage'], load: async () => (await import('./billing/usage.ts')).rows },

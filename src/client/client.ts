@@ -48,7 +48,13 @@ export interface Client {
   call<Op extends CallableId>(operation: Op, ...input: CallArguments<Op>): Promise<Reply<Op>>
   /** Runs a model; returns the request ID with the response. */
   infer<Op extends InferenceId>(operation: Op, input: InferenceInput<Op>): Promise<InferenceAnswer<Reply<Op>>>
-  /** The same as a stream. `timeoutMs` limits the time without data. */
+  /** Sends a form, as operations with a file take it. Returns the request ID with the response. */
+  inferForm<Op extends InferenceId>(
+    operation: Op,
+    form: FormData,
+    options?: CallOptions,
+  ): Promise<InferenceAnswer<Reply<Op>>>
+  /** The same as `infer`, as a stream. `timeoutMs` limits the time without data. */
   stream<Op extends StreamId>(operation: Op, input: InferenceInput<Op>): Promise<ChunkStream<Chunk<Op>>>
   /** The events of the account, without gaps across reconnections. */
   follow(options?: FollowOptions): AsyncGenerator<EventRecord, void>
@@ -125,15 +131,19 @@ export function makeClient(options: TransportOptions): Client {
     },
     open: (after, signal) => transport.open(buildRequest(stream, { query: { after } }), signal),
   })
+  const inferOnce = (request: Request, input: CallOptions): Promise<InferenceAnswer<unknown>> =>
+    transport.within({ timeoutMs: MODEL_TIMEOUT_MS, ...input }, async (signal) => {
+      const { response, text } = await transport.send(request, signal)
+      if (!response.ok) throw apiErrorOf(response.status, response.headers, text)
+      return { requestId: requestIdOf(response), answer: parseAnswer(transport.url, text) }
+    })
   return {
     url: transport.url,
     call: call as Client['call'],
     infer: ((operation: InferenceId, input: LooseInput) =>
-      transport.within({ timeoutMs: MODEL_TIMEOUT_MS, ...input }, async (signal) => {
-        const { response, text } = await transport.send(buildRequest(routes[operation], input), signal)
-        if (!response.ok) throw apiErrorOf(response.status, response.headers, text)
-        return { requestId: requestIdOf(response), answer: parseAnswer(transport.url, text) }
-      })) as Client['infer'],
+      inferOnce(buildRequest(routes[operation], input), input)) as Client['infer'],
+    inferForm: ((operation: InferenceId, form: FormData, input: CallOptions = {}) =>
+      inferOnce({ ...buildRequest(routes[operation], {}), body: form }, input)) as Client['inferForm'],
     stream: (operation: StreamId, input: LooseInput & { readonly body: object }) => {
       const request = buildRequest(routes[operation], { ...input, body: { ...input.body, stream: true } })
       return openChunks(transport, request, input)

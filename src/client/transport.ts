@@ -21,7 +21,7 @@ export interface Request {
   readonly method: string
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
-  readonly body?: string
+  readonly body?: string | FormData
 }
 
 export interface Transport {

@@ -42,6 +42,7 @@ import { rentalVolumeEndpoints } from './rental-volume.ts'
 import { secretEndpoints } from './secret.ts'
 import { supplyEndpoints } from './supply.ts'
 import { templateEndpoints } from './template.ts'
+import { transcriptionEndpoints } from './transcription.ts'
 import { volumeEndpoints } from './volume.ts'
 
 export const api = {
@@ -76,6 +77,7 @@ export const api = {
   ...responseEndpoints,
   ...mediaEndpoints,
   ...rerankEndpoints,
+  ...transcriptionEndpoints,
   ...fileEndpoints,
   ...batchEndpoints,
   ...jobEndpoints,

@@ -12,7 +12,9 @@ const dayRange = {
 
 const usageFields = {
   requests: z.number(),
-  inputUnits: z.number().describe('Tokens; characters for speech. Cached ones included'),
+  inputUnits: z
+    .number()
+    .describe('Tokens; characters for speech, milliseconds for transcription. Cached ones included'),
   cachedUnits: z.number(),
   outputUnits: z.number().describe('Tokens; pixels × steps for images'),
   gpuCostUsd: usdAmount.describe('Charges for the replicas, less refunds'),

@@ -69,6 +69,8 @@ export interface Endpoint<
   readonly body?: Body
   /** How the body is sent. Absent: as JSON. `multipart`: a form whose field `file` is streamed (server/http/multipart.ts). */
   readonly takes?: 'multipart'
+  /** The longest body, where it is not that of all operations of its kind. */
+  readonly maxBytes?: number
   /** A body to show and to send in tests: of inference operations, whose examples need nothing but a model. */
   readonly example?: z.input<Body>
   readonly response: Response

@@ -188,6 +188,7 @@ const modelRecord = z
     batch_input_price: z.number().nullable().optional().describe('The same for lines of batches'),
     batch_output_price: z.number().nullable().optional(),
     pixel_step_price: z.number().optional().describe('Image models: USD per million pixels times steps'),
+    sound_ms_price: z.number().optional().describe('Transcription models: USD per million milliseconds of sound'),
     supports_chat: z.boolean(),
     supports_tools: z.boolean(),
     supports_image_input: z.boolean(),

@@ -28,15 +28,15 @@ const modelFile = z
   .meta({ id: 'ModelFile' })
 export type ModelFile = z.infer<typeof modelFile>
 
-export const modelKind = z.enum(['chat', 'embedding', 'rerank', 'image', 'speech'])
-export const engineName = z.enum(['llama', 'speech', 'embedding', 'picture'])
+export const modelKind = z.enum(['chat', 'embedding', 'rerank', 'image', 'speech', 'transcription'])
+export const engineName = z.enum(['llama', 'speech', 'embedding', 'picture', 'transcription'])
 export type EngineName = z.infer<typeof engineName>
 export const deploymentProtocol = z.enum(['chat', 'tei', 'images', 'txt2img', 'speech'])
 export type DeploymentProtocol = z.infer<typeof deploymentProtocol>
 
 /** Kinds of models per protocol; the first protocol that supports a kind is its default. */
 export const protocolKinds = {
-  chat: ['chat', 'embedding', 'rerank'],
+  chat: ['chat', 'embedding', 'rerank', 'transcription'],
   tei: ['rerank'],
   images: ['image'],
   txt2img: ['image'],
@@ -58,6 +58,7 @@ const prices = {
   outputUsdPerMillion: perMillionUsd.describe('Output tokens'),
   pixelStepUsdPerMillion: perMillionUsd.describe('Pixels times steps: USD per megapixel per step'),
   characterUsdPerMillion: perMillionUsd.describe('Spoken characters'),
+  soundMsUsdPerMillion: perMillionUsd.describe('Milliseconds of transcribed sound: USD per 1,000 seconds'),
 }
 export type ModelPriceName = keyof typeof prices
 export const modelPriceNames = Object.keys(prices) as readonly ModelPriceName[]
@@ -68,7 +69,7 @@ const files = z.array(modelFile).min(1).max(100)
 /** State of a local model on the responding server. */
 const localModelState = z
   .object({
-    state: z.enum(['pulling', 'loading', 'ready', 'failed']),
+    state: z.enum(['idle', 'pulling', 'loading', 'ready', 'failed']).describe('idle: its first request starts it'),
     doneBytes: z.number().nullable().describe('While downloading'),
     totalBytes: z.number().nullable().describe('null: unknown, or nothing is being downloaded'),
     message: z.string().nullable().describe('Reason for the failure'),
@@ -123,6 +124,7 @@ const operatedModel = z
     pixelStepUsdPerMillion: usdAmount,
     characterUsdPerMillion: usdAmount,
     batchDiscountPercent: z.number().describe('What batches cost less than other requests'),
+    soundMsUsdPerMillion: usdAmount,
     supportsTools: z.boolean(),
     supportsImageInput: z.boolean(),
     enabled: z.boolean(),
@@ -156,6 +158,7 @@ const optionalPrices = {
     title: 'Batch discount in percent',
     description: 'Each price is lowered by it for lines of batches, and rounded down; default: 50',
   }),
+  soundMsUsdPerMillion: prices.soundMsUsdPerMillion.optional(),
 }
 
 /** Sent as a header, so it must be one line of visible characters. */

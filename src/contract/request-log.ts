@@ -19,7 +19,7 @@ const loggedRequest = z
     ),
     reason: z.string().nullable().describe('Why it was not answered completely'),
     streamed: z.boolean(),
-    inputUnits: z.number().describe('Prompt tokens, or characters to speak'),
+    inputUnits: z.number().describe('Prompt tokens, characters to speak, or milliseconds of sound to transcribe'),
     cachedUnits: z.number().describe('Input tokens the engine had cached'),
     outputUnits: z.number().describe('Output tokens, or pixels times steps'),
     costUsd: usdAmount,

@@ -16,6 +16,7 @@ export function batchPrices(prices: ModelPrices, discountPercent: number): Model
     output: lower(prices.output),
     pixelStep: lower(prices.pixelStep),
     character: lower(prices.character),
+    soundMs: lower(prices.soundMs),
   }
 }
 

@@ -9,7 +9,7 @@ import type { ModelKind, ModelPrices } from './inference.ts'
 /** The usage of the replicas of one model over a period. */
 export interface ServingUsage {
   readonly requests: bigint
-  /** Tokens; characters for speech. Cached ones included. */
+  /** Tokens; characters for speech, milliseconds for transcription. Cached ones included. */
   readonly inputUnits: bigint
   readonly cachedUnits: bigint
   /** Tokens; pixels × steps for images. */
@@ -49,6 +49,7 @@ export interface UnitPrices {
 export function unitPricesOf(kind: ModelKind, prices: ModelPrices): UnitPrices {
   if (kind === 'image') return { input: zeroUsd, cached: zeroUsd, output: prices.pixelStep }
   if (kind === 'speech') return { input: prices.character, cached: prices.character, output: zeroUsd }
+  if (kind === 'transcription') return { input: prices.soundMs, cached: prices.soundMs, output: zeroUsd }
   return { input: prices.input, cached: prices.cached, output: prices.output }
 }
 

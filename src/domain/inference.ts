@@ -4,7 +4,7 @@
  */
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 
-export type ModelKind = 'chat' | 'embedding' | 'rerank' | 'image' | 'speech'
+export type ModelKind = 'chat' | 'embedding' | 'rerank' | 'image' | 'speech' | 'transcription'
 
 /** nano-USD per million units. */
 export interface ModelPrices {
@@ -13,6 +13,7 @@ export interface ModelPrices {
   readonly output: NanoUsd
   readonly pixelStep: NanoUsd
   readonly character: NanoUsd
+  readonly soundMs: NanoUsd
 }
 
 /** Usage of a request. `inputTokens` counts all prompt tokens, including cached ones. */
@@ -23,6 +24,8 @@ export interface InferenceUnits {
   /** Width × height × steps, summed over all images. */
   readonly pixelSteps: number
   readonly characters: number
+  /** Milliseconds of transcribed sound. */
+  readonly soundMs: number
 }
 
 export const noUnits: InferenceUnits = {
@@ -31,6 +34,7 @@ export const noUnits: InferenceUnits = {
   outputTokens: 0,
   pixelSteps: 0,
   characters: 0,
+  soundMs: 0,
 }
 
 const PER_MILLION = 1_000_000n
@@ -42,7 +46,8 @@ export function costOf(prices: ModelPrices, units: InferenceUnits): NanoUsd {
     priceOf(prices.cached, cached) +
     priceOf(prices.output, units.outputTokens) +
     priceOf(prices.pixelStep, units.pixelSteps) +
-    priceOf(prices.character, units.characters)
+    priceOf(prices.character, units.characters) +
+    priceOf(prices.soundMs, units.soundMs)
   return nanoUsdOf(millionths / PER_MILLION)
 }
 

@@ -7,7 +7,9 @@ import type { ReplicaProtocol, ServedModel } from './recipe-engine-type.ts'
 export interface ReadinessJob {
   readonly path: string
   readonly body: Readonly<Record<string, unknown>>
-  readonly proof: 'token' | 'vector' | 'score' | 'image' | 'audio'
+  /** Its fields are sent as a form, with a second of silence as the file. Absent: as JSON. */
+  readonly isRecording?: true
+  readonly proof: 'token' | 'vector' | 'score' | 'image' | 'audio' | 'text'
   /** One attempt. */
   readonly timeoutSeconds: number
 }
@@ -44,6 +46,14 @@ export function readinessOf(protocol: ReplicaProtocol, { name: model, kind }: Se
         proof: 'audio',
         timeoutSeconds: 120,
       }
+    case 'transcription':
+      return {
+        path: '/v1/audio/transcriptions',
+        body: { model, response_format: 'json' },
+        isRecording: true,
+        proof: 'text',
+        timeoutSeconds: 120,
+      }
   }
 }
 
@@ -66,6 +76,8 @@ export function isProven(job: ReadinessJob, status: number, body: Uint8Array): b
   switch (job.proof) {
     case 'token':
       return hasToken(answer)
+    case 'text':
+      return typeof answer['text'] === 'string'
     case 'vector': {
       const [first] = listOf(answer['data'])
       return listOf(first?.['embedding']).length > 0 || isText(first?.['embedding'])

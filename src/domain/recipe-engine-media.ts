@@ -121,8 +121,15 @@ export const mediaEngines = {
     }),
   },
   custom: {
-    kinds: ['chat', 'embedding', 'rerank', 'image', 'speech'],
-    protocols: { chat: 'chat', embedding: 'chat', rerank: 'chat', image: 'images', speech: 'speech' },
+    kinds: ['chat', 'embedding', 'rerank', 'image', 'speech', 'transcription'],
+    protocols: {
+      chat: 'chat',
+      embedding: 'chat',
+      rerank: 'chat',
+      image: 'images',
+      speech: 'speech',
+      transcription: 'chat',
+    },
     port: 8_000,
     healthPath: '/health',
     concurrency: null,

@@ -10,8 +10,8 @@ const llm = { of: 'gpu', factor: 1.2, extraGib: 2, usable: CLAIMED } satisfies M
 
 export const textEngines = {
   vllm: {
-    kinds: ['chat', 'embedding', 'rerank'],
-    protocols: { chat: 'chat', embedding: 'chat', rerank: 'chat' },
+    kinds: ['chat', 'embedding', 'rerank', 'transcription'],
+    protocols: { chat: 'chat', embedding: 'chat', rerank: 'chat', transcription: 'chat' },
     port: 8_000,
     healthPath: '/health',
     concurrency: null,
@@ -55,7 +55,7 @@ export const textEngines = {
         String(contextTokens ?? 'auto'),
         ...(parsers.tools === undefined ? [] : ['--enable-auto-tool-choice', '--tool-call-parser', parsers.tools]),
         ...flagUnlessNull('--reasoning-parser', parsers.reasoning),
-        ...(kind === 'chat' ? [] : ['--runner', 'pooling']),
+        ...(kind === 'embedding' || kind === 'rerank' ? ['--runner', 'pooling'] : []),
         ...(adapters.length === 0
           ? []
           : [

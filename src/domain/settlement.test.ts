@@ -34,6 +34,7 @@ const request = fc
     outputTokens: count,
     pixelSteps: count,
     characters: count,
+    soundMs: count,
     cost: fc.bigInt(0n, 10n ** 18n).map(nanoUsdOf),
     firstByteMs: fc.option(fc.double({ min: 0, max: 1e5, noNaN: true })),
     totalMs: fc.double({ min: 0, max: 1e5, noNaN: true }),
@@ -41,9 +42,9 @@ const request = fc
     requestBody: perhaps,
     responseBody: perhaps,
   })
-  .map(({ inputTokens, cachedTokens, outputTokens, pixelSteps, characters, ...rest }) => ({
+  .map(({ inputTokens, cachedTokens, outputTokens, pixelSteps, characters, soundMs, ...rest }) => ({
     ...rest,
-    units: { inputTokens, cachedTokens, outputTokens, pixelSteps, characters },
+    units: { inputTokens, cachedTokens, outputTokens, pixelSteps, characters, soundMs },
   }))
 const requests = fc
   .array(request, { maxLength: 20 })
@@ -51,14 +52,15 @@ const requests = fc
 
 /** The stored form has whole milliseconds, and one kind of units each way. */
 function asStored(record: InferenceRecord): InferenceRecord {
-  const { inputTokens, characters, outputTokens, pixelSteps } = record.units
+  const { inputTokens, characters, soundMs, outputTokens, pixelSteps } = record.units
   return {
     ...record,
     units: {
       ...record.units,
-      inputTokens: inputTokens + characters,
+      inputTokens: inputTokens + characters + soundMs,
       outputTokens: outputTokens + pixelSteps,
       characters: 0,
+      soundMs: 0,
       pixelSteps: 0,
     },
     firstByteMs: record.firstByteMs === null ? null : Math.round(record.firstByteMs),

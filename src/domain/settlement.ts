@@ -261,9 +261,9 @@ function sharedFields({ accountId, apiKeyId, operation, model, deployment }: Inf
   return [accountId, apiKeyId, operation, model, deployment].map(copyField).join('\t')
 }
 
-/** Tokens and characters are units in; tokens and pixels × steps are units out. */
+/** Tokens, characters and milliseconds of sound are units in; tokens and pixels × steps are units out. */
 function inputOf({ units }: InferenceRecord): number {
-  return units.inputTokens + units.characters
+  return units.inputTokens + units.characters + units.soundMs
 }
 
 function outputOf({ units }: InferenceRecord): number {

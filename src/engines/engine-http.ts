@@ -38,6 +38,7 @@ type EngineEvent =
   | { readonly event: 'failed'; readonly message: string }
 
 export interface EngineCall {
+  /** Parsed from JSON; bytes that are sent as such are a `Buffer`. */
   readonly body: unknown
   /** Aborted when the client disconnects. */
   readonly signal: AbortSignal
@@ -184,7 +185,7 @@ async function answer(engine: Engine, request: IncomingMessage, response: Server
       return send(response, 200, 'text/plain; version=0.0.4', await engine.queue.metricsText())
     const route = engine.routes[key]
     if (route === undefined) return sendFailure(response, fail('not_found', { route: key }))
-    const body = request.method === 'GET' ? undefined : await readJson(request, engine.maxBodyBytes)
+    const body = request.method === 'GET' ? undefined : await readBody(request, engine.maxBodyBytes)
     if (body?.ok === false) return sendFailure(response, body)
     const result = await route({ body: body?.value, signal: disconnect.signal, response })
     if (response.headersSent) return
@@ -215,7 +216,7 @@ export const engineFailed: ErrorBody = {
   code: 'engine_failed',
 }
 
-async function readJson(request: IncomingMessage, maxBytes: number): Promise<Result<unknown>> {
+async function readBody(request: IncomingMessage, maxBytes: number): Promise<Result<unknown>> {
   const chunks: Buffer[] = []
   let bytes = 0
   for await (const chunk of request as AsyncIterable<Buffer>) {
@@ -224,8 +225,10 @@ async function readJson(request: IncomingMessage, maxBytes: number): Promise<Res
     if (bytes <= maxBytes) chunks.push(chunk)
   }
   if (bytes > maxBytes) return fail('too_large', { maxBytes })
+  const body = Buffer.concat(chunks)
+  if (request.headers['content-type'] === 'application/octet-stream') return ok(body)
   try {
-    return { ok: true, value: JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown }
+    return { ok: true, value: JSON.parse(body.toString('utf8')) as unknown }
   } catch {
     return fail('not_json')
   }
@@ -256,13 +259,18 @@ function sendFailure(response: ServerResponse, failure: Failure): void {
   if (failure.retryAfterMs !== undefined) {
     response.setHeader('retry-after', String(Math.ceil(failure.retryAfterMs / 1_000)))
   }
-  const error: ErrorBody = {
+  sendJson(response, status, { error: errorBody(failure) })
+}
+
+/** For a failure inside a stream whose head is already out. */
+export function errorBody(failure: Failure): ErrorBody {
+  const status = statusOf(failure)
+  return {
     message: failure.message,
     type: status < 500 ? 'invalid_request_error' : status === 503 ? 'overloaded_error' : 'server_error',
     param: failure.issues?.[0]?.path.join('.') ?? null,
     code: failure.reason ?? null,
   }
-  sendJson(response, status, { error })
 }
 
 function statusOf(failure: Failure): number {

@@ -71,8 +71,8 @@ export interface ServedModel {
     | {
         readonly message: string
         readonly retryAfterMs: number
-        /** `starting` takes seconds: requests wait for it. */
-        readonly phase: 'pulling' | 'starting' | 'failed'
+        /** `starting` takes seconds: requests wait for it. `idle`: the first one starts it. */
+        readonly phase: 'idle' | 'pulling' | 'starting' | 'failed'
       }
     | undefined
 }

@@ -1,5 +1,5 @@
 /** Engine failures for customers. Which engine failed, and its own message, stay internal. */
-import { fail, type Failure } from '../contract/result.ts'
+import { fail, failField, type Failure } from '../contract/result.ts'
 import type { UpstreamFailure } from './upstream/upstream-call.ts'
 import { parseObject } from './dialect/usage.ts'
 
@@ -41,6 +41,7 @@ export function explainRefusal(
     | undefined
   const message = typeof error?.['message'] === 'string' ? error['message'] : 'The engine refused the request'
   const param = typeof error?.['param'] === 'string' ? error['param'] : undefined
+  if (error?.['code'] === 'sound_damaged') return failField(['file'], 'sound_damaged')
   if (isOverflow(error, message)) return explainOverflow(message, contextTokens)
   return fail('rejected_by_model', {
     message: message.slice(0, 1_000),

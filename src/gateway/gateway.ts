@@ -39,6 +39,8 @@ export interface GatewayOptions {
   readonly warn: ExchangePorts['warn']
   /** Brings the catalog up to date, at a rate that unknown names cannot raise. Absent: the full path is elsewhere. */
   readonly refreshCatalog?: () => Promise<void>
+  /** Starts a model of this server that waits for its first request. */
+  readonly wakeModel?: (name: string) => void
 }
 
 /** Longest wait for the catalog: the database may be down. */
@@ -53,6 +55,7 @@ export class Gateway {
   readonly #ports: ExchangePorts
   readonly #waiting: Array<() => void> = []
   readonly #refreshCatalog: GatewayOptions['refreshCatalog']
+  readonly #wakeModel: GatewayOptions['wakeModel']
   #refreshing = 0
   #catalog: Catalog = new Map()
   /** Zero only if some model is free: then callers without money may send large bodies too. */
@@ -62,6 +65,7 @@ export class Gateway {
     this.#admission = makeAdmission({ ...options, now: () => options.clock.now() })
     this.#ports = options
     this.#refreshCatalog = options.refreshCatalog
+    this.#wakeModel = options.wakeModel
     this.media = new MediaGateway({ ...options, admission: this.#admission })
   }
 
@@ -98,9 +102,15 @@ export class Gateway {
   /** After a server starts, its own engines take a moment; requests for them wait, for a bounded time. */
   async whenStarted(name: string | undefined, kind: ServedModel['kind']): Promise<void> {
     const until = performance.now() + STARTING_MS
+    let isAwoken = false
     const isStarting = (): boolean => {
       const model = name === undefined ? defaultModel(this.#catalog, kind) : this.#catalog.get(name)
-      return model?.notReady?.phase === 'starting'
+      const phase = model?.notReady?.phase
+      if (model !== undefined && phase === 'idle' && !isAwoken) {
+        isAwoken = true
+        this.#wakeModel?.(model.name)
+      }
+      return phase === 'starting' || (isAwoken && (phase === 'idle' || phase === 'pulling'))
     }
     while (isStarting() && performance.now() < until && this.#waiting.length < MAX_WAITING) {
       await new Promise<void>((resolve) => {

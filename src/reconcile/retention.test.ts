@@ -78,7 +78,7 @@ test('keeps single costs for their retention, and their sums forever', async () 
   const { ledger, actor } = await open()
   await pass(ledger)
   const failed = {
-    units: { inputTokens: 0, cachedTokens: 0, outputTokens: 0, pixelSteps: 0, characters: 0 },
+    units: { inputTokens: 0, cachedTokens: 0, outputTokens: 0, pixelSteps: 0, characters: 0, soundMs: 0 },
     cost: zeroUsd,
   }
   const old = [request(actor, START), request(actor, addMs(START, 1)), request(actor, addMs(START, 2), failed)]

@@ -10,6 +10,8 @@ import { SECOND_MS } from '../base/instant.ts'
 import { mendHead } from '../base/net/mended-head.ts'
 import type { App } from '../app/app.ts'
 import { becomeReady } from '../app/serving/replica.ts'
+import { formBody } from '../base/net/form-body.ts'
+import { silentWav } from '../base/sound/wav.ts'
 import { isProven, type ReadinessJob } from '../domain/readiness.ts'
 import { containerOf } from '../domain/replica-plan.ts'
 import { transact } from '../store/platform/database.ts'
@@ -71,13 +73,21 @@ async function probe(app: App, deployment: ManagedDeployment, replica: Replica):
   app.database.onCommit(new Set([SERVE_WAKE]))
 }
 
+function bodyOf(job: ReadinessJob): { readonly body: Buffer; readonly type: string } {
+  if (job.isRecording === undefined) return { body: Buffer.from(JSON.stringify(job.body)), type: 'application/json' }
+  const fields = Object.fromEntries(Object.entries(job.body).map(([name, value]) => [name, String(value)]))
+  const file = { field: 'file', name: 'silence.wav', type: 'audio/wav', bytes: silentWav(1) }
+  const form = formBody(fields, file, 'berth-readiness-check')
+  return { body: Buffer.concat(form.parts), type: form.contentType }
+}
+
 /** undefined: it has answered. Otherwise what it did instead, for people. */
 function ask(
   stream: Duplex,
   job: ReadinessJob,
   { port, key }: { readonly port: number; readonly key: string },
 ): Promise<string | undefined> {
-  const body = Buffer.from(JSON.stringify(job.body))
+  const { body, type } = bodyOf(job)
   return new Promise((resolve) => {
     const over = (problem: string | undefined): void => {
       clearTimeout(late)
@@ -93,7 +103,7 @@ function ask(
       headers: {
         Host: `127.0.0.1:${port}`,
         'User-Agent': 'berth-readiness-check',
-        'Content-Type': 'application/json',
+        'Content-Type': type,
         'Content-Length': body.length,
         Authorization: `Bearer ${key}`,
         Connection: 'close',

@@ -26,11 +26,18 @@ export function span(seconds: number): string {
   return `${number(Math.round(seconds / 360) / 10)} hr`
 }
 
+const unitNouns = {
+  chat: 'token',
+  embedding: 'token',
+  rerank: 'token',
+  image: 'pixel-step',
+  speech: 'character',
+  transcription: 'millisecond',
+} as const satisfies Record<NonNullable<Economics['kind']>, string>
+
 /** The noun for the units of a model. */
 export function unitNoun(kind: Economics['kind'] | undefined): string {
-  return { chat: 'token', embedding: 'token', rerank: 'token', image: 'pixel-step', speech: 'character' }[
-    kind ?? 'chat'
-  ]
+  return unitNouns[kind ?? 'chat']
 }
 
 /** `0.8 of 4`: the requests per replica, and the target of the scaling. */

@@ -16,6 +16,7 @@ export const modelKindLabels = {
   rerank: 'Reranking',
   image: 'Images',
   speech: 'Speech',
+  transcription: 'Transcription',
 } as const satisfies Record<Kind, string>
 
 interface State {
@@ -29,6 +30,7 @@ export function modelState(model: Model): State {
   if (!model.enabled) return { label: 'disabled', tone: 'plain' }
   const local = isReplaced(model) ? null : model.local
   if (local?.state === 'ready' || model.deployments.some(isAnswering)) return { label: 'ready', tone: 'good' }
+  if (local?.state === 'idle') return { label: 'idle', tone: 'plain', detail: 'Its first request starts it.' }
   if (local?.state === 'failed') return { label: 'failed', tone: 'bad', detail: local.message ?? 'no reason given' }
   if (local?.state === 'pulling') return { label: 'downloading', tone: 'info', detail: progressLabel(local) }
   if (local?.state === 'loading') return { label: 'starting', tone: 'info' }
@@ -62,6 +64,8 @@ export function progressLabel(local: LocalState): string {
 /** The state of a model that this server runs itself. */
 export function localLabel(local: LocalState): string {
   switch (local.state) {
+    case 'idle':
+      return 'idle until its first request'
     case 'pulling':
       return `downloading ${progressLabel(local)}`
     case 'loading':
@@ -117,6 +121,7 @@ export const pricesOfKind: Readonly<Record<Kind, ReadonlyArray<readonly [name: M
   rerank: [['inputUsdPerMillion', 'million tokens']],
   image: [['pixelStepUsdPerMillion', 'megapixel per step']],
   speech: [['characterUsdPerMillion', 'million characters']],
+  transcription: [['soundMsUsdPerMillion', '1,000 seconds of sound']],
 }
 
 export function modelPrice(model: Model): string {
@@ -131,6 +136,8 @@ export function modelPrice(model: Model): string {
       return `${money(model.pixelStepUsdPerMillion)} per megapixel per step`
     case 'speech':
       return `${money(model.characterUsdPerMillion)} per million characters`
+    case 'transcription':
+      return `${money(model.soundMsUsdPerMillion)} per 1,000 seconds of sound`
   }
 }
 

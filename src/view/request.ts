@@ -20,6 +20,7 @@ export function operationLabel(operation: string): string {
 export function requestUsage(request: LoggedRequest): string {
   const { operation, inputUnits, cachedUnits, outputUnits } = request
   if (operation === 'speech') return count(inputUnits, 'character')
+  if (operation === 'transcription') return `${number(inputUnits / 1_000)} s of sound`
   if (operation === 'image') return count(outputUnits, 'pixel step')
   const cached = cachedUnits === 0 ? '' : ` (${number(cachedUnits)} cached)`
   return `${number(inputUnits)}${cached} in, ${number(outputUnits)} out`

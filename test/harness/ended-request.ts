@@ -18,7 +18,7 @@ export function inferenceRecord(more: Partial<InferenceRecord> & { readonly requ
     outcome: 'answered',
     reason: null,
     streamed: false,
-    units: { inputTokens: 10, cachedTokens: 4, outputTokens: 20, pixelSteps: 0, characters: 0 },
+    units: { inputTokens: 10, cachedTokens: 4, outputTokens: 20, pixelSteps: 0, characters: 0, soundMs: 0 },
     cost: zeroUsd,
     firstByteMs: 12.5,
     totalMs: 80.25,

@@ -5,6 +5,7 @@
  */
 import { passForReal } from './simulated-machine.ts'
 import type { OperationId } from '../../src/contract/api.ts'
+import { silentWav } from '../../src/base/sound/wav.ts'
 import { exampleBodies, inferenceExamples } from '../../src/contract/openapi/example-body.ts'
 import { makeSshKeyPair } from '../../src/base/ssh-key-pair.ts'
 import { LIST_LAG_MS, succeed, type Journey } from './journey.ts'
@@ -214,6 +215,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listSecrets: none,
   setSecret: () => ({ params: { name: 'HF_TOKEN' }, body: exampleBodies.setSecret }),
   deleteSecret: (its) => owned({ name: its.secretToDelete }),
+  createTranscription: () => ({ body: formOf(exampleBodies.createTranscription, silentWav(1)) }),
   uploadFile: () => ({ body: formOf(exampleBodies.uploadFile) }),
   listFiles: () => ({ query: { limit: '10', order: 'asc', purpose: 'batch' } }),
   getFile: (its) => owned({ id: its.file }),
@@ -341,9 +343,12 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
 }
 
 /** A form whose field `file` has a name and some content. */
-export function formOf({ file, ...fields }: { readonly file: string } & Readonly<Record<string, unknown>>): FormData {
+export function formOf(
+  { file, ...fields }: { readonly file: string } & Readonly<Record<string, unknown>>,
+  content: Buffer = Buffer.from('{}\n'),
+): FormData {
   const form = new FormData()
-  form.set('file', new Blob(['{}\n']), file)
+  form.set('file', new Blob([Uint8Array.from(content)]), file)
   for (const [name, value] of Object.entries(fields)) form.set(name, String(value))
   return form
 }

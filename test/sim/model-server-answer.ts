@@ -221,3 +221,17 @@ export function speechEvents(text: string): string[] {
 function speechFacts(text: string): object {
   return { inference_time: 0.1, sample_rate: 44_100, usage: text.length, duration: 1 }
 }
+
+/** A server with a model that knows times says this about every recording. */
+export function transcriptionAnswer(isVerbose: boolean): string {
+  const segments = [
+    { id: 0, seek: 0, start: 0.5, end: 1.25, text: ' The ship left' },
+    { id: 1, seek: 0, start: 1.5, end: 3.25, text: ' the harbor --> early.' },
+  ]
+  const text = segments
+    .map((one) => one.text)
+    .join('')
+    .trim()
+  const usage = { type: 'duration', seconds: 99 }
+  return JSON.stringify(isVerbose ? { text, language: 'en', duration: 3.5, segments, usage } : { text, usage })
+}

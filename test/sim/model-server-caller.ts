@@ -57,7 +57,7 @@ export interface SimulatedModel {
   readonly kind: 'chat'
   readonly contextTokens: number
   readonly maxOutputTokens: number
-  readonly prices: { readonly [unit in 'input' | 'cached' | 'output' | 'pixelStep' | 'character']: NanoUsd }
+  readonly prices: { readonly [unit in 'input' | 'cached' | 'output' | 'pixelStep' | 'character' | 'soundMs']: NanoUsd }
   readonly supportsTools: boolean
   readonly supportsImageInput: boolean
   readonly createdAt: Instant
@@ -71,7 +71,14 @@ export function modelOn(deployments: readonly SimulatedDeployment[], name = 'sim
     kind: 'chat',
     contextTokens: 8_192,
     maxOutputTokens: 4_096,
-    prices: { input: zeroUsd, cached: zeroUsd, output: zeroUsd, pixelStep: zeroUsd, character: zeroUsd },
+    prices: {
+      input: zeroUsd,
+      cached: zeroUsd,
+      output: zeroUsd,
+      pixelStep: zeroUsd,
+      character: zeroUsd,
+      soundMs: zeroUsd,
+    },
     supportsTools: false,
     supportsImageInput: false,
     createdAt: instantOf(Date.UTC(2026, 0, 1)),

@@ -22,6 +22,7 @@ import {
   ownSpeech,
   silentMp3,
   speechEvents,
+  transcriptionAnswer,
   tokenizeAnswer,
   txt2imgAnswer,
   type ChatShape,
@@ -107,7 +108,7 @@ const MAX_KEPT_REQUESTS = 10_000
 const MAX_CACHED_PROMPTS = 100_000
 
 const operations =
-  /\/(chat\/completions|completions|embeddings|rerank|images\/generations|txt2img|image\/generation|audio\/speech|audio\/generation|tokenize|apply-template)$/
+  /\/(chat\/completions|completions|embeddings|rerank|images\/generations|txt2img|image\/generation|audio\/speech|audio\/transcriptions|tokenize|apply-template)$/
 
 const usual: Behaviour = {
   words: 5,
@@ -351,6 +352,8 @@ class SimulatedServer implements ModelServer {
         const text = textOf(body['text'])
         return body['stream'] === true ? { events: speechEvents(text) } : json(ownSpeech(text))
       }
+      case 'audio/transcriptions':
+        return json(transcriptionAnswer(one.body.includes('verbose_json')))
       case 'tokenize':
       case 'apply-template':
         return json(tokenizeAnswer(this.behaviour.tokenizer, operation, body))

@@ -18,7 +18,7 @@ export const longFunctions: Readonly<Record<string, number>> = {
   'src/drivers/conformance-volumes.ts volumeConformance > describe': 142,
   'src/drivers/conformance.ts driverConformance': 86,
   'src/drivers/conformance.ts driverConformance > describe': 74,
-  'src/engines/process/engine-host.ts makeEngineHost': 79,
+  'src/engines/process/engine-host.ts makeEngineHost': 76,
   'src/gateway/media/media.ts serve': 87,
   'src/gateway/money/admission.ts makeAdmission': 103,
 }

@@ -38,6 +38,7 @@ const kindNames: Readonly<Record<ModelKind, string>> = {
   speech: 'speech model',
   embedding: 'embedding model',
   rerank: 'reranking model',
+  transcription: 'transcription model',
 }
 
 function NoModel({ kind }: { kind: ModelKind }) {

@@ -95,7 +95,7 @@ afterAll(() => ledger.close())
 async function serve(...requests: ReadonlyArray<readonly [endedAfterMs: number, tookMs: number]>): Promise<void> {
   const treasury = await ledger.startTreasury()
   const hold = await ledger.fill(treasury, customer, usd('1'))
-  const units = { inputTokens: 100, cachedTokens: 20, outputTokens: 50, pixelSteps: 0, characters: 0 }
+  const units = { inputTokens: 100, cachedTokens: 20, outputTokens: 50, pixelSteps: 0, characters: 0, soundMs: 0 }
   const record = ([endedAfterMs, totalMs]: readonly [number, number]): InferenceRecord =>
     ledger.recordOf(customer, hold, nanoUsdOf(300_000n), {
       model: MODEL,

@@ -38,6 +38,7 @@ const kindOfEngine: Readonly<Record<EngineName, ModelKind>> = {
   speech: 'speech',
   embedding: 'embedding',
   picture: 'image',
+  transcription: 'transcription',
 }
 
 export async function createModel(
@@ -59,6 +60,7 @@ export async function createModel(
     output_nano: zeroUsd,
     pixel_step_nano: zeroUsd,
     character_nano: zeroUsd,
+    sound_ms_nano: zeroUsd,
     // Without a price of its own, a cached token costs as much as any.
     cached_nano: prices.inputUsdPerMillion ?? zeroUsd,
     ...columnsOf(input, prices),
@@ -130,7 +132,7 @@ function findFlaw(
   if (kindOfEngine[engine] !== kind) {
     return failField(['engine'], 'engine_mismatch', { engine, kind: kindOfEngine[engine] })
   }
-  if (engine !== 'llama') {
+  if (engine !== 'llama' && engine !== 'transcription') {
     if (files === null) return undefined
     return failField(['files'], 'files_mismatch', { engine })
   }
@@ -154,6 +156,7 @@ function columnsOf(facts: ModelFacts, prices: PricesInput) {
     output_nano: prices.outputUsdPerMillion,
     pixel_step_nano: prices.pixelStepUsdPerMillion,
     character_nano: prices.characterUsdPerMillion,
+    sound_ms_nano: prices.soundMsUsdPerMillion,
   }
   return named(columns)
 }
@@ -200,6 +203,7 @@ function sameFields(model: store.Model, changed: Record<string, unknown>): Recor
       outputUsdPerMillion: model.output_nano,
       pixelStepUsdPerMillion: model.pixel_step_nano,
       characterUsdPerMillion: model.character_nano,
+      soundMsUsdPerMillion: model.sound_ms_nano,
     },
   )
   return Object.fromEntries(Object.entries(all).filter(([name]) => Object.hasOwn(changed, name)))

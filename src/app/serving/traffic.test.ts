@@ -9,8 +9,8 @@ import { readTraffic } from './traffic.ts'
 import { settleRecords } from '../../domain/settlement.ts'
 
 const MINUTES = 5
-const chat = { inputTokens: 100, cachedTokens: 30, outputTokens: 7, pixelSteps: 0, characters: 0 }
-const spoken = { inputTokens: 0, cachedTokens: 0, outputTokens: 0, pixelSteps: 0, characters: 900 }
+const chat = { inputTokens: 100, cachedTokens: 30, outputTokens: 7, pixelSteps: 0, characters: 0, soundMs: 0 }
+const spoken = { inputTokens: 0, cachedTokens: 0, outputTokens: 0, pixelSteps: 0, characters: 900, soundMs: 0 }
 /** Half a minute into the current one. */
 const now = instantOf(Date.UTC(2026, 0, 1, 12, 0, 30))
 const first = instantOf(Date.UTC(2026, 0, 1, 11, 56))

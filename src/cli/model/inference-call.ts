@@ -1,4 +1,4 @@
-/** `chat`, `image`, `speak` and `embed` share this: the choice of a model, and the next step after an error. */
+/** `chat`, `image`, `speak`, `transcribe` and `embed` share this: the choice of a model, and the next step after an error. */
 import type { Client, Reply } from '../../client/client.ts'
 import { ApiError } from '../../client/error.ts'
 import { refusalOf } from '../kit/failure.ts'
@@ -38,6 +38,7 @@ const cheaperRequests: Readonly<Record<ModelKind, string>> = {
   speech: 'a shorter text',
   embedding: 'a shorter text',
   rerank: 'fewer or shorter documents',
+  transcription: 'a shorter recording',
 }
 
 /** Waits for a call to a model, and adds to its errors the next step that only the command knows. */

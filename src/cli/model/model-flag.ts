@@ -7,6 +7,7 @@ export const priceFlags = {
   pixelStepUsdPerMillion: '--pixel-step-price <usd>  images: price per megapixel per step',
   characterUsdPerMillion: '--character-price <usd>  speech: price per million characters',
   batchDiscountPercent: '--batch-discount <percent>  what batches cost less (default: 50)',
+  soundMsUsdPerMillion: '--sound-price <usd>  transcription: price per 1,000 seconds of sound',
 } as const
 
 export const factFlags = {

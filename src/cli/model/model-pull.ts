@@ -19,17 +19,14 @@ export const pullRow: Row = custom('models pull', 'follow the download of a mode
   run: async ({ client, screen, session, shell, args }) => {
     const name = String(args[0])
     const show = shell.color.out && !session.json ? barOf(makeBar((text) => shell.write(text))) : linesIn(screen, name)
-    try {
-      await followPull(client, name, show)
-    } finally {
-      show.end()
-    }
-    screen.remark(`${name} is ready.`)
+    const isReady = await followPull(client, name, show).finally(() => show.end())
+    screen.remark(isReady ? `${name} is ready.` : `${name} is downloaded with its first request.`)
   },
   examples: ['berth models pull owner/small'],
 })
 
-async function followPull(client: Client, name: string, show: Follower): Promise<void> {
+/** false: its first request will download it. */
+async function followPull(client: Client, name: string, show: Follower): Promise<boolean> {
   const never = new AbortController().signal
   let last = ''
   let movedAt = performance.now()
@@ -40,7 +37,8 @@ async function followPull(client: Client, name: string, show: Follower): Promise
     last = seen
     if (local.state === 'failed') throw failed(name, local)
     show.state(local)
-    if (local.state === 'ready') return
+    if (local.state === 'ready') return true
+    if (local.state === 'idle') return false
     if (performance.now() - movedAt > MAX_STALL_MS) {
       throw new CliError(exitCodes.failed, `${name} has made no progress for ten minutes: ${localLabel(local)}.`, [
         "See the server's log.",

@@ -139,6 +139,16 @@ export const modelReasons = {
         ? `Machines of this kind have no ${what.access === 'logs' ? 'logs' : 'web terminal'}. Connect over SSH.`
         : `${what.model === undefined ? 'This model' : `The model ${what.model}`} does not support ${what.feature}. Leave it out, or choose another model.`,
   ),
+  sound_format: invalid(
+    ({ format }: { readonly format: string | undefined }) =>
+      format === undefined ? 'file: not a known sound format.' : `file: ${format} cannot be read.`,
+    'Send WAV, MP3, FLAC or Ogg Opus. To convert a file: ffmpeg -i recording.m4a -ac 1 -ar 16000 recording.wav',
+  ),
+  sound_damaged: invalid('file: the recording is damaged or empty.', 'Check that it plays, and send it again.'),
+  sound_too_long: invalid(
+    ({ hours }: { readonly hours: number }) => `file: the recording is longer than ${hours} hours.`,
+    'Send it in parts.',
+  ),
   logprobs_missing: invalid('`top_logprobs` requires `logprobs: true`.'),
   bad_size: invalid('`size` must be a width and a height from 128 to 2496 pixels, such as 512x512.'),
   audio_format: invalid(

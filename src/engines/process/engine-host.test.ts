@@ -95,7 +95,7 @@ function openHost(more: Partial<EngineHostOptions> = {}): LocalEngines {
   return makeEngineHost({
     store,
     socketDir: path.join(root, 's'),
-    entries: { llama: entry, speech: entry, embedding: entry, picture: entry },
+    entries: { llama: entry, speech: entry, embedding: entry, picture: entry, transcription: entry },
     env: { PATH: '/usr/bin', HOME: root, BERTH_SECRET_KEY: 'hidden', DATABASE_URL: 'hidden' },
     log,
     onCrash: (model, why) => crashes.push([model, why]),
@@ -372,7 +372,7 @@ describe('a host', () => {
     const entry = path.join(root, 'engine.mjs')
     const options = {
       socketDir: path.join(root, 'p'),
-      entries: { llama: entry, speech: entry, embedding: entry, picture: entry },
+      entries: { llama: entry, speech: entry, embedding: entry, picture: entry, transcription: entry },
       env: {},
     }
     fs.writeFileSync(

@@ -7,7 +7,13 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { fail, ok, type Result } from '../../contract/result.ts'
 import type { EngineName } from '../../contract/model.ts'
-import { defaultEngineLimits, superviseEngine, type EngineLimits, type EngineProcess } from './engine-process.ts'
+import {
+  defaultEngineLimits,
+  superviseEngine,
+  type EngineLimits,
+  type EngineProcess,
+  type EngineProcessOptions,
+} from './engine-process.ts'
 import type { LocalEngines, LocalModel, LocalState } from './local-engine.ts'
 import type { ModelLog } from '../../artifacts/log.ts'
 import type { ModelStore } from '../../artifacts/model/model-store.ts'
@@ -15,6 +21,8 @@ import { makeTurns } from './turns.ts'
 
 /** Loading reads gigabytes and uses every core. */
 const LOADING_AT_ONCE = 1
+/** Engines that most servers never need wait for their first request. */
+const onDemand: ReadonlySet<EngineName> = new Set(['transcription'])
 /** Requests that an engine processes at once, and that wait in its queue. */
 const SEQUENCES = 4
 const MAX_QUEUED = 64
@@ -43,6 +51,8 @@ interface Running {
   readonly key: string
   state: LocalState
   process: EngineProcess | undefined
+  /** Starts an idle engine. undefined: it has been started. */
+  wake: (() => void) | undefined
 }
 
 export function makeEngineHost(options: EngineHostOptions): LocalEngines {
@@ -57,27 +67,21 @@ export function makeEngineHost(options: EngineHostOptions): LocalEngines {
   let isClosed = false
 
   const start = (model: LocalModel, key: string): void => {
-    const own: Running = { key, state: firstState(model), process: undefined }
+    const own: Running = { key, state: firstState(model), process: undefined, wake: undefined }
+    running.set(model.name, own)
     const setState = (state: LocalState): void => {
       if (running.get(model.name) !== own) return
       const isProgress = own.state.kind === 'pulling' && state.kind === 'pulling'
       own.state = state
       changes.notify(isProgress)
     }
-    running.set(model.name, own)
-    const socketPath = socketOf(model.name)
-    own.process = superviseEngine({
-      model: model.name,
-      command: { entry: options.entries[model.engine], execArgv: options.execArgv ?? [], env: options.env },
-      socketPath,
-      after: endings.get(model.name) ?? Promise.resolve(),
-      prepare: (signal) => prepare(store, model, socketPath, signal, setState),
-      loadTurns,
-      limits,
-      log,
-      onState: setState,
-      onCrash: options.onCrash ?? (() => {}),
-    })
+    const supervise = (): void => {
+      const after = endings.get(model.name) ?? Promise.resolve()
+      const engine = engineOptions(options, model, socketOf(model.name), setState)
+      own.process = superviseEngine({ ...engine, after, loadTurns, limits })
+    }
+    if (onDemand.has(model.engine)) makeIdle(own, model, supervise, setState)
+    else supervise()
   }
 
   const end = (name: string, { process }: Running): void => {
@@ -114,6 +118,9 @@ export function makeEngineHost(options: EngineHostOptions): LocalEngines {
       if (isChanged) changes.notify(false)
     },
     forget: (model) => store.remove(model),
+    wake: (model) => {
+      if (!isClosed) running.get(model)?.wake?.()
+    },
     stateOf: (model) => running.get(model)?.state,
     onChange: (listener) => changes.listen(listener),
     close: async () => {
@@ -122,6 +129,33 @@ export function makeEngineHost(options: EngineHostOptions): LocalEngines {
       for (const [name, one] of running) end(name, one)
       await Promise.all(endings.values())
     },
+  }
+}
+
+/** Its first request wakes it. */
+function makeIdle(own: Running, model: LocalModel, supervise: () => void, setState: (state: LocalState) => void): void {
+  own.state = { kind: 'idle' }
+  own.wake = () => {
+    own.wake = undefined
+    supervise()
+    setState(firstState(model))
+  }
+}
+
+function engineOptions(
+  { entries, execArgv = [], env, store, log, onCrash = () => {} }: EngineHostOptions,
+  model: LocalModel,
+  socketPath: string,
+  onState: (state: LocalState) => void,
+): Omit<EngineProcessOptions, 'after' | 'loadTurns' | 'limits'> {
+  return {
+    model: model.name,
+    command: { entry: entries[model.engine], execArgv, env },
+    socketPath,
+    prepare: (signal) => prepare(store, model, socketPath, signal, onState),
+    log,
+    onState,
+    onCrash,
   }
 }
 
@@ -139,13 +173,14 @@ async function prepare(
 ): Promise<Result<object>> {
   const shared = { model, socketPath, threads: null, queue: MAX_QUEUED }
   if (files === null) {
-    if (engine !== 'llama') return ok(shared)
+    if (engine !== 'llama' && engine !== 'transcription') return ok(shared)
     return fail('no_files', { model })
   }
   const onProgress = (doneBytes: number, totalBytes: number | null): void =>
     notify({ kind: 'pulling', doneBytes, totalBytes })
   const pulled = await store.ensure(model, files, { signal, onProgress })
   if (!pulled.ok) return pulled
+  if (engine === 'transcription') return ok({ ...shared, files: Object.fromEntries(pulled.value.paths) })
   if (engine !== 'llama') return ok(shared)
   // A model in several files refers to the others itself; the first one is opened.
   const file = pulled.value.paths.get(files[0]?.file ?? '')

@@ -13,6 +13,8 @@ export interface LocalModel {
 }
 
 export type LocalState =
+  /** Its first request downloads and starts it. */
+  | { readonly kind: 'idle' }
   | { readonly kind: 'pulling'; readonly doneBytes: number; readonly totalBytes: number | null }
   | { readonly kind: 'loading' }
   | { readonly kind: 'ready'; readonly socketPath: string; readonly facts: EngineFacts }
@@ -35,6 +37,8 @@ export interface LocalEngines {
   forget(model: string): Promise<void>
   /** Downloads what is missing. By file name: where it is on this server. */
   files(model: string, files: readonly ModelFile[]): Promise<Result<ReadonlyMap<string, string>>>
+  /** Starts a model that is idle. */
+  wake(model: string): void
   /** undefined: not run by this server. */
   stateOf(model: string): LocalState | undefined
   /** Called after every state change; a few times per second during a download. */

@@ -218,6 +218,7 @@ function boundsOf(model: ServedModel, promptBytes: number, parameters: Parameter
     outputTokens: each * answers,
     pixelSteps: 0,
     characters: 0,
+    soundMs: 0,
   })
   return {
     worst: minUsd(worst, MAX_WORST_CASE),

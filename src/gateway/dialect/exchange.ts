@@ -353,7 +353,7 @@ export class ChatExchange implements UpstreamSink {
 }
 
 function unitsOf({ inputTokens, cachedTokens, outputTokens }: EngineUsage): InferenceUnits {
-  return { inputTokens, cachedTokens, outputTokens, pixelSteps: 0, characters: 0 }
+  return { inputTokens, cachedTokens, outputTokens, pixelSteps: 0, characters: 0, soundMs: 0 }
 }
 
 function textBytes(choices: readonly unknown[]): number {

@@ -2,11 +2,13 @@
  * The smallest possible request for each kind of engine, sent by the gateway itself. When customers' calls fail, it
  * tells a broken engine from one that got invalid input.
  */
+import { silentWav } from '../../base/sound/wav.ts'
 import type { ModelKind } from '../../domain/inference.ts'
 import type { Deployment } from '../catalog.ts'
 import { embeddingWork, imageWork } from '../media/media-work.ts'
 import { rerankWork } from '../media/rerank.ts'
 import { speechWork } from '../media/speech.ts'
+import { transcriptionWork } from '../media/transcription.ts'
 import type { UpstreamRequest } from '../upstream/upstream-call.ts'
 
 /** Lets the operator of an engine recognize the check. */
@@ -20,6 +22,11 @@ export function checkRequestOf(kind: ModelKind, deployment: Deployment): Upstrea
 function workRequest(kind: ModelKind, deployment: Deployment): Omit<UpstreamRequest, 'extraHeaders'> {
   const model = deployment.upstreamModel
   switch (kind) {
+    case 'transcription': {
+      const work = transcriptionWork({ response_format: 'json' }, silentWav(1))
+      if (!work.ok) throw new Error('silence is not a recording')
+      return work.value.request(deployment, 0)
+    }
     case 'chat': {
       const body = { model, messages: [{ role: 'user', content: TEXT }], max_tokens: 1, ...deployment.members }
       const path = '/v1/chat/completions'

@@ -7,6 +7,7 @@ import { readdirSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
 import { nanoUsdOf } from '../../base/money.ts'
+import { noUnits } from '../../domain/inference.ts'
 import type { InferenceRecord } from '../../domain/inference-record.ts'
 import { readRecord } from '../../domain/settlement.ts'
 
@@ -88,7 +89,10 @@ function readJson(text: string): InferenceRecord | undefined {
   try {
     const value: unknown = JSON.parse(text)
     const isRecord = typeof value === 'object' && value !== null && 'requestId' in value && 'cost' in value
-    return isRecord ? { ...(value as InferenceRecord), cost: nanoUsdOf(BigInt(String(value.cost))) } : undefined
+    if (!isRecord) return undefined
+    const record = value as InferenceRecord
+    const units = { ...noUnits, ...record.units }
+    return { ...record, units, cost: nanoUsdOf(BigInt(String(value.cost))) }
   } catch {
     return undefined
   }

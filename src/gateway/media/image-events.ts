@@ -20,6 +20,7 @@ const noTokens = {
 
 export function openaiImageEvents({ width, height }: { width: number; height: number }): MediaEvents {
   return {
+    note: () => {},
     progress: () => '',
     result: (value) => {
       const { images, created } = value as PaintedImages

@@ -10,18 +10,26 @@ import { asLatin1 } from '../dialect/chat-stream.ts'
 import type { MediaProgress } from '../upstream/event-body.ts'
 
 const KEEP_ALIVE_MS = 10_000
-const DONE = formatSse({ data: '[DONE]' })
+export const DONE = formatSse({ data: '[DONE]' })
 
-/** The events of a stream, in the form that its client reads. */
+/** The events of one stream, in the form that its client reads. */
 export interface MediaEvents {
-  /** '': the form has no event for it. */
-  readonly progress: (progress: MediaProgress) => string
+  /** Remembers progress. A slow reader gets it with what follows, or not at all. */
+  readonly note: (progress: MediaProgress) => void
+  /** The events for what was noted since the last call. '': there are none. */
+  readonly progress: () => string
+  /** The last events. */
   readonly result: (value: object) => string
 }
 
-const ownEvents: MediaEvents = {
-  progress: eventOf,
-  result: (value) => eventOf({ type: 'result', ...value }) + DONE,
+/** Progress as it comes, and the answer as one event. */
+function ownEvents(): MediaEvents {
+  let last: MediaProgress | undefined
+  return {
+    note: (progress) => (last = progress),
+    progress: () => (last === undefined ? '' : eventOf(last)),
+    result: (value) => eventOf({ type: 'result', ...value }) + DONE,
+  }
 }
 
 export interface MediaStreamOptions {
@@ -36,20 +44,26 @@ export interface MediaStreamOptions {
 
 export async function streamMedia(reply: Reply, options: MediaStreamOptions): Promise<void> {
   const gone = new AbortController()
-  const events = options.events ?? ownEvents
+  const events = options.events ?? ownEvents()
   let begun = false
   let isFull = false
   reply.onGone(() => gone.abort())
   reply.onDrain(() => (isFull = false))
-  const write = (text: string): void => {
-    // A slow reader only misses progress: each event says more than the one before.
-    if (text === '' || isFull || gone.signal.aborted) return
+  const write = (textOf: () => string): void => {
+    // A slow reader gets less progress: what comes later says all of it.
+    if (isFull || gone.signal.aborted) return
+    const text = textOf()
+    if (text === '') return
     isFull = !(begun ? reply.write(text) : reply.startStream(text))
     begun = true
   }
-  const beating = setInterval(() => write(sseHeartbeat), options.keepAliveMs ?? KEEP_ALIVE_MS)
+  const report = (progress: MediaProgress): void => {
+    events.note(progress)
+    write(events.progress)
+  }
+  const beating = setInterval(() => write(() => sseHeartbeat), options.keepAliveMs ?? KEEP_ALIVE_MS)
   try {
-    const result = await options.run((progress) => write(events.progress(progress)), gone.signal)
+    const result = await options.run(report, gone.signal)
     if (gone.signal.aborted) return
     if (!result.ok && !begun) return reply.refuse(result)
     if (!begun) reply.startStream('')
@@ -61,6 +75,6 @@ export async function streamMedia(reply: Reply, options: MediaStreamOptions): Pr
   }
 }
 
-function eventOf(value: object): string {
+export function eventOf(value: object): string {
   return asLatin1(formatSse({ data: JSON.stringify(value) }))
 }

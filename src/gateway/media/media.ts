@@ -1,8 +1,8 @@
 /**
- * Embeddings, images and speech. The answer is one piece: it is taken complete from the engine, converted to our form,
+ * Embeddings, images, speech and transcripts. The answer is one piece: it is taken complete from the engine, converted to our form,
  * recorded, and only then sent. Each kind of work is a small value with its requests by protocol, its reader and its
- * usage; the flow is the same for all. A client that disconnects pays for the steps of an image that were reported to it,
- * or for the speech that it was sent; any other client without an answer pays nothing.
+ * usage; the flow is the same for all. A client that follows an image or a transcript and disconnects pays for the
+ * steps that were reported to it, or for the speech that it was sent; any other client without an answer pays nothing.
  */
 import type { Instant } from '../../base/instant.ts'
 import { failField, fail, ok, type Failure, type Result } from '../../contract/result.ts'

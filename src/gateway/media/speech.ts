@@ -7,7 +7,7 @@ import { parseObject } from '../dialect/usage.ts'
 import type { Collected } from '../upstream/collect.ts'
 import { json, protocolFault } from './media-work.ts'
 import type { MediaAnswer, MediaWork } from './media.ts'
-import { readMp3 } from './mp3.ts'
+import { readMp3 } from '../../base/sound/mp3.ts'
 
 export interface SpeechBody {
   readonly text: string

@@ -7,7 +7,13 @@ import { parseObject } from '../dialect/usage.ts'
 /** Progress that a client may get. */
 export type MediaProgress =
   | { readonly type: 'queued'; readonly ahead: number }
-  | { readonly type: 'progress'; readonly step: number; readonly steps: number }
+  | {
+      readonly type: 'progress'
+      readonly step: number
+      readonly steps: number
+      /** The words of this part of a recording. */
+      readonly segment?: { readonly text: string }
+    }
   /** A part of a recording in base64, and the characters of the text that have been spoken. */
   | { readonly type: 'audio'; readonly audio: string; readonly characters: number }
 
@@ -58,7 +64,12 @@ export class EventBody {
         return
       case 'progress':
         if (!isCount(event['step']) || !isCount(event['steps'])) return
-        return this.#onProgress({ type: 'progress', step: event['step'], steps: event['steps'] })
+        return this.#onProgress({
+          type: 'progress',
+          step: event['step'],
+          steps: event['steps'],
+          ...segmentOf(event['segment']),
+        })
       case 'audio':
         if (typeof event['audio'] !== 'string' || !isCount(event['characters'])) return
         return this.#onProgress({ type: 'audio', audio: event['audio'], characters: event['characters'] })
@@ -71,6 +82,11 @@ export class EventBody {
       default:
     }
   }
+}
+
+function segmentOf(value: unknown): { segment?: { text: string } } {
+  const text = (value as { text?: unknown } | undefined)?.text
+  return typeof text === 'string' ? { segment: { text } } : {}
 }
 
 function isCount(value: unknown): value is number {

@@ -38,7 +38,7 @@ export async function answerLine(
   const endpoint: Endpoint = api[operation]
   const parsed = (endpoint.body ?? z.unknown()).safeParse(request.body)
   if (!parsed.success) return fail('bad_request')
-  const media = work(parsed.data, new Set(Object.keys(request.body)))
+  const media = work(parsed.data, new Set(Object.keys(request.body)), Buffer.alloc(0))
   if (!media.ok) return media
   await gateway.whenStarted(media.value.modelName, media.value.kind)
   const signal = new AbortController().signal

@@ -48,19 +48,22 @@ const offered = (name: string, kind: string, engine: string): string =>
   `insert into model (name, kind, engine, created_at) values ('${name}', '${kind}', '${engine}', now());${audited(name)}`
 
 describe('the first start adds', () => {
-  test('a chat, a speech, an embedding and an image model, each with a price', async () => {
+  test('a chat, a speech, an embedding, an image and a transcription model, each with a price', async () => {
     await fresh(async (database) => {
       await ensureModels(database, 'all')
       const models = await database.db.selectFrom('model').selectAll().orderBy('name').execute()
       expect(models.map(({ name, kind, engine }) => [name, kind, engine])).toEqual([
         ['all-minilm-l6-v2', 'embedding', 'embedding'],
         ['berth-voice', 'speech', 'speech'],
+        ['moonshine-base-en', 'transcription', 'transcription'],
         ['pictogram', 'image', 'picture'],
         ['tinyllama-1.1b-chat', 'chat', 'llama'],
       ])
-      const [, voice, pictogram, tiny] = models
+      const [, voice, moonshine, pictogram, tiny] = models
       expect(tiny?.files?.reduce((sum, { bytes }) => sum + (bytes ?? 0), 0)).toBe(322_591_712)
       expect(tiny?.context_tokens).toBe(2_048)
+      expect(moonshine?.files?.map(({ bytes }) => bytes)).toEqual([20_513_063, 42_498_870])
+      expect(moonshine?.sound_ms_nano).toBe(usd('0.02'))
       expect(voice?.character_nano).toBe(usd('1'))
       expect(pictogram?.pixel_step_nano).toBe(usd('0.0001'))
     })
@@ -83,7 +86,12 @@ describe('the first start adds', () => {
       await ensureModels(database, 'all')
       await database.db.deleteFrom('model').where('name', '=', 'berth-voice').execute()
       await ensureModels(database, 'all')
-      expect(await names(database)).toEqual(['all-minilm-l6-v2', 'pictogram', 'tinyllama-1.1b-chat'])
+      expect(await names(database)).toEqual([
+        'all-minilm-l6-v2',
+        'moonshine-base-en',
+        'pictogram',
+        'tinyllama-1.1b-chat',
+      ])
       await database.db.deleteFrom('model').execute()
       await ensureModels(database, 'all')
       expect(await names(database)).toEqual([])
@@ -91,16 +99,16 @@ describe('the first start adds', () => {
   })
 })
 
-test('adds the image model once to an older installation, and nothing that was removed', async () => {
+test('adds new models once to an older installation, and nothing that was removed', async () => {
   const setUp = offered('all-minilm-l6-v2', 'embedding', 'embedding') + audited('berth-voice')
   await upgraded(setUp, async (database) => {
     await ensureModels(database, 'all')
-    expect(await names(database)).toEqual(['all-minilm-l6-v2', 'pictogram'])
+    expect(await names(database)).toEqual(['all-minilm-l6-v2', 'moonshine-base-en', 'pictogram'])
     const log = await database.db.selectFrom('audit').select('action').where('subject', '=', 'pictogram').execute()
     expect(log).toEqual([{ action: 'model.create' }])
     await database.db.deleteFrom('model').where('name', '=', 'pictogram').execute()
     await ensureModels(database, 'all')
-    expect(await names(database)).toEqual(['all-minilm-l6-v2'])
+    expect(await names(database)).toEqual(['all-minilm-l6-v2', 'moonshine-base-en'])
   })
 })
 
@@ -108,7 +116,8 @@ test('keeps a model of the same name that the operator added', async () => {
   const setUp = `insert into model (name, kind, pixel_step_nano, created_at) values ('pictogram', 'image', 7, now());`
   await upgraded(setUp, async (database) => {
     await ensureModels(database, 'all')
-    const models = await database.db.selectFrom('model').select(['name', 'engine', 'pixel_step_nano']).execute()
+    const columns = ['name', 'engine', 'pixel_step_nano'] as const
+    const models = await database.db.selectFrom('model').select(columns).where('kind', '=', 'image').execute()
     expect(models).toEqual([{ name: 'pictogram', engine: null, pixel_step_nano: 7n }])
   })
 })

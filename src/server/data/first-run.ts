@@ -213,6 +213,31 @@ const pictogram = {
   prices: { pixel_step_nano: usd('0.0001') },
 } as const
 
+const MOONSHINE = 'npm:@usefulsensors/moonshine-js@0.1.16/dist/model/base/quantized'
+
+/** Priced per million milliseconds: an hour costs 7.2 cents. It is downloaded with its first request. */
+const moonshine = {
+  name: 'moonshine-base-en',
+  kind: 'transcription',
+  engine: 'transcription',
+  files: [
+    {
+      source: `${MOONSHINE}/encoder_model.onnx`,
+      file: 'encoder_model.onnx',
+      bytes: 20_513_063,
+      sha256: '1dd9ab0a7f987113d30affcba5a068d11c8f90fa0223caa3e491ade431ad9751',
+    },
+    {
+      source: `${MOONSHINE}/decoder_model_merged.onnx`,
+      file: 'decoder_model_merged.onnx',
+      bytes: 42_498_870,
+      sha256: 'cc9f3cd6698a369c6008b41aa60aa3fb3322e7f03c9bdf19d8e6b7200afca4f3',
+    },
+  ],
+  contextTokens: null,
+  prices: { sound_ms_nano: usd('0.02') },
+} as const
+
 /**
  * Adds the models that come with Berth, each once per installation: a version with a new model adds it at its first
  * start, and a model that the operator removed stays removed. `embedded` permanently
@@ -220,7 +245,7 @@ const pictogram = {
  */
 export async function ensureModels(database: Database, which: 'all' | 'embedded' | 'none'): Promise<void> {
   await transact(database, async (tx) => {
-    for (const model of [tinyLlama, voice, embedding, pictogram]) {
+    for (const model of [tinyLlama, voice, embedding, pictogram, moonshine]) {
       if (!(await noteOffered(tx, model.name)) || which === 'none') continue
       if (which === 'embedded' && model.files !== null) continue
       const { name, kind, engine, files, contextTokens, prices } = model

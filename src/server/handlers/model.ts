@@ -77,6 +77,7 @@ function modelOnWire(app: App, model: ModelWithDeployments): ResponseOf<Api['cha
     pixelStepUsdPerMillion: model.pixel_step_nano,
     characterUsdPerMillion: model.character_nano,
     batchDiscountPercent: model.batch_discount_percent,
+    soundMsUsdPerMillion: model.sound_ms_nano,
     supportsTools: model.supports_tools,
     supportsImageInput: model.supports_image_input,
     enabled: model.enabled,

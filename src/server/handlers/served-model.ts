@@ -45,12 +45,14 @@ function modelView(model: ServedModel): ResponseOf<Api['listModels']>['data'][nu
     max_tokens: model.maxOutputTokens,
     ...(model.kind === 'image'
       ? { input_price: null, output_price: null, pixel_step_price: perMillion(prices.pixelStep) }
-      : {
-          input_price: perMillion(prices.input),
-          output_price: perMillion(prices.output),
-          batch_input_price: perMillion(batchPrices.input),
-          batch_output_price: perMillion(batchPrices.output),
-        }),
+      : model.kind === 'transcription'
+        ? { input_price: null, output_price: null, sound_ms_price: perMillion(prices.soundMs) }
+        : {
+            input_price: perMillion(prices.input),
+            output_price: perMillion(prices.output),
+            batch_input_price: perMillion(batchPrices.input),
+            batch_output_price: perMillion(batchPrices.output),
+          }),
     supports_chat: model.kind === 'chat',
     supports_tools: model.supportsTools,
     supports_image_input: model.supportsImageInput,
@@ -63,5 +65,14 @@ function statusOf(model: ServedModel): 'ready' | 'loading' | 'unavailable' {
   if (isReady(model)) return 'ready'
   // Its first request starts it.
   if (model.notReady === undefined && model.startsOnDemand !== undefined) return 'loading'
-  return model.notReady === undefined || model.notReady.phase === 'failed' ? 'unavailable' : 'loading'
+  switch (model.notReady?.phase) {
+    case undefined:
+    case 'failed':
+      return 'unavailable'
+    case 'idle':
+      return 'ready'
+    case 'pulling':
+    case 'starting':
+      return 'loading'
+  }
 }

@@ -5,10 +5,13 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../../app/app.ts'
-import { failField, ok, type Failure, type Result } from '../../contract/result.ts'
+import { limits } from '../../base/limits.ts'
+import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import type { Api, OperationId, OperationsAnswering } from '../../contract/api.ts'
 import type { AnswerKind, Endpoint, ParamsOf, QueryOf } from '../../contract/endpoint.ts'
 import { countRefusal, inferenceCaller, mayStillCall, type AccessOptions, type Admitted } from './access.ts'
+import { BodyBuffer } from '../../domain/body-budget.ts'
+import { PlainText } from '../../gateway/media/transcript.ts'
 import { answerInference, type InferenceWorks } from '../inference/answer-inference.ts'
 import { credentialsOf } from './credentials.ts'
 import { writerOf } from '../../contract/wire.ts'
@@ -21,7 +24,8 @@ import { openDownload } from '../handlers/file.ts'
 import { openJobOutput } from '../handlers/job-output.ts'
 import type { LogStreams } from '../handlers/rental-logs.ts'
 import { exportUse } from '../handlers/rental-use.ts'
-import { readForm } from './multipart.ts'
+import { readForm, type FormFile } from './multipart.ts'
+import { growBodyRoom } from './request-body.ts'
 import { validate } from './validation.ts'
 
 export interface AnswerOptions extends AccessOptions {
@@ -145,16 +149,20 @@ const downloads: {
 }
 
 async function runModel(options: AnswerOptions, call: Call): Promise<unknown> {
-  const { operation, endpoint, caller, input, request, reply } = call
+  const { operation, endpoint, caller, request, reply } = call
+  const sent = endpoint.takes === 'multipart' ? await readSound(call).catch(rejectedForm) : ok(call.input)
+  if (sent instanceof RejectedForm) return send(reply, errorFormOf(endpoint).writeInvalid('body', sent.issues))
+  if (!sent.ok) return sendFailure(options, call, sent)
   const result = await answerInference(options, {
+    ...sent.value,
     operation: operation as OperationsAnswering<'inference' | 'audio'>,
     caller: inferenceCaller(options, caller),
-    body: input.body,
     request,
     reply,
   })
   if (result === undefined) return reply
   if (!result.ok) return sendFailure(options, call, result)
+  if (result.value instanceof PlainText) return reply.type(result.value.type).send(result.value.text)
   if (options.checkResponses) endpoint.response.parse(result.value)
   return sendJson(request, reply, { value: result.value, mayCompress: false })
 }
@@ -183,6 +191,22 @@ async function runHandler(options: AnswerOptions, call: Call): Promise<Result<un
     )
   }
   return result
+}
+
+/** A recording is read whole: its length is its price. */
+async function readSound(call: Call): Promise<Result<{ body: unknown; upload: Buffer }>> {
+  const take = async ({ content }: FormFile): Promise<Result<Buffer>> => {
+    const buffer = new BodyBuffer(undefined)
+    for await (const bytes of content) {
+      const refused = growBodyRoom(call.request, bytes.length)
+      if (refused !== undefined) return refused
+      buffer.add(bytes)
+    }
+    return buffer.bytes > limits.soundBytes ? fail('body_too_large') : ok(buffer.whole())
+  }
+  const drop = (): Promise<void> => Promise.resolve()
+  const read = await uploadReader(call)({ fileField: 'file', maxBytes: limits.soundBytes }, { take, drop })
+  return read.ok ? ok({ body: read.value.body, upload: read.value.file }) : read
 }
 
 /** The schema has rejected the fields of a form. */

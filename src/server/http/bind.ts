@@ -30,7 +30,7 @@ export function bind(server: FastifyInstance, binding: Binding): void {
       config: { operation, endpoint },
       // A stream without its body would have no end.
       exposeHeadRoute: !['events', 'text', 'file'].includes(endpoint.answers),
-      bodyLimit: isInference(endpoint) ? limits.inferenceBodyBytes : limits.bodyBytes,
+      bodyLimit: endpoint.maxBytes ?? (isInference(endpoint) ? limits.inferenceBodyBytes : limits.bodyBytes),
       onRequest: async (request, reply) => {
         const caller = await admitHead(options, endpoint, request, reply)
         if (!caller.ok) return send(reply, failurePage(endpoint, caller), caller)

@@ -16,8 +16,8 @@ export interface FormFile {
 
 export interface Form<T> {
   /**
-   * The field `expires_after[seconds]` becomes the member `seconds` of `expires_after`. The file's field has the name
-   * of the file.
+   * The field `expires_after[seconds]` becomes the member `seconds` of `expires_after`, and `kinds[]` an item of the list
+   * `kinds`. The file's field has the name of the file.
    */
   readonly fields: Readonly<Record<string, unknown>>
   /** undefined: the form has no file. */
@@ -162,6 +162,12 @@ class FormReader<T> {
 
 /** Sets a member. The first value counts, so that a field cannot be hidden behind another. */
 function setMember(fields: Record<string, unknown>, name: string, value: string): void {
+  const [, list] = /^(\w+)\[\]$/.exec(name) ?? []
+  if (list !== undefined) {
+    const items = (fields[list] ??= [])
+    if (Array.isArray(items)) items.push(value)
+    return
+  }
   const [, outer, inner] = /^(\w+)\[(\w+)\]$/.exec(name) ?? []
   if (outer === undefined || inner === undefined) {
     fields[name] ??= value

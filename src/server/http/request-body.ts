@@ -49,6 +49,11 @@ export function openBodyRoom(
   return announced > request.routeOptions.bodyLimit ? undefined : room.grow(announced)
 }
 
+/** For a form that its handler reads: bytes of a body of unknown length. A failure: there is no room for them. */
+export function growBodyRoom(request: FastifyRequest, bytes: number): Failure | undefined {
+  return announcedBytes(request) === undefined ? rooms.get(request)?.grow(bytes) : undefined
+}
+
 /** Tells whether the body takes room. A body of unknown length may be large. */
 export function isLargeBody(request: FastifyRequest): boolean {
   const announced = announcedBytes(request)

@@ -19,6 +19,7 @@ import { openaiImageEvents } from '../../gateway/media/image-events.ts'
 import { streamMedia, type MediaEvents } from '../../gateway/media/media-stream.ts'
 import { speechFileWork, speechWork } from '../../gateway/media/speech.ts'
 import { streamSpeech } from '../../gateway/media/speech-stream.ts'
+import { transcriptEvents, transcriptionWork } from '../../gateway/media/transcription.ts'
 import type { MediaClient, MediaWork } from '../../gateway/media/media.ts'
 import type { CallHeaders } from '../../gateway/upstream/trace.ts'
 import { failurePage, requestIdOf, writePage } from '../http/error-page.ts'
@@ -43,6 +44,8 @@ export interface InferenceCall {
   readonly caller: Caller
   /** The contract's schema has parsed it; `request.body` has it as it was sent. */
   readonly body: unknown
+  /** The file of a form. */
+  readonly upload?: Buffer | undefined
   readonly request: FastifyRequest
   readonly reply: FastifyReply
 }
@@ -62,7 +65,8 @@ export async function answerInference(
     await answerChat(gateway, work, call)
     return undefined
   }
-  const media = work(call.body, new Set(Object.keys(call.request.body as object)))
+  const named = new Set(Object.keys((call.request.body ?? call.body) as object))
+  const media = work(call.body, named, call.upload ?? Buffer.alloc(0))
   if (call.operation === 'createSpeech') {
     await streamSpeechAnswer(gateway, media, call)
     return undefined
@@ -83,7 +87,8 @@ export async function answerInference(
 
 function isStreamed({ operation, body }: InferenceCall): boolean {
   const endpoint: Endpoint = api[operation]
-  return endpoint.chunk !== undefined && (body as { stream?: unknown }).stream === true
+  // A form has texts only.
+  return endpoint.chunk !== undefined && [true, 'true'].includes((body as { stream?: true | 'true' }).stream ?? '')
 }
 
 async function answerChat(
@@ -116,6 +121,7 @@ async function streamMediaAnswer(gateway: Gateway, work: Result<MediaWork>, call
 
 /** undefined: our own. */
 function eventsOf({ operation, body }: InferenceCall): MediaEvents | undefined {
+  if (operation === 'createTranscription') return transcriptEvents()
   if (operation !== 'generateImageBySecondPath') return undefined
   const request = body as BodyOf<Api['generateImageBySecondPath']>
   return typeof request.partial_images === 'number' ? openaiImageEvents(request) : undefined
@@ -177,7 +183,7 @@ async function answered(answer: NodeReply, request: FastifyRequest, work: () => 
 }
 
 /** `named`: the parameters that the client sent; the others are defaults. */
-export type WorkOf<Body> = (body: Body, named: ReadonlySet<string>) => Result<MediaWork>
+export type WorkOf<Body> = (body: Body, named: ReadonlySet<string>, upload: Buffer) => Result<MediaWork>
 
 export type InferenceWorks = { readonly [Op in InferenceOperation]: Dialect | WorkOf<BodyOf<Api[Op]>> }
 
@@ -197,6 +203,7 @@ export const works: Omit<InferenceWorks, 'createResponse'> = {
   generateImage: (body, named) => ok(imageWork(body, { named, modelField: 'model_name' })),
   generateImageBySecondPath: secondImageWork,
   generateAudio: (body) => ok(speechWork(body)),
+  createTranscription: (body, _named, upload) => transcriptionWork(body, upload),
   createSpeech: ({ input: text, model, voice, speed, response_format: format }) => {
     const speaker = typeof voice === 'string' ? voice : voice?.id
     return ok(speechFileWork({ text, model, speaker, speed: speed ?? 1 }, format ?? 'mp3'))

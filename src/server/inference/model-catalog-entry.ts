@@ -89,6 +89,8 @@ const LOADING_RETRY_MS = 3_000
 /** For customers, so without the engine's own error. A model that nothing runs is not loading. */
 function whyNot(name: string, local: LocalState | undefined): ServedModel['notReady'] {
   switch (local?.kind) {
+    case 'idle':
+      return { message: `${name} is starting. Try again in a moment.`, retryAfterMs: LOADING_RETRY_MS, phase: 'idle' }
     case 'pulling':
       return {
         message: `${name} is downloading: ${progressOf(local)}`,
@@ -227,6 +229,7 @@ export function localStateOnWire(local: LocalState): LocalModelState {
       return { ...none, state: 'pulling', doneBytes: local.doneBytes, totalBytes: local.totalBytes }
     case 'failed':
       return { ...none, state: 'failed', message: local.message, retryInMs: local.retryInMs }
+    case 'idle':
     case 'loading':
     case 'ready':
       return { ...none, state: local.kind }

@@ -37,6 +37,8 @@ export interface ModelCatalog {
   readonly loaded: Promise<void>
   /** undefined: this server does not run the model. */
   localState(model: string): LocalModelState | undefined
+  /** Starts a model that waits for its first request. */
+  wake(model: string): void
   /** Resolves after a read that began after this call, whether it succeeded or not. Callers share reads. */
   readonly refresh: () => Promise<void>
   close(): Promise<void>
@@ -91,6 +93,7 @@ export function makeModelCatalog(options: ModelCatalogOptions): ModelCatalog {
   return {
     loaded,
     refresh,
+    wake: (model) => engines?.wake(model),
     localState: (model) => {
       const state = engines?.stateOf(model)
       return state === undefined ? undefined : localStateOnWire(state)

@@ -25,7 +25,14 @@ test('reports the health of a deployment in use, and none of another', async () 
     readsMetrics: false,
     drained: false,
   }
-  const prices = { input: zeroUsd, cached: zeroUsd, output: zeroUsd, pixelStep: zeroUsd, character: zeroUsd }
+  const prices = {
+    input: zeroUsd,
+    cached: zeroUsd,
+    output: zeroUsd,
+    pixelStep: zeroUsd,
+    character: zeroUsd,
+    soundMs: zeroUsd,
+  }
   const model: ServedModel = {
     name: 'm',
     kind: 'chat',

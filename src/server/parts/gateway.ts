@@ -70,6 +70,7 @@ export function openGateway(context: Context, needs: GatewayNeeds): Promise<Gate
       rates,
       clock,
       refreshCatalog: () => catalog.refresh(),
+      wakeModel: (name: string) => catalog.wake(name),
       ended: watchRequests(metrics),
       warn: logFailures(log),
     }

@@ -28,6 +28,7 @@ export function pricesOf(model: Model): ModelPrices {
     output: model.output_nano,
     pixelStep: model.pixel_step_nano,
     character: model.character_nano,
+    soundMs: model.sound_ms_nano,
   }
 }
 
@@ -196,7 +197,8 @@ export async function listAdapters(db: Db, deploymentIds: readonly string[]): Pr
 export async function passPricesOn(tx: Tx, base: string): Promise<void> {
   await sql`update model a set input_nano = b.input_nano, cached_nano = b.cached_nano, output_nano = b.output_nano,
       pixel_step_nano = b.pixel_step_nano, character_nano = b.character_nano,
-      batch_discount_percent = b.batch_discount_percent
+      batch_discount_percent = b.batch_discount_percent,
+      sound_ms_nano = b.sound_ms_nano
     from model b join managed_deployment d on d.model = b.name
     where b.name = ${base} and a.adapter_of = d.id and a.follows_base_price`.execute(tx.db)
 }

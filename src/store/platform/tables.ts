@@ -569,17 +569,18 @@ export interface Tables {
     context_tokens: OrNull<number>
     created_at: At
     enabled: Optional<boolean>
-    engine: OrNull<'llama' | 'speech' | 'embedding' | 'picture'>
+    engine: OrNull<'llama' | 'speech' | 'embedding' | 'picture' | 'transcription'>
     files: JsonOrNull<ModelFile[]>
     follows_base_price: Optional<boolean>
     follows_base_sharing: Optional<boolean>
     input_nano: NanoOptional
-    kind: 'chat' | 'embedding' | 'rerank' | 'image' | 'speech'
+    kind: 'chat' | 'embedding' | 'rerank' | 'image' | 'speech' | 'transcription'
     max_output_tokens: OrNull<number>
     name: string
     output_nano: NanoOptional
     pixel_step_nano: NanoOptional
     shared_with: Optional<string[]>
+    sound_ms_nano: NanoOptional
     supports_image_input: Optional<boolean>
     supports_tools: Optional<boolean>
   }

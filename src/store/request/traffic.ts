@@ -55,8 +55,8 @@ function isWithin({ from, until }: Span) {
   return sql`at >= ${at(from)} and at < ${at(until)}`
 }
 
-/** Units are tokens, characters or pixels, depending on the kind of model. */
-const hasTokens = sql`operation not in ('image', 'speech')`
+/** Units are tokens, characters, milliseconds or pixels, depending on the kind of model. */
+const hasTokens = sql`operation not in ('image', 'speech', 'transcription')`
 
 const sums = sql`
   count(*)::integer as requests,
