@@ -29,7 +29,7 @@ export async function handOverOutput(options: OutputOptions, id: string, signal:
       body: Readable.toWeb(archive) as unknown as ReadableStream,
       duplex: 'half',
       signal,
-    } as RequestInit)
+    })
     await answer.arrayBuffer()
     if (!answer.ok) throw new Error(`the server answered ${answer.status} to the output of ${id}`)
   } finally {

@@ -72,7 +72,7 @@ async function handOver(workload: Workload, files: Readonly<Record<string, strin
     headers: { authorization: host.authorize(path), 'content-type': 'application/x-tar' },
     body: Readable.toWeb(Readable.from([body], { objectMode: false })) as unknown as ReadableStream,
     duplex: 'half',
-  } as RequestInit)
+  })
   return response.status
 }
 
