@@ -193,6 +193,8 @@ describe('accepts a key that has only the required scope', () => {
         'cluster_not_found',
         'provider_not_found',
         'missing_credential',
+        // A job that has not run has no output.
+        'job_output_not_found',
       ]
       const mayRefuse = index > 0 || isInference(endpoint) || lacks.includes(reply.body?.reason)
       const letIn = mayRefuse ? ![401, 403, 429, 500].includes(reply.status) : reply.status === 200

@@ -5,6 +5,10 @@ import type { EventType } from './event-type.ts'
 export const jobStates = ['Queued', 'Starting', 'Running', 'Succeeded', 'Failed', 'Cancelled', 'TimedOut'] as const
 export type JobState = (typeof jobStates)[number]
 
+/** The ends of an attempt. `lost`: without its fault, so that it may start again. */
+export const attemptOutcomes = ['succeeded', 'failed', 'lost', 'cancelled', 'timed_out'] as const
+export type AttemptOutcome = (typeof attemptOutcomes)[number]
+
 export interface JobStateRow {
   readonly meaning: string
   readonly tone: 'good' | 'warn' | 'bad' | 'info' | 'plain'

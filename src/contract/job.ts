@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
-import { describeJobStates, jobStates } from './job-state.ts'
+import { attemptOutcomes, describeJobStates, jobStates } from './job-state.ts'
 import { imageName, imageTag } from './rental-order.ts'
 import { complete, nonNegativeUsd, pageQuery, priceUsd, textIdParams, timestamp, usdAmount } from './shared.ts'
 import { orderFields } from './workload.ts'
@@ -115,7 +115,7 @@ const attempt = z
     createdAt: timestamp,
     startedAt: timestamp.nullable(),
     endedAt: timestamp.nullable(),
-    outcome: z.enum(['succeeded', 'failed', 'lost', 'cancelled', 'timed_out']).nullable(),
+    outcome: z.enum(attemptOutcomes).nullable(),
     reason: z.string().nullable(),
     exitCode: z.int().nullable(),
     costUsd: usdAmount,

@@ -5,13 +5,11 @@
 import { addMs, SECOND_MS, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
-import type { JobState } from '../contract/job-state.ts'
+import type { AttemptOutcome, JobState } from '../contract/job-state.ts'
 import { rentalStateTable, type RentalState } from '../contract/rental-state.ts'
 
 /** How long contact with a host may be lost until the task starts elsewhere: 20 s pass before that is noticed. */
 export const LOST_MS = 20 * SECOND_MS
-
-export type AttemptOutcome = 'succeeded' | 'failed' | 'lost' | 'cancelled' | 'timed_out'
 
 export interface AttemptFacts {
   readonly task: {

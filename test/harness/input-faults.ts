@@ -331,12 +331,14 @@ const texts = [
   '/tmp/a',
   '0644',
   '8888/http',
+  '192.0.2.1',
 ]
 const textsOfFormat: Readonly<Record<string, RegExp>> = {
   email: /@/,
   'date-time': /T.*Z$/,
   date: /^\d{4}-\d\d-\d\d$/,
   uri: /^http/,
+  ipv4: /^\d+(\.\d+){3}$/,
 }
 
 /** A value that the schema accepts. */

@@ -318,7 +318,9 @@ test('the host of an interruptible container is told when it ends', async () => 
   const host = await joinMachine('pier-9', testOffer)
   const price = { pricePerGpuHourUsd: '1', interruptiblePricePerGpuHourUsd: '0.5' }
   await succeed(server.operator, 'PATCH', '/v2/supply/machines/pier-9', price)
-  const order = { kind: 'container', machineId: 'pier-9', gpuCount: 2, image: { name: 'debian', tag: '12' } }
+  const image = { name: 'debian', tag: '12' }
+  // The disk of the interrupted rental is kept beside that of the other.
+  const order = { kind: 'container', machineId: 'pier-9', gpuCount: 2, diskGb: 5, image }
   const { id } = await succeed(customer.call, 'POST', '/v2/rentals', { ...order, interruptible: true })
   await host.report('running', { sshUser: 'root' })
   await waitFor('it to run', async () => (await succeed(customer.call, 'GET', `/v2/rentals/${id}`)).state === 'Running')

@@ -143,6 +143,8 @@ const otherBody: { readonly [Op in OperationId]?: object } = {
   addRegistryCredential: { name: 'other' },
   createBudget: { name: 'Other' },
   createManagedDeployment: { name: 'other' },
+  createJob: { name: 'other' },
+  createBatch: { metadata: { run: 'other' } },
   createInstance: { gpu_count: 2 },
   createCheapestInstance: { gpuCount: 2 },
   addMember: { role: 'viewer' },

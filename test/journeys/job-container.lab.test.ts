@@ -87,12 +87,18 @@ describe.skipIf(why !== undefined)(`jobs on hosts${skipped}`, () => {
 
   test('promise 55: a cancelled command gets SIGTERM, and its output is kept', { timeout: LONG_MS }, async () => {
     const script =
-      'mkdir -p /berth/output; trap "echo saved > /berth/output/state; exit 0" TERM; while true; do sleep 0.2; done'
+      'mkdir -p /berth/output; trap "echo saved > /berth/output/state; exit 0" TERM; echo ready; while true; do sleep 0.2; done'
     const id = await start(script)
     await untilRunning(id)
+    // A shell without its trap would end at once.
+    await waitFor('the trap to be set', async () => {
+      const { rentalId } = (await read(id)).task.attempts[0]
+      return String((await ada.call('GET', `/v2/rentals/${rentalId}/logs`)).body).includes('ready')
+    })
     await succeed(ada.call, 'POST', `/v2/jobs/${id}/cancel`)
     const job = await untilEnd(id)
     expect(job.state).toBe('Cancelled')
+    expect(job.task.attempts[0].output).toMatchObject({ fileCount: 1, problem: null })
     expect(await fileOf(id, 'state')).toBe('saved\n')
   })
 

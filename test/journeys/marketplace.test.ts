@@ -294,6 +294,9 @@ test('an instance shows its host, cost and events, by name and by number', async
     // Two CPUs at $0.02, and the disk.
     cpuOnlyCostPerHourUsd: '0.046849315',
     exitCode: null,
+    gpusDueAt: null,
+    group: null,
+    interruptible: null,
     createdAt: orderedAt,
     startedAt,
     terminatedAt: null,

@@ -8,6 +8,7 @@ import { budgetAction, budgetScope } from '../../src/contract/budget.ts'
 import { costService } from '../../src/contract/cost.ts'
 import { deliveryRecord } from '../../src/contract/event.ts'
 import { afterInterruptions } from '../../src/contract/interruption.ts'
+import { attemptOutcomes, jobStates } from '../../src/contract/job-state.ts'
 import { keyClasses } from '../../src/contract/key-class.ts'
 import { replicaState } from '../../src/contract/managed-deployment.ts'
 import { deploymentProtocol, engineName, modelKind } from '../../src/contract/model.ts'
@@ -33,6 +34,9 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'api_key.class': [keyClasses],
   'batch.status': [batchStatuses],
   'batch.waits_for': [batchWaits],
+  'job.state': [jobStates],
+  'job_task.state': [jobStates],
+  'job_attempt.outcome': [attemptOutcomes],
   'posting.kind': [postingKinds],
   'machine.offering': [suppliedMachine.shape.offering.options],
   'machine.gpu_type': [gpuType.options],
