@@ -1,7 +1,7 @@
 /** `npm run engine-image [-- FILE]`: writes the image of the engines, for a registry or a cluster of your own. */
 import path from 'node:path'
 import packageJson from '../package.json' with { type: 'json' }
-import { ENGINE_REPOSITORY } from '../src/contract/agent.ts'
+import { ENGINE_REPOSITORY } from '../src/contract/engine-image.ts'
 import { buildEngineImage } from '../src/artifacts/oci/engine-image.ts'
 
 const MB = 1_000_000

@@ -382,16 +382,6 @@ export const OUTPUT_PATH = '/v2/agent/output'
 /** In `Authorization`, before `<host id>:<time in ms>:<signature>`. */
 export const AGENT_SCHEME = 'Berth-Agent'
 
-/** The only image repository that hosts get from their server. */
-export const ENGINE_REPOSITORY = 'berth/engine'
-
-export const engineImageFacts = z.object({
-  tag: z.string().regex(/^[\w.+-]{1,100}$/),
-  sha256: z.string().regex(/^[0-9a-f]{64}$/),
-  bytes: z.int().min(1),
-})
-export type EngineImageFacts = z.output<typeof engineImageFacts>
-
 /** The text that a host signs to download one path. */
 export function downloadStatement(installation: string, path: string, timeMs: number): string {
   return `berth-agent-download/${AGENT_PROTOCOL}/${installation}/${timeMs}${path}`

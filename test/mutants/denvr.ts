@@ -33,8 +33,8 @@ export const denvrMutants: readonly Mutant[] = [
     id: 'D5',
     mistake: 'the price of the list, and not that of the pool',
     file: 'denvr/machine.ts',
-    find: 'const compute = prices.compute ?? one?.price ?? zeroUsd',
-    replace: 'const compute = one?.price ?? zeroUsd',
+    find: 'const compute = prices.compute ?? configuration?.price ?? zeroUsd',
+    replace: 'const compute = configuration?.price ?? zeroUsd',
   },
   {
     id: 'D6',

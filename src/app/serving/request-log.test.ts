@@ -92,6 +92,7 @@ describe('the list', () => {
     expect(newest).toEqual({
       requestId: expect.stringMatching(/^req_/),
       apiKeyId: actor.keyId,
+      batchId: null,
       operation: 'chat',
       model: expect.stringMatching(/large|small/),
       deployment: 'dep_1',

@@ -5,13 +5,8 @@
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import type { Readable } from 'node:stream'
-import {
-  DISK_PATH,
-  ENGINE_IMAGE_PATH,
-  engineImageFacts,
-  WEIGHTS_PATH,
-  type EngineImageFacts,
-} from '../../contract/agent.ts'
+import { DISK_PATH, ENGINE_IMAGE_PATH, WEIGHTS_PATH } from '../../contract/agent.ts'
+import { engineImageFacts, type EngineImageFacts } from '../../contract/engine-image.ts'
 import { fail, ok, type Result } from '../../contract/result.ts'
 import { anyRoom } from '../download/disk-budget.ts'
 import { makeDownloader } from '../download/downloader.ts'

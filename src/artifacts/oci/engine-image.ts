@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
-import { ENGINE_REPOSITORY, engineImageFacts, type EngineImageFacts } from '../../contract/agent.ts'
+import { ENGINE_REPOSITORY, engineImageFacts, type EngineImageFacts } from '../../contract/engine-image.ts'
 import { writeImage } from './image-archive.ts'
 import { addTree, baseFiles, packageFiles } from './image-files.ts'
 import { diffIdOf, type ImageFiles } from './image-layer.ts'

@@ -35,6 +35,27 @@ const otherwise: Readonly<Partial<Record<OperationId, string>>> = {
   exportMetrics: 'for Prometheus, which scrapes it',
   listSupply: 'berth supply machines ls and berth supply hosts ls list the two in full',
   countMachines: 'counts for the filters of the console',
+  ...Object.fromEntries(
+    (
+      [
+        'countMessageTokens',
+        'countResponseTokens',
+        'getResponse',
+        'deleteResponse',
+        'listResponseInput',
+        'uploadFile',
+        'listFiles',
+        'getFile',
+        'downloadFile',
+        'deleteFile',
+        'createBatch',
+        'listBatches',
+        'getBatch',
+        'cancelBatch',
+      ] as const satisfies readonly OperationId[]
+    ).map((id) => [id, 'for programs, which use a client of OpenAI or Anthropic']),
+  ),
+  downloadJobOutput: 'berth jobs results reads the stream itself',
   getCurrentBalance: 'berth balance shows more, from getCustomerBalance',
 }
 

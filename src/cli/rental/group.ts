@@ -43,6 +43,7 @@ export const rows: readonly Row[] = [
         gpuModel: '--gpu <model>  GPU, or part of its name',
         clusterName: '--cluster <name>  cluster of the machines; default: the cheapest',
         region: 'region of the machines',
+        label: 'label of the group',
         maxCostPerHourUsd: '--max-price <usd>  reject the order if all nodes together would cost more per hour',
         onNodeLoss: '--on-node-loss <action>  what happens when a node fails or is lost',
       },

@@ -22,10 +22,10 @@ const usuallyNull =
 
 const texts: ReadonlyArray<readonly [RegExp, string]> = [
   [/^cuda$/, '13.0'],
-  [/usd/i, '12.500000000'],
+  [/Usd|^usd|_usd/, '12.500000000'],
   [/month/i, '2026-11'],
   [/^(day|from|to)$/, '2026-11-14'],
-  [/(At|_at|Until|Since|^at|^since|^seen|^start|^end|^created|timestamp|empty)$/, TIME],
+  [/(At|_at|After|Until|Since|^at|^since|^seen|^start|^end|^created|timestamp|empty)$/, TIME],
   [/^amount$/, '1250'],
   [/email/i, 'ada@example.com'],
   [/requestId|^request_id/, 'req_cc1cbf2556a145c74b1c4df0a8df525b'],

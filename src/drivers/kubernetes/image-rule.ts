@@ -4,7 +4,7 @@
  * or be listed by the operator. The nodes resolve names again; only a firewall catches a name that changes in between.
  */
 import { checkOutboundUrl } from '../../base/net/outbound.ts'
-import { ENGINE_REPOSITORY } from '../../contract/agent.ts'
+import { ENGINE_REPOSITORY } from '../../contract/engine-image.ts'
 import { NeverStarts } from '../../runtimes/runtime.ts'
 import { parseImageName } from '../../runtimes/image-name.ts'
 import type { ClusterConfig } from './config.ts'

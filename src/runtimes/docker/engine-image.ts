@@ -1,7 +1,7 @@
 /** The image of our own engines, which a host gets from its server. It stays on the host until there is a newer one. */
 import { createReadStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { ENGINE_REPOSITORY, type EngineImageFacts } from '../../contract/agent.ts'
+import { ENGINE_REPOSITORY, type EngineImageFacts } from '../../contract/engine-image.ts'
 import { NeverStarts } from '../runtime.ts'
 import { DockerRefused, type DockerClient } from './client.ts'
 import type { ImageName } from '../image-name.ts'

@@ -20,6 +20,7 @@ import { EventWatch } from './event-watch.ts'
 import { ContainerFence } from './fence.ts'
 import { fetchImage, imageOf } from './image-fetch.ts'
 import { GroupNetworks } from './group-network.ts'
+import { halfStatus, orFailed } from './half-status.ts'
 import { findOutput, unwatchedEnd } from './job-output.ts'
 import { ImageStore } from './image-store.ts'
 import { measureContainers } from './measure.ts'
@@ -152,13 +153,13 @@ class DockerRuntime implements Runtime {
     for (const { Labels } of networks) {
       const id = Labels[ID_LABEL]
       if (id !== undefined)
-        workloads.set(id, await this.#orFailed(id, Labels, this.#findHalf(id, Labels[TAG_LABEL] ?? '')))
+        workloads.set(id, await orFailed(id, Labels, halfStatus(this.#files, id, Labels[TAG_LABEL] ?? '')))
     }
     // Containers are listed last: one created during the scan must not look lost.
     for (const container of await this.#client.containers(TAG_LABEL, signal)) {
       const id = container.Labels[ID_LABEL]
       if (id === undefined) continue
-      const one = await this.#orFailed(id, container.Labels, this.#find(id, container, signal))
+      const one = await orFailed(id, container.Labels, this.#find(id, container, signal))
       if (one === undefined) workloads.delete(id)
       else workloads.set(id, one)
     }
@@ -322,31 +323,6 @@ class DockerRuntime implements Runtime {
     this.#info = info
     this.#maker.diskQuota ??= await storageEnforcesLimits(info)
     return info
-  }
-
-  /** The files of one container may be damaged; the others must still be listed. */
-  async #orFailed<T>(
-    id: string,
-    labels: Readonly<Record<string, string>>,
-    look: Promise<T>,
-  ): Promise<T | WorkloadStatus> {
-    try {
-      return await look
-    } catch (error) {
-      if (!(error instanceof NeverStarts)) throw error
-      const { reason, message } = error
-      return { id, tag: labels[TAG_LABEL] ?? '', state: 'failed', failure: reason, message, disks: [] }
-    }
-  }
-
-  /** A network without a container: not created yet, or removed by someone else. */
-  async #findHalf(id: string, tag: string): Promise<WorkloadStatus> {
-    const file = await this.#files.read(id)
-    // On its way to other GPUs.
-    if (file?.disk?.isMoving === true) return { id, tag, state: 'ended', disks: [] }
-    return file?.made === true
-      ? { id, tag, state: 'failed', ...lost, disks: [] }
-      : { id, tag, state: 'starting', disks: [] }
   }
 
   /** undefined: removed during the scan. */

@@ -94,6 +94,7 @@ describe('the list', () => {
         requestId: 'req_4',
         at: addMs(start, 2_000),
         keyId: account.actor.keyId,
+        batchId: null,
         operation: 'chat',
         model: 'owner/model',
         status: 200,

@@ -115,6 +115,8 @@ describe('the registry as a gateway sees it', () => {
       contextTokens: 4_096,
       maxOutputTokens: null,
       prices: { input: usd('0.2'), cached: usd('0.2'), output: usd('0.6'), pixelStep: 0n, character: 0n, soundMs: 0n },
+      // Half of them.
+      batchPrices: expect.objectContaining({ input: usd('0.1'), cached: usd('0.1'), output: usd('0.3') }),
       supportsTools: true,
       supportsImageInput: false,
       createdAt: fixture.clock.now(),

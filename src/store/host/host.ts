@@ -148,8 +148,7 @@ export async function readDesired(db: Db, hostId: string): Promise<Desired | und
     select h.generation, h.state,
       coalesce((select jsonb_agg(jsonb_build_object(
           'id', w.id, 'tag', w.tag, 'want', w.want, 'reboots', w.reboots, 'started', n.started, 'spec', w.spec, 'groupOpen', w.group_open, 'image', w.base_image,
-          'endsAt', (extract(epoch from w.interrupted_at) * 1000)::bigint,
-          'index', n.node_index, 'gpus', n.gpu_indexes,
+          'endsAt', (extract(epoch from w.interrupted_at) * 1000)::bigint, 'index', n.node_index, 'gpus', n.gpu_indexes,
           'copies', n.incarnation is null and exists (select 1 from workload_copy c where c.workload_id = w.id and c.want = 'kept'),
           'peers', (select jsonb_agg(p.address order by pn.node_index)
                     from workload_node pn join host p on p.id = pn.host_id where pn.workload_id = w.id),
