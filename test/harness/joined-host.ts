@@ -21,6 +21,8 @@ export interface JoinedHost {
   workloads(): readonly Workload[]
   /** Reports the end of a workload that should run: its program exited with this code, or what the observation says. */
   end(workloadId: string, how: number | Partial<Observation>): void
+  /** Goes on reporting a workload that should end, as an agent does until its output is handed over, or lets it go. */
+  holdBack(workloadId: string, isHeldBack: boolean): void
   /** `Authorization` for a download from the server. */
   authorize(path: string): string
   close(): Promise<void>
@@ -46,12 +48,13 @@ export async function joinHost(
       stream.pipe(socket).pipe(stream)
     })
   const ends = new Map<string, Partial<Observation>>()
+  const heldBack = new Set<string>()
   let agent = connect()
   let isEnding = false
   const report = (): void => {
     if (agent.socket.readyState !== agent.socket.OPEN) return
     const { generation, workloads } = agent.last('desired') ?? { generation: 0, workloads: [] }
-    const running = workloads.filter(({ want }) => want === 'run')
+    const running = workloads.filter((workload) => workload.want === 'run' || heldBack.has(workload.id))
     agent.report({
       generation,
       offer,
@@ -102,6 +105,11 @@ export async function joinHost(
       const message = 'The process exited.'
       const end = typeof how === 'number' ? { failure: 'process_exited', message, exitCode: how } : how
       ends.set(workloadId, { state: 'failed', ...end })
+      report()
+    },
+    holdBack: (workloadId, isHeldBack) => {
+      if (isHeldBack) heldBack.add(workloadId)
+      else heldBack.delete(workloadId)
       report()
     },
     authorize: (path) => {

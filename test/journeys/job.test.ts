@@ -179,9 +179,11 @@ describe('what a job leaves', () => {
     const id = await start()
     const workload = await workloadOf(id)
     await untilState(id, 'Running')
+    host.holdBack(workload.id, true)
     await succeed(call, 'POST', `/v2/jobs/${id}/cancel`)
     await waitFor('its end', () => host.workloads().length === 0)
     await handOver(workload, { 'part.txt': 'half' })
+    host.holdBack(workload.id, false)
     const job = await untilState(id, 'Cancelled')
     await handOver(workload, { 'part.txt': 'other' })
     expect(job.task).toMatchObject({ reason: 'job_cancelled' })
@@ -211,8 +213,10 @@ describe('limits', () => {
   test('promise 51: the time limit ends the command to the millisecond', async () => {
     const id = await start({ timeoutSeconds: 1 })
     const workload = await workloadOf(id)
-    await waitFor('its end', () => !host.workloads().includes(workload) && host.workloads().length === 0)
+    host.holdBack(workload.id, true)
+    await waitFor('its end', () => host.workloads().length === 0)
     await handOver(workload, { 'part.txt': 'half' })
+    host.holdBack(workload.id, false)
     const { task } = await untilState(id, 'TimedOut')
     const [attempt] = task.attempts
     expect(attempt).toMatchObject({ outcome: 'timed_out', output: { fileCount: 1 } })

@@ -23,8 +23,9 @@ export const joinOptions = {
     'pull-stall',
     'weights-gb',
     'accel',
+    'cluster-address',
   ],
-  plain: ['allow-local-images', 'allow-private-registries', 'allow-unfenced'],
+  plain: ['allow-local-images', 'allow-private-registries', 'allow-unfenced', 'trusted-lan'],
 } as const
 
 /** `url`: empty if the request does not tell. */
