@@ -157,16 +157,23 @@ export async function dueFor(
   const { events } = await succeed(call, 'GET', `/v2/events?limit=1000&subject=rental:${rental.id}`)
   const pieces: NanoUsd[] = []
   let start = rental.startedAt
+  let price = pricePerHour
   let lastSeenAt: string | undefined
   for (const { type, data } of (events as RentalEvent[]).toReversed()) {
     if (type === 'rental.unknown') lastSeenAt = data.lastSeenAt
     if (type === 'rental.recovered') lastSeenAt = undefined
     if (type === 'rental.recovered' && data.freeFrom !== undefined && data.freeUntil !== undefined) {
-      pieces.push(costBetween(start, data.freeFrom, pricePerHour))
+      pieces.push(costBetween(start, data.freeFrom, price))
       start = data.freeUntil
     }
+    const hasNewPrice = type === 'rental.gpu_fault' || type === 'rental.gpu_recovered'
+    if (hasNewPrice && data.at !== undefined && data.costPerHourUsd !== undefined) {
+      pieces.push(costBetween(start, data.at, price))
+      start = data.at
+      price = usd(data.costPerHourUsd)
+    }
     if (type === 'rental.terminating' && data.at !== undefined)
-      return sumUsd([...pieces, costBetween(start, lastSeenAt ?? data.at, pricePerHour)])
+      return sumUsd([...pieces, costBetween(start, lastSeenAt ?? data.at, price)])
   }
   throw new Error(`rental ${rental.id} has not been ended`)
 }
@@ -178,7 +185,7 @@ export function costBetween(from: string, to: string, pricePerHour: NanoUsd): Na
 
 interface RentalEvent {
   readonly type: string
-  readonly data: Partial<Record<'at' | 'lastSeenAt' | 'freeFrom' | 'freeUntil', string>>
+  readonly data: Partial<Record<'at' | 'lastSeenAt' | 'freeFrom' | 'freeUntil' | 'costPerHourUsd', string>>
 }
 
 type StatementLine = { readonly kind: string; readonly amountUsd: string } & Readonly<Record<string, unknown>>
