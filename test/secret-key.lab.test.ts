@@ -113,9 +113,10 @@ async function fillAll(operator: Call): Promise<string> {
 
 describe('with the key in the settings', () => {
   test('every sealed column is known', async () => {
+    // Bytes are sealed with a key of their own, which is a text beside them.
     const { rows } = await pool.query<{ name: string }>(`select table_name || '.' || column_name as name
       from information_schema.columns c join pg_class on relname = table_name and not relispartition
-      where table_schema = 'public' and column_name like '%sealed%'`)
+      where table_schema = 'public' and column_name like '%sealed%' and data_type = 'text'`)
     const known = sealedTables.flatMap(({ name, columns }) => columns.map((column) => `${name}.${column}`))
     const others = ['host.access', 'request_body.request', 'request_body.response']
     expect(known.toSorted()).toEqual([...rows.map(({ name }) => name), ...others].toSorted())

@@ -56,12 +56,13 @@ export const rows: readonly Row[] = [
       return followJob(session, started, options.output)
     },
     notes:
-      'It waits for a free machine, and ends with the exit code of the command: 124 when it is out of time, 130 when it\n' +
-      'was cancelled. Ctrl-C cancels the job; its output is kept. Files in /berth/output are kept for 30 days.',
+      'It waits for a free machine, and ends with the exit code of the command: 124\n' +
+      'when it is out of time, 130 when it was cancelled. Ctrl-C cancels the job; its\n' +
+      'output is kept. Files in /berth/output are kept for 30 days.',
     examples: [
-      'berth run --gpu 24gb --image pytorch/pytorch -- python -c "import torch; print(torch.cuda.is_available())"',
-      'berth run --gpu h100 --image debian:12 --input \'{"epochs": 3}\' --output ./results -- cat /berth/input.json',
-      'berth run --gpu 4090 --image debian:12 --array 20 --parallel 4 --detach -- sh -c "echo $BERTH_JOB_INDEX"',
+      'berth run --gpu 24gb --image pytorch/pytorch -- python train.py',
+      'berth run --gpu h100 --image debian:12 --output ./results -- nvidia-smi',
+      'berth run --gpu 4090 --image debian:12 --array 20 --parallel 4 -- ./part.sh',
     ],
   }),
   list('jobs ls', 'listJobs', 'list jobs, newest first', {
