@@ -56,7 +56,7 @@ describe.each(Object.entries(asks))('%s', (shell, ask) => {
     expect(offered('volumes', 'c')).toEqual(['clone', 'create'])
     expect(offered('operator', 'accounts', 'c')).toEqual(['create'])
     expect(offered('--url', 'http://127.0.0.1', 'profiles', 'u')).toEqual(['use'])
-    expect(offered('rent', '--m')).toEqual(['--machine', '--max-price', '--metadata', '--mount'])
+    expect(offered('rent', '--m')).toEqual(['--machine', '--max-price', '--max-wait', '--metadata', '--mount'])
     expect(offered('rentals', '--wi')).toEqual(['--wide'])
     expect(offered('rent', '--js')).toEqual(['--json'])
     expect(offered('rent', '--kind', '')).toEqual(['container', 'metal', 'vm'])
