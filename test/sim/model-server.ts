@@ -108,7 +108,7 @@ const MAX_KEPT_REQUESTS = 10_000
 const MAX_CACHED_PROMPTS = 100_000
 
 const operations =
-  /\/(chat\/completions|completions|embeddings|rerank|images\/generations|txt2img|image\/generation|audio\/speech|audio\/transcriptions|tokenize|apply-template)$/
+  /\/(chat\/completions|completions|embeddings|rerank|images\/generations|txt2img|image\/generation|audio\/(?:speech|generation|transcriptions)|tokenize|apply-template)$/
 
 const usual: Behaviour = {
   words: 5,
