@@ -234,7 +234,7 @@ export const jobEndpoints = {
     method: 'POST',
     path: '/v2/jobs/{id}/cancel',
     access: ['compute:write'],
-    summary: 'Cancel a job; its running commands end and their output is kept',
+    summary: 'Cancel a job; its running commands get SIGTERM and their output is kept',
     description: 'A job that has ended stays as it is.',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,

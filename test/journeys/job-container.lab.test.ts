@@ -85,28 +85,34 @@ describe.skipIf(why !== undefined)(`jobs on hosts${skipped}`, () => {
     return { segments: { endedAt: Number(row.ended_at) } }
   }
 
-  test('promise 55: the output of a cancelled command is kept', { timeout: LONG_MS }, async () => {
-    const script =
-      'mkdir -p /berth/output; echo saved > /berth/output/state; echo ready; while true; do sleep 0.2; done'
-    const id = await start(script)
-    await untilRunning(id)
-    await waitFor('its file to be written', async () => {
-      const { rentalId } = (await read(id)).task.attempts[0]
-      return String((await ada.call('GET', `/v2/rentals/${rentalId}/logs`)).body).includes('ready')
-    })
-    await succeed(ada.call, 'POST', `/v2/jobs/${id}/cancel`)
-    const job = await untilEnd(id)
-    expect(job.state).toBe('Cancelled')
-    expect(job.task.attempts[0].output).toMatchObject({ fileCount: 1, problem: null })
-    expect(await fileOf(id, 'state')).toBe('saved\n')
-  })
+  test(
+    'promise 55: a cancelled command gets the stop signal, and its output is kept',
+    { timeout: LONG_MS },
+    async () => {
+      // SIGHUP is the STOPSIGNAL of the images of the lab.
+      const script =
+        'mkdir -p /berth/output; trap "echo saved > /berth/output/state; exit 0" HUP; echo ready; while true; do sleep 0.2; done'
+      const id = await start(script)
+      await untilRunning(id)
+      // A shell without its trap would end at once.
+      await waitFor('the trap to be set', async () => {
+        const { rentalId } = (await read(id)).task.attempts[0]
+        return String((await ada.call('GET', `/v2/rentals/${rentalId}/logs`)).body).includes('ready')
+      })
+      await succeed(ada.call, 'POST', `/v2/jobs/${id}/cancel`)
+      const job = await untilEnd(id)
+      expect(job.state).toBe('Cancelled')
+      expect(job.task.attempts[0].output).toMatchObject({ fileCount: 1, problem: null })
+      expect(await fileOf(id, 'state')).toBe('saved\n')
+    },
+  )
 
   test(
     'promises 51 and 55: a command that is out of time ends, and its output is kept',
     { timeout: LONG_MS },
     async () => {
       const id = await start(
-        'mkdir -p /berth/output; echo part > /berth/output/part; trap "" TERM; while true; do sleep 1; done',
+        'mkdir -p /berth/output; echo part > /berth/output/part; trap "" HUP; while true; do sleep 1; done',
         {
           timeoutSeconds: 3,
         },
