@@ -43,6 +43,8 @@ export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
     { names: ['chat'], load: async () => (await import('./model/chat.ts')).rows },
     { names: ['image', 'speak', 'embed'], load: async () => (await import('./model/media.ts')).rows },
     { names: ['transcribe'], load: async () => (await import('./model/transcribe.ts')).rows },
+    { names: ['batches', 'batch'], load: async () => (await import('./model/batch.ts')).rows },
+    { names: ['files', 'file'], load: async () => (await import('./model/file.ts')).rows },
     { names: ['catalog'], load: async () => (await import('./model/catalog.ts')).rows },
     { names: ['requests', 'cost'], load: async () => (await import('./model/request.ts')).rows },
     { names: ['usage'], load: async () => (await import('./billing/usage.ts')).rows },
@@ -88,6 +90,8 @@ async function loadOperator(): Promise<readonly Row[]> {
 export const groupDescriptions: Readonly<Record<string, string>> = {
   gpus: 'GPUs you can rent',
   catalog: 'models you can call',
+  batches: 'files of requests, answered within a day at the batch price',
+  files: 'input and results of batches',
   requests: 'inference requests',
   purchases: 'payments and credits',
   invoices: 'invoices, one per month',
@@ -126,3 +130,6 @@ export const groupDescriptions: Readonly<Record<string, string>> = {
   models: 'models on sale',
   ledger: 'the ledger',
 }
+
+/** Other names of groups: those of OpenAI's command. */
+export const groupAliases: Readonly<Record<string, string>> = { batches: 'batch', files: 'file' }

@@ -3,7 +3,7 @@ import { Command, CommanderError, Option, type Argument } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
 import { firstWord, prepareWords } from './kit/command-line.ts'
 import { addRow, addUsages, GROUP_USAGE, type Tree } from './kit/command.ts'
-import { commandFiles, groupDescriptions, type CommandFile } from './command-table.ts'
+import { commandFiles, groupAliases, groupDescriptions, type CommandFile } from './command-table.ts'
 import { report } from './kit/failure.ts'
 import { firstScreen, helpRoles } from './kit/first-screen.ts'
 import { loadOperations } from './kit/operation-source.ts'
@@ -68,7 +68,7 @@ async function buildProgram(
       outputError: (text, write) => write(text.replace(/^error:/, paint(shell.color.error, 'red', 'error:'))),
     })
     .exitOverride()
-  await addCommands({ program, shell, groups: groupDescriptions, ended }, argv, role)
+  await addCommands({ program, shell, groups: groupDescriptions, groupAliases, ended }, argv, role)
   addUsages(program)
   pointToHelp(program, 'berth')
   return program

@@ -46,9 +46,15 @@ export interface Client {
   readonly url: string
   /** Throws a `ClientError` (error.ts). */
   call<Op extends CallableId>(operation: Op, ...input: CallArguments<Op>): Promise<Reply<Op>>
+  /** Sends a form, as operations with a file take it. The same key never uploads twice. */
+  callForm<Op extends FormId>(
+    operation: Op,
+    form: FormData,
+    options: CallOptions & { readonly idempotencyKey: string },
+  ): Promise<Reply<Op>>
   /** Runs a model; returns the request ID with the response. */
   infer<Op extends InferenceId>(operation: Op, input: InferenceInput<Op>): Promise<InferenceAnswer<Reply<Op>>>
-  /** Sends a form, as operations with a file take it. Returns the request ID with the response. */
+  /** The same as `callForm` for a model; returns the request ID with the response. */
   inferForm<Op extends InferenceId>(
     operation: Op,
     form: FormData,
@@ -72,6 +78,8 @@ export interface Readiness {
 
 /** Event streams use `follow` instead. */
 export type CallableId = Exclude<OperationId, OperationsAnswering<'events'>>
+/** Operations that take a file and run no model. */
+type FormId = 'uploadFile'
 export type Reply<Op extends CallableId> = ReplyOf<Api[Op]>
 
 export type CallInput<Op extends CallableId> = Part<'params', ParamsOf<Api[Op]>> &
@@ -106,6 +114,8 @@ interface LooseInput extends CallOptions {
   readonly params?: Values | undefined
   readonly query?: Values | undefined
   readonly body?: unknown
+  /** In place of a body. */
+  readonly form?: FormData | undefined
   readonly idempotencyKey?: string | undefined
   readonly sessionId?: string | undefined
 }
@@ -140,10 +150,12 @@ export function makeClient(options: TransportOptions): Client {
   return {
     url: transport.url,
     call: call as Client['call'],
+    callForm: ((operation: FormId, form: FormData, input: LooseInput) =>
+      call(operation, { ...input, form })) as Client['callForm'],
     infer: ((operation: InferenceId, input: LooseInput) =>
       inferOnce(buildRequest(routes[operation], input), input)) as Client['infer'],
     inferForm: ((operation: InferenceId, form: FormData, input: CallOptions = {}) =>
-      inferOnce({ ...buildRequest(routes[operation], {}), body: form }, input)) as Client['inferForm'],
+      inferOnce(buildRequest(routes[operation], { form }), input)) as Client['inferForm'],
     stream: (operation: StreamId, input: LooseInput & { readonly body: object }) => {
       const request = buildRequest(routes[operation], { ...input, body: { ...input.body, stream: true } })
       return openChunks(transport, request, input)
@@ -162,7 +174,7 @@ export function makeClient(options: TransportOptions): Client {
 }
 
 function buildRequest(route: Route, input: LooseInput): Request {
-  const { idempotencyKey, sessionId, body } = input
+  const { idempotencyKey, sessionId, body, form } = input
   if (idempotencyKey !== undefined && route.idempotent !== true) {
     throw new TypeError(`${route.method} ${route.path} takes no idempotency key`)
   }
@@ -180,6 +192,7 @@ function buildRequest(route: Route, input: LooseInput): Request {
       ...(sessionId === undefined ? {} : { 'X-Session-Id': sessionId }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(form === undefined ? {} : { body: form }),
   }
 }
 

@@ -17,6 +17,7 @@ export function count(value: number, noun: string): string {
 
 export function plural(noun: string): string {
   if (noun.endsWith('person')) return noun.replace(/person$/, 'people')
+  if (noun.endsWith('ch')) return `${noun}es`
   return /[^aeiou]y$/.test(noun) ? `${noun.slice(0, -1)}ies` : `${noun}s`
 }
 
@@ -32,4 +33,16 @@ function tenths(value: number): number {
 /** `323 MB` */
 export function megabytes(bytes: number): string {
   return `${number(Math.round(bytes / 1e6))} MB`
+}
+
+const sizes = [
+  ['GB', 1e9],
+  ['MB', 1e6],
+  ['KB', 1e3],
+] as const
+
+/** `512 bytes`, `1.3 KB`, `200 MB` */
+export function fileSize(bytes: number): string {
+  const [unit, size] = sizes.find(([, least]) => bytes >= least) ?? []
+  return unit === undefined ? count(bytes, 'byte') : `${number(tenths(bytes / size))} ${unit}`
 }

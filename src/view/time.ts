@@ -9,6 +9,13 @@ const NONE = '—'
 let localTimes: Intl.DateTimeFormat | undefined
 let localDates: Intl.DateTimeFormat | undefined
 
+/** OpenAI's form of a time, in that of the other operations. */
+export function timeOfSeconds(seconds: number): string
+export function timeOfSeconds(seconds: number | null): string | null
+export function timeOfSeconds(seconds: number | null): string | null {
+  return seconds === null ? null : new Date(seconds * SECOND_MS).toISOString()
+}
+
 /** In the reader's time zone and format. */
 export function localTime(text: string | null | undefined): string {
   if (text === null || text === undefined) return NONE

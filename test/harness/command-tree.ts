@@ -1,7 +1,7 @@
 /** All commands of the CLI loaded at once, with a shell that discards all output. */
 import { Command } from 'commander'
 import { addRow } from '../../src/cli/kit/command.ts'
-import { commandFiles, groupDescriptions } from '../../src/cli/command-table.ts'
+import { commandFiles, groupAliases, groupDescriptions } from '../../src/cli/command-table.ts'
 import { loadOperations } from '../../src/cli/kit/operation-source.ts'
 import type { Row } from '../../src/cli/kit/row-type.ts'
 
@@ -21,7 +21,14 @@ export async function loadRows(): Promise<Row[]> {
 
 export async function loadCommandTree(): Promise<Command> {
   const program = new Command('berth')
-  const tree = { program, shell: silentShell, title: 'Commands:', groups: groupDescriptions, ended: () => {} }
+  const tree = {
+    program,
+    shell: silentShell,
+    title: 'Commands:',
+    groups: groupDescriptions,
+    groupAliases,
+    ended: () => {},
+  }
   await loadOperations()
   for (const row of await loadRows()) addRow(tree, row)
   return program

@@ -24,6 +24,8 @@ export interface Tree {
   readonly title: string
   /** Descriptions of groups, by their words. */
   readonly groups: Readonly<Record<string, string>>
+  /** Other names of groups. */
+  readonly groupAliases: Readonly<Record<string, string>>
   readonly ended: (outcome: ExitCode) => void
 }
 
@@ -45,19 +47,22 @@ export function addRow(tree: Tree, row: Row): void {
   command.action(() => runRow(tree, row, command, sources))
 }
 
-function groupAt({ program, title, groups }: Tree, words: readonly string[]): Command {
-  let place = program
-  for (const [at, word] of words.entries()) {
-    const path = words.slice(0, at + 1).join(' ')
-    place =
-      place.commands.find((one) => one.name() === word) ??
-      place
-        .command(word)
-        .description(groups[path] ?? '')
-        .usage(GROUP_USAGE)
-        .commandsGroup(title)
-  }
-  return place
+function groupAt(tree: Tree, words: readonly string[]): Command {
+  return words.reduce((place, word, at) => {
+    const known = place.commands.find((one) => one.name() === word)
+    return known ?? addGroup(tree, place, words.slice(0, at + 1))
+  }, tree.program)
+}
+
+function addGroup({ title, groups, groupAliases }: Tree, parent: Command, words: readonly string[]): Command {
+  const path = words.join(' ')
+  const alias = groupAliases[path]
+  const group = parent
+    .command(words.at(-1) ?? '')
+    .description(groups[path] ?? '')
+    .usage(GROUP_USAGE)
+    .commandsGroup(title)
+  return alias === undefined ? group : group.alias(alias)
 }
 
 /** A list with further commands below it names them, when the tree is whole. */

@@ -14,7 +14,7 @@ export interface Source {
   readonly options: readonly Option[]
 }
 
-const PAGING = new Set(['limit', 'cursor', 'before'])
+const PAGING = new Set(['limit', 'cursor', 'before', 'after'])
 
 export function nameOf({ path }: Field): string {
   return path.at(-1) ?? ''

@@ -26,7 +26,13 @@ interface PageOptions {
 }
 
 export function isPaged(operation: CallableId): boolean {
-  return operationNamed(operation).fields.some(({ part, path }) => part === 'query' && path[0] === 'cursor')
+  return cursorFieldOf(operation) !== undefined
+}
+
+/** Lists in OpenAI's form continue after the id of the last row. */
+function cursorFieldOf(operation: CallableId): 'cursor' | 'after' | undefined {
+  const names = operationNamed(operation).fields.flatMap(({ part, path }) => (part === 'query' ? path : []))
+  return (['cursor', 'after'] as const).find((name) => names.includes(name))
 }
 
 export const pageOptions = (rowsShown: number = limits.pageRowsDefault): Options => ({
@@ -42,7 +48,8 @@ export async function readList<T>(
 ): Promise<Page<T>> {
   const { client, input, options } = call
   const { parts } = input
-  if (!isPaged(operation)) {
+  const cursorField = cursorFieldOf(operation)
+  if (cursorField === undefined) {
     const answer = await callWith<object>(client, operation, parts)
     const key = keyOf(answer)
     const rows = rowsOf<T>(answer, key).filter(isWanted)
@@ -55,7 +62,7 @@ export async function readList<T>(
   let cursor = firstCursor
   for (let page = 0; page < MAX_PAGES; page += 1) {
     const size = all === true ? limits.pageRows : limit
-    const query = { ...parts.query, limit: size, ...(cursor === undefined ? {} : { cursor }) }
+    const query = { ...parts.query, limit: size, ...(cursor === undefined ? {} : { [cursorField]: cursor }) }
     answer = await callWith<Record<string, unknown>>(client, operation, { ...parts, query })
     rows.push(...rowsOf<T>(answer, keyOf(answer)).filter(isWanted))
     cursor = cursorOf(answer)
@@ -90,7 +97,8 @@ function nounOf(key = 'rows'): string {
 }
 
 function cursorOf(answer: Record<string, unknown>): string | undefined {
-  return (answer['nextCursor'] ?? answer['next_cursor'] ?? undefined) as string | undefined
+  const next = answer['nextCursor'] ?? answer['next_cursor'] ?? (answer['has_more'] === true ? answer['last_id'] : null)
+  return (next ?? undefined) as string | undefined
 }
 
 /** The command line as the user typed it, without the cursor and the idempotency key: the next call has its own. */

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, inject, test } from 'vitest'
-import { commandFiles } from '../command-table.ts'
+import { commandFiles, groupAliases } from '../command-table.ts'
 import { needs } from '../../../test/needs.ts'
 
 needs('build')
@@ -19,7 +19,10 @@ const program = path.join(path.dirname(inject('serverBundle')), 'cli.mjs')
 describe('the table of commands', () => {
   test.each(Object.values(commandFiles).flat())('$names: the file has these commands and no others', async (file) => {
     const rows = await file.load()
-    const names = rows.flatMap(({ command, alias }) => [command.split(' ')[0], ...(alias === undefined ? [] : [alias])])
+    const names = rows.flatMap(({ command, alias }) => {
+      const [word = '', ...more] = command.split(' ')
+      return [word, more.length === 0 ? alias : groupAliases[word]].filter((name) => name !== undefined)
+    })
     expect(new Set(names)).toEqual(new Set(file.names))
   })
 })

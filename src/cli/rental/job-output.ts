@@ -2,7 +2,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { unpackFolder } from '../kit/local-tar.ts'
-import { openDownload } from './machine-session.ts'
+import { openDownload } from './download.ts'
 import type { Session } from './session.ts'
 
 export interface ResultOptions {

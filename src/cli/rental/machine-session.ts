@@ -2,14 +2,11 @@
  * `berth logs`, `ssh`, `terminal` and `exec`. SSH is the system's own program; the terminals and commands of containers go
  * through the server, so they need neither an SSH key nor a route to the machine.
  */
-import http from 'node:http'
-import https from 'node:https'
-import { text } from 'node:stream/consumers'
 import { isatty } from 'node:tty'
-import { answerTo } from '../../base/net/http-answer.ts'
-import { apiErrorOf, unreachable } from '../../client/error.ts'
+import { unreachable } from '../../client/error.ts'
 import type { OwnMachine } from '../../view/own-machine.ts'
 import { parsePast, parseWhole } from '../kit/flag.ts'
+import { openDownload } from './download.ts'
 import { ownMachine } from './own-machine.ts'
 import {
   IDENTITY,
@@ -143,24 +140,6 @@ export async function openLogs(
     if (value !== undefined) query.set(name, String(value))
   }
   return openDownload({ client, key }, `/v2/rentals/${machine.id}/logs?${query.toString()}`)
-}
-
-/** Any answer that is read as it comes. */
-export async function openDownload(
-  { client, key }: Pick<Session, 'client' | 'key'>,
-  path: string,
-): Promise<AsyncIterable<Buffer>> {
-  const address = `${client.url}${path}`
-  const { request } = address.startsWith('https:') ? https : http
-  const logRequest = request(address, { headers: { Authorization: `Bearer ${key}` } })
-  logRequest.end()
-  const response = await answerTo(logRequest).catch((error: unknown) => {
-    throw unreachable(client.url, error)
-  })
-  const status = response.statusCode ?? 0
-  if (status >= 200 && status < 300) return response
-  const headers = new Headers(Object.entries(response.headers).map(([name, value]) => [name, String(value)]))
-  throw apiErrorOf(status, headers, await text(response))
 }
 
 export async function printLines(log: AsyncIterable<Buffer>, { client, screen }: Session): Promise<number> {
