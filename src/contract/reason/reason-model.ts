@@ -142,9 +142,9 @@ export const modelReasons = {
   sound_format: invalid(
     ({ format }: { readonly format: string | undefined }) =>
       format === undefined ? 'file: not a known sound format.' : `file: ${format} cannot be read.`,
-    'Send WAV, MP3, FLAC or Ogg Opus. To convert a file: ffmpeg -i recording.m4a -ac 1 -ar 16000 recording.wav',
+    'Send WAV, MP3, FLAC or Ogg Opus. To convert a file: `ffmpeg -i recording.m4a -ac 1 -ar 16000 recording.wav`.',
   ),
-  sound_damaged: invalid('file: the recording is damaged or empty.', 'Check that it plays, and send it again.'),
+  sound_damaged: invalid('The recording in `file` is damaged or empty.', 'Check that it plays, and send it again.'),
   sound_too_long: invalid(
     ({ hours }: { readonly hours: number }) => `file: the recording is longer than ${hours} hours.`,
     'Send it in parts.',
