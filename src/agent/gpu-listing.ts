@@ -1,7 +1,8 @@
 /** The GPUs that the driver lists. A machine without `nvidia-smi` has none, with the reason; that is never an error. */
 import { findProblems, isSlowedDown, needsRecovery } from './gpu-health.ts'
 import { modelNamed } from '../domain/gpu-model.ts'
-import { readReport, runNvidiaSmi, type GpuFields } from './nvidia-smi.ts'
+import type { MigInstance } from './mig-instance.ts'
+import { isSplit, readReport, runNvidiaSmi, type GpuFields } from './nvidia-smi.ts'
 
 export interface Gpu {
   readonly uuid: string
@@ -33,6 +34,7 @@ export interface GpuReading {
 }
 
 export interface GpuListing {
+  /** The instances of a GPU that is split, in place of that GPU. */
   readonly gpus: readonly GpuReading[]
   readonly driver?: string
   readonly cuda?: string
@@ -41,28 +43,49 @@ export interface GpuListing {
   /** UUIDs of the GPUs for which the driver asks for a recovery action, and of those that the hardware slows down. */
   readonly toRecover?: ReadonlySet<string>
   readonly slowedDown?: ReadonlySet<string>
+  /** Sentences about GPUs that are split into no instances. */
+  readonly notes?: readonly string[]
 }
 
 export async function listGpus(program: string, signal?: AbortSignal): Promise<GpuListing> {
   const output = await runNvidiaSmi(program, signal)
-  return 'reason' in output ? { gpus: [], reason: output.reason } : readListing(output.rows, output.report)
+  if ('reason' in output) return { gpus: [], reason: output.reason }
+  return readListing(output.rows, output.report, output.instances)
 }
 
-function readListing(rows: readonly GpuFields[], reportText: string): GpuListing {
+function readListing(rows: readonly GpuFields[], reportText: string, instances: readonly MigInstance[]): GpuListing {
   const { cuda, flags } = readReport(reportText)
   const driver = rows.map((row) => known(row.driver_version)).find((version) => version !== undefined)
+  const listed = rows.map((row) => {
+    const gpu = readGpu(row, flags.get(row['pci.bus_id']?.toLowerCase() ?? '') ?? new Set())
+    const own = instances.filter(({ gpuUuid }) => gpuUuid === row.uuid)
+    return { row, gpus: isSplit(row) ? own.map((instance) => readInstance(gpu, instance)) : [gpu] }
+  })
+  const uuidsWith = (has: (row: GpuFields) => boolean): Set<string> =>
+    new Set(listed.filter(({ row }) => has(row)).flatMap(({ gpus }) => gpus.map(({ gpu }) => gpu.uuid)))
   return {
-    gpus: rows.map((row) => readGpu(row, flags.get(row['pci.bus_id']?.toLowerCase() ?? '') ?? new Set())),
+    gpus: listed.flatMap(({ gpus }) => gpus),
     ...(driver === undefined ? {} : { driver }),
     ...(cuda === undefined ? {} : { cuda }),
     ...(rows.length === 0 ? { reason: 'The NVIDIA driver lists no GPU.' } : {}),
-    toRecover: uuidsWith(rows, needsRecovery),
-    slowedDown: uuidsWith(rows, isSlowedDown),
+    toRecover: uuidsWith(needsRecovery),
+    slowedDown: uuidsWith(isSlowedDown),
+    notes: listed
+      .filter(({ gpus }) => gpus.length === 0)
+      .map(({ row }) => `${row.name} (${row.uuid}) has MIG on and no instances. Create some with nvidia-smi mig -cgi.`),
   }
 }
 
-function uuidsWith(rows: readonly GpuFields[], has: (row: GpuFields) => boolean): Set<string> {
-  return new Set(rows.filter(has).flatMap(({ uuid }) => uuid ?? []))
+/** The facts of the whole GPU, its faults above all, are those of each instance. */
+function readInstance(whole: GpuReading, instance: MigInstance): GpuReading {
+  const { uuid, profile, memoryTotalMib, memoryUsedMib } = instance
+  const name = `${whole.gpu.name} MIG ${profile}`
+  const ramMib = positive(memoryTotalMib) ?? modelNamed(name)?.ramMib ?? 1
+  return {
+    ...whole,
+    gpu: { ...whole.gpu, uuid, name, ramMib },
+    use: { ...whole.use, utilizationPercent: null, memoryUsedMib, memoryTotalMib },
+  }
 }
 
 function readGpu(row: GpuFields, flags: ReadonlySet<string>): GpuReading {

@@ -115,7 +115,7 @@ function snapshotOf({ gpus, listing, leftOut }: Placed, faults: GpuFaults): GpuS
     simulated: false,
     ...(listing.driver === undefined ? {} : { driver: listing.driver }),
     ...(listing.cuda === undefined ? {} : { cuda: listing.cuda }),
-    notes: [...reason, ...checked.flatMap(describeProblems), ...leftOut],
+    notes: [...reason, ...(listing.notes ?? []), ...checked.flatMap(describeProblems), ...leftOut],
   }
 }
 

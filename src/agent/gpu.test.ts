@@ -2,7 +2,16 @@
 import { readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { h200, h200Uuid, openDriverLab, rowWith, tableOf, tableOfMany, uuidOf } from '../../test/harness/nvidia-smi.ts'
+import {
+  h200,
+  h200Split,
+  h200Uuid,
+  openDriverLab,
+  rowWith,
+  tableOf,
+  tableOfMany,
+  uuidOf,
+} from '../../test/harness/nvidia-smi.ts'
 import { hostOffer } from '../contract/agent.ts'
 import { openAgentFolder } from './folder.ts'
 import { listGpus, type GpuListing } from './gpu-listing.ts'
@@ -233,6 +242,64 @@ describe('other GPUs', () => {
     source.close()
     expect(snapshot.gpus.map(({ gpu }) => gpu.uuid)).toEqual([uuidOf(1), uuidOf(2)])
     expect(snapshot.notes[0]).toContain(`NVIDIA T400 (${uuidOf(0)}) is not offered`)
+  })
+})
+
+describe('promise 42: an H200 that MIG splits into two', () => {
+  const uuids = [0, 1].map((number) => `MIG-00000000-0000-5000-8000-00000000000${number}`)
+
+  test('has two GPUs with their own UUID and memory, which are not sold as an H200', async () => {
+    const { open } = await lab.fakeDriver(h200Split)
+    const source = open()
+    const snapshot = await source.read()
+    source.close()
+    expect(snapshot.notes).toEqual([])
+    expect(snapshot.gpus.map(({ gpu }) => [gpu.uuid, gpu.name, gpu.ramMib])).toEqual(
+      uuids.map((uuid) => [uuid, 'NVIDIA H200 MIG 3g.71gb', 71_424]),
+    )
+    // A tenant had filled the second one.
+    expect(snapshot.gpus.map(({ use }) => [use.memoryUsedMib, use.utilizationPercent])).toEqual([
+      [556, null],
+      [71_424, null],
+    ])
+    expect(hostOffer.parse(makeOffer(terms, hardware, snapshot))).toMatchObject({
+      gpuType: null,
+      gpuModel: 'NVIDIA-H200-MIG-3g.71gb',
+      gpuRamMib: 71_424,
+      gpusTotal: 2,
+      gpusSick: [],
+      hardware: { gpuComputePower: 424 },
+    })
+  })
+
+  test('loses both to a fault of the card, and none to the crash of a tenant', async () => {
+    const { open, log } = await lab.fakeDriver(h200Split)
+    const source = open()
+    await log('4,810,90000,-;NVRM: Xid (PCI:0000:00:06): 31, pid=554, name=python3, channel 0x00000023')
+    expect((await source.read()).gpus.map(({ problems }) => problems)).toEqual([[], []])
+    await log('4,812,91000,-;NVRM: Xid (PCI:0000:00:06): 79, pid=554, GPU has fallen off the bus.')
+    const snapshot = await source.read()
+    source.close()
+    expect(makeOffer(terms, hardware, snapshot)).toMatchObject({ gpusTotal: 2, gpusSick: [0, 1] })
+  })
+
+  test('offers nothing without instances, and says why', async () => {
+    const { open } = await lab.fakeDriver({ ...h200Split, list: h200Split.list.split('\n')[0] ?? '' })
+    const source = open()
+    const { gpus, notes } = await source.read()
+    source.close()
+    expect(gpus).toEqual([])
+    expect(notes).toEqual([expect.stringContaining('nvidia-smi mig -cgi')])
+  })
+
+  test('keeps another profile out of the same machine', async () => {
+    const list = h200Split.list.replace('3g.71gb     Device  1', '1g.18gb     Device  1')
+    const { open } = await lab.fakeDriver({ ...h200Split, list })
+    const source = open()
+    const { gpus, notes } = await source.read()
+    source.close()
+    expect(gpus.map(({ gpu }) => gpu.uuid)).toEqual(uuids.slice(0, 1))
+    expect(notes).toEqual([expect.stringContaining('NVIDIA H200 MIG 1g.18gb')])
   })
 })
 

@@ -1,8 +1,10 @@
 /**
  * Runs `nvidia-smi` twice: the CSV query for identity, use and most of the health, and the ECC report for facts that no
- * query field has (CUDA version, memory repairs, row remapping before driver 570).
+ * query field has (CUDA version, memory repairs, row remapping before driver 570). Where a GPU is split, two more runs
+ * list its MIG instances.
  */
 import { execFile } from 'node:child_process'
+import { readInstances, type MigInstance } from './mig-instance.ts'
 
 /** Fields that drivers since 2016 know. The name comes last: a comma in it cannot shift a column. */
 const fields = [
@@ -29,7 +31,14 @@ const newerFields = [
   'clocks_throttle_reasons.hw_thermal_slowdown',
   'clocks_throttle_reasons.hw_power_brake_slowdown',
 ] as const
-type Field = (typeof fields)[number] | (typeof newerFields)[number]
+/** Drivers since 450 know it. */
+const splitField = 'mig.mode.current'
+const fieldsByDriver: ReadonlyArray<readonly Field[]> = [
+  [...newerFields, splitField, ...fields],
+  [splitField, ...fields],
+  fields,
+]
+type Field = (typeof fields)[number] | (typeof newerFields)[number] | typeof splitField
 export type GpuFields = Readonly<Partial<Record<Field, string>>>
 
 const reportArguments = ['-q', '-d', 'ECC,ROW_REMAPPER']
@@ -38,8 +47,10 @@ const INVALID_ARGUMENT = 2
 const TIMEOUT_MS = 30_000
 const MAX_OUTPUT_BYTES = 8 * 1_048_576
 
-/** Facts of each GPU by the names of the query fields, and the ECC report as it was printed. */
-export type SmiOutput = { readonly rows: readonly GpuFields[]; readonly report: string } | { readonly reason: string }
+/** Facts of each GPU by the names of the query fields, the ECC report as it was printed, and the instances of GPUs. */
+export type SmiOutput =
+  | { readonly rows: readonly GpuFields[]; readonly report: string; readonly instances: readonly MigInstance[] }
+  | { readonly reason: string }
 
 export async function runNvidiaSmi(program: string, signal?: AbortSignal): Promise<SmiOutput> {
   const [table, report] = await Promise.all([
@@ -48,14 +59,32 @@ export async function runNvidiaSmi(program: string, signal?: AbortSignal): Promi
     runSmi(program, reportArguments, signal, (text) => readReport(text).flags.size > 0),
   ])
   if ('reason' in table) return table
-  return 'reason' in report ? report : { rows: table.rows, report: report.text }
+  if ('reason' in report) return report
+  const instances = table.rows.some(isSplit) ? await queryInstances(program, signal) : []
+  return 'reason' in instances ? instances : { rows: table.rows, report: report.text, instances }
+}
+
+export function isSplit(row: GpuFields): boolean {
+  return row[splitField] === 'Enabled'
+}
+
+async function queryInstances(
+  program: string,
+  signal: AbortSignal | undefined,
+): Promise<readonly MigInstance[] | { reason: string }> {
+  const [list, details] = await Promise.all([
+    runSmi(program, ['-L'], signal, () => false),
+    runSmi(program, ['-q', '-x'], signal, () => false),
+  ])
+  if ('reason' in list) return list
+  return 'reason' in details ? details : readInstances(list.text, details.text)
 }
 
 async function queryTable(
   program: string,
   signal: AbortSignal | undefined,
 ): Promise<{ rows: GpuFields[] } | { reason: string }> {
-  for (const queried of [[...newerFields, ...fields], fields]) {
+  for (const queried of fieldsByDriver) {
     const query = [`--query-gpu=${queried.join(',')}`, '--format=csv,noheader,nounits']
     const answer = await runSmi(program, query, signal, (text) => readRows(text, queried).length > 0)
     if ('reason' in answer) return answer

@@ -62,7 +62,17 @@ const models = rows.map(([pattern, word, name, gpuType, formFactor, ramMib, cloc
 
 /** undefined: not in the table. */
 export function modelNamed(productName: string): GpuModel | undefined {
-  return models.find(({ pattern }) => pattern.test(productName))?.model
+  const model = models.find(({ pattern }) => pattern.test(productName))?.model
+  const instance = /\bMIG (\d)g\.(\d{1,3})gb/.exec(productName)
+  return model === undefined || instance === null ? model : instanceOf(model, Number(instance[1]), Number(instance[2]))
+}
+
+/** `7g` has all processors of a GPU. An instance is a model of its own: an order for a whole GPU must not get it. */
+const WHOLE_GPU = 7
+
+function instanceOf(model: GpuModel, part: number, ramGb: number): GpuModel {
+  const tflops = Math.round((model.tflops * part) / WHOLE_GPU)
+  return { ...model, gpuType: null, tflops, ramMib: ramGb * 1_000 }
 }
 
 /** Finds a model by its name in `--simulate-gpus`. */

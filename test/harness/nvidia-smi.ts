@@ -1,6 +1,7 @@
 /**
  * A fake `nvidia-smi`. It prints the requested columns from `table.csv`, and `report.txt` for `-q`; an unknown field or
- * a missing report fails with exit code 2, like the real program.
+ * a missing report fails with exit code 2, like the real program. The instances of GPUs are in `list.txt` and
+ * `details.xml`.
  */
 import fs from 'node:fs'
 import { appendFile, mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -26,15 +27,29 @@ case "$1" in
     { for (at = 1; at <= count; at++) printf "%s%s", $column[wanted[at]], at < count ? ", " : "\\n" }
   ' table.csv ;;
 esac
+case "$*" in
+  -L) exec cat list.txt ;;
+  '-q -x') exec cat details.xml ;;
+esac
 if [ -e report.txt ]; then exec cat report.txt; fi
 echo 'Invalid combination of input arguments.'
 exit 2
 `
 
+export interface DriverOutput {
+  readonly table: string
+  readonly report?: string
+  readonly list?: string
+  readonly details?: string
+}
+
 /** The path of the program. Its output can be replaced while it is in use. */
-export async function writeNvidiaSmi(dir: string, output: { table: string; report?: string }): Promise<string> {
-  await writeFile(path.join(dir, 'table.csv'), output.table)
-  if (output.report !== undefined) await writeFile(path.join(dir, 'report.txt'), output.report)
+export async function writeNvidiaSmi(dir: string, output: DriverOutput): Promise<string> {
+  const { table, report, list, details } = output
+  const files = { 'table.csv': table, 'report.txt': report, 'list.txt': list, 'details.xml': details }
+  for (const [name, text] of Object.entries(files)) {
+    if (text !== undefined) await writeFile(path.join(dir, name), text)
+  }
   const program = path.join(dir, 'nvidia-smi')
   await writeFile(program, script, { mode: 0o755 })
   return program
@@ -44,6 +59,13 @@ const fixture = (name: string): string => fs.readFileSync(`test/fixtures/nvidia-
 
 /** What it printed on a real machine. */
 export const h200 = { table: fixture('h200-580.csv'), report: fixture('h200-580.txt') }
+/** The same GPU with MIG: a program runs on its first instance, and another has filled the second. */
+export const h200Split = {
+  table: fixture('h200-580-mig.csv'),
+  report: fixture('h200-580-mig.txt'),
+  list: fixture('h200-580-mig.list.txt'),
+  details: fixture('h200-580-mig.xml'),
+}
 export const h200Uuid = 'GPU-00000000-0000-4000-8000-000000000000'
 
 /** The H200's row with some values replaced. */
@@ -79,7 +101,7 @@ export async function openDriverLab() {
   return {
     root,
     close: () => rm(root, { recursive: true, force: true }),
-    fakeDriver: async (output: { table: string; report?: string }) => {
+    fakeDriver: async (output: DriverOutput) => {
       folders += 1
       const dir = path.join(root, `agent-${folders}`)
       const folder = openAgentFolder(dir)

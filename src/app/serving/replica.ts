@@ -124,6 +124,7 @@ async function listFitting(
     gpuCount: gpus.count,
     limit: MAX_ATTEMPTS,
     isSimulated,
+    isWhole: gpus.count > 1,
     preferred: history?.past.flatMap(({ machineId, servedAt }) => (servedAt === null ? [] : [machineId])) ?? [],
     avoided: { ids: history === undefined ? [] : avoidedMachines(history), factor: AVOIDED_FACTOR },
     ...(gpus.model === undefined ? {} : { gpuLike: gpus.model }),

@@ -133,6 +133,8 @@ export async function listCheapest(
     cluster?: string | undefined
     /** false: no simulated machines, which run nothing. Real machines with simulated GPUs remain. */
     isSimulated?: boolean
+    /** true: no MIG instances, which one program cannot use together. */
+    isWhole?: boolean
     /** At their price for interruptible rentals, for machines that have one. */
     isInterruptible?: boolean
     preferred?: readonly string[]
@@ -153,6 +155,7 @@ export async function listCheapest(
   if (region !== undefined) select = select.where('region', '=', region)
   if (host !== undefined) select = select.where('id', '=', host)
   if (cluster !== undefined) select = select.where('cluster_name', '=', cluster)
+  if (query.isWhole === true) select = select.where(isWholeGpu)
   if (query.isSimulated !== undefined) {
     select = select.where(sql<boolean>`(simulation is not distinct from 'machine') = ${query.isSimulated}`)
   }
@@ -164,6 +167,8 @@ export async function listCheapest(
     .limit(query.limit)
     .execute()
 }
+
+const isWholeGpu = sql<boolean>`gpu_model not like '%-MIG-%'`
 
 /** Free GPUs of the cheapest machine for each count, GPU model and CUDA version; simulated ones apart from real ones. */
 export async function listCheapestOfEach(
@@ -180,6 +185,7 @@ export async function listCheapestOfEach(
     where ${allOf(conditions)} and price_nano_per_gpu_hour is not null
       and ${maxPrice === undefined ? sql`true` : sql`price_nano_per_gpu_hour <= ${maxPrice}`}
       and ${gpuLike === undefined ? sql`true` : isLike(gpuLike)}
+      and (wanted.gpu_count = 1 or ${isWholeGpu})
     order by wanted.gpu_count, gpu_model, gpu_ram_mib, hardware ->> 'cudaVersion', simulation,
       price_nano_per_gpu_hour, id`.execute(db)
   return rows
