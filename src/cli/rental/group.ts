@@ -54,7 +54,7 @@ export const rows: readonly Row[] = [
       },
       prepare: prepareOrder,
       notes:
-        'Commands and prices begin when every node reaches every other. A group that\nfails before costs nothing. Nodes are named node-0, node-1 and so on; torchrun needs no flags.',
+        'Commands and prices begin when every node reaches every other. A group that\nfails before costs nothing. Nodes are named node-0, node-1 and so on;\ntorchrun needs no flags.',
       examples: [
         'berth groups create --nodes 2 --gpus 8 --gpu h100 --image pytorch/pytorch',
         'berth groups create --nodes 4 --gpus 8 --on-node-loss restart --max-price 80',
