@@ -12,6 +12,8 @@ const root = new URL('..', import.meta.url)
 const dataDir = await mkdtemp(path.join(os.tmpdir(), 'berth-tables-'))
 const postgres = await startEmbeddedPostgres({ dataDir, log: () => {}, settings: { fsync: 'off' } })
 const pool = new pg.Pool({ connectionString: postgres.url, max: 1 })
+// `end` does not wait until the connection has closed, so the stop of the database may still break it.
+pool.on('error', () => {})
 try {
   await migrate(pool, fileURLToPath(new URL('schema', root)))
   const text = await describeTables(pool)
