@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { keyClasses } from './key-class.ts'
+import { MAX_ORIGINS, originText } from './origin.ts'
 import { endpoint, scopes } from './endpoint.ts'
 import { message, nonNegativeUsd, textIdParams, time, timestamp, usdAmount } from './shared.ts'
 
@@ -40,6 +41,7 @@ const apiKeyRecord = z
     last4: z.string(),
     scopes: z.array(z.enum(scopes)),
     allowedModels: z.array(z.string()).nullable(),
+    allowedOrigins: z.array(z.string()).describe('Whose web pages may call with it; `*`: any'),
     monthlyLimitUsd: usdAmount.nullable(),
     totalLimitUsd: usdAmount.nullable(),
     class: z.enum(keyClasses).describe('batch: its inference requests wait while others do'),
@@ -175,6 +177,10 @@ export const accountEndpoints = {
         scopes: z.array(z.enum(scopes)).min(1).max(scopes.length),
         expiresAt: time.optional().meta({ title: 'Expires', description: 'When it stops working; default: never' }),
         allowedModels: z.array(z.string().min(1).max(200)).min(1).max(100).optional(),
+        allowedOrigins: z.array(originText).max(MAX_ORIGINS).optional().meta({
+          title: 'Allowed origins',
+          description: 'Whose web pages may call with it, such as https://app.example.com; * allows any; default: none',
+        }),
         monthlyLimitUsd: nonNegativeUsd.optional().meta({ title: 'Monthly spending limit' }),
         totalLimitUsd: nonNegativeUsd.optional().meta({ title: 'Total spending limit' }),
         class: z.enum(keyClasses).optional().meta({

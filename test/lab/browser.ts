@@ -118,6 +118,11 @@ export async function openBrowser(options: TestServerOptions = {}): Promise<Cons
   }
 }
 
+/** A page of another site, which nothing watches. Its context belongs to the caller. */
+export async function openOtherSite(url: string): Promise<Page> {
+  return openPage(await launch(), url)
+}
+
 async function openPage(browser: Browser, url: string): Promise<Page> {
   const context = await browser.newContext({
     baseURL: url,

@@ -10,6 +10,8 @@ import { FieldDialog } from '../../form/field-dialog.tsx'
 import { DateField } from '../../ui/date-field.tsx'
 import { SecretOnce } from '../../ui/secret-once.tsx'
 
+const ORIGINS_HINT =
+  'One per line, such as https://app.example.com; * allows any. Visitors of those pages can copy the key: set a spending limit.'
 const EXPIRY_DAYS = [7, 30, 90, 365]
 
 export function CreateKeyDialog({ onClose }: { onClose: () => void }) {
@@ -53,6 +55,7 @@ export function CreateKeyDialog({ onClose }: { onClose: () => void }) {
             'requestsPerMinute',
             'tokensPerMinute',
             ['allowedModels', { as: 'block', placeholder: 'All models', hint: modelsHint(allowedModels) }],
+            ['allowedOrigins', { as: 'block', placeholder: 'None', hint: ORIGINS_HINT }],
           ],
         },
       ]}

@@ -114,7 +114,8 @@ function KeyState({ apiKey }: { apiKey: ApiKey }) {
 }
 
 function Limits({ apiKey }: { apiKey: ApiKey }) {
-  const { monthlyLimitUsd, totalLimitUsd, requestsPerMinute, tokensPerMinute, allowedModels, class: keyClass } = apiKey
+  const { monthlyLimitUsd, totalLimitUsd, requestsPerMinute, tokensPerMinute, class: keyClass } = apiKey
+  const { allowedModels, allowedOrigins } = apiKey
   const lines = [
     ...(monthlyLimitUsd === null ? [] : [`${money(monthlyLimitUsd)} per month`]),
     ...(totalLimitUsd === null ? [] : [`${money(totalLimitUsd)} in total`]),
@@ -122,6 +123,7 @@ function Limits({ apiKey }: { apiKey: ApiKey }) {
     ...(tokensPerMinute === null ? [] : [`${number(tokensPerMinute)} tokens per minute`]),
     ...(keyClass === 'batch' ? ['Batch: waits while others do'] : []),
     ...(allowedModels === null ? [] : [`Only ${allowedModels.join(', ')}`]),
+    ...(allowedOrigins.length === 0 ? [] : [`In web pages of ${allowedOrigins.join(', ')}`]),
   ]
   if (lines.length === 0) return <span className="text-muted">None</span>
   return (

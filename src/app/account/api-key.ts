@@ -6,6 +6,7 @@ import { fail, failField, ok, type Failure, type Result } from '../../contract/r
 import type { Role } from '../../contract/account.ts'
 import type { KeyClass } from '../../contract/key-class.ts'
 import type { Scope } from '../../contract/endpoint.ts'
+import { originsBeyond } from '../../domain/allowed-origin.ts'
 import { holdsScope, viewerScopes, whyNotManageKey, withoutRepeats, type KeyRank } from '../../domain/api-key.ts'
 import type { NewEvent } from '../../domain/event.ts'
 import { quotaExceeded, quotaOf } from '../../domain/quota.ts'
@@ -22,6 +23,8 @@ export interface ApiKeyInput {
   readonly scopes: readonly Scope[]
   readonly expiresAt: Instant | null
   readonly allowedModels: readonly string[] | null
+  /** The web pages that may call with it; `*` is any. */
+  readonly allowedOrigins: readonly string[]
   readonly monthlyLimit: NanoUsd | null
   readonly totalLimit: NanoUsd | null
   /** undefined: interactive. */
@@ -85,6 +88,8 @@ function exceedsCaller(calling: ApiKey | undefined, input: ApiKeyInput): Failure
   if (tokens !== null && (input.tokensPerMinute === null || input.tokensPerMinute > tokens)) {
     return failField(['tokensPerMinute'], 'exceeds_parent_key_limit', { limit: tokens, unit: 'tokens' })
   }
+  const beyond = originsBeyond(calling.allowed_origins, input.allowedOrigins)
+  if (beyond.length > 0) return failField(['allowedOrigins'], 'exceeds_parent_key_origins', { origins: beyond })
   return undefined
 }
 

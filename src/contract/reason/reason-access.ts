@@ -25,6 +25,10 @@ export const accessReasons = {
     'Use a key with this scope, or ask an account owner to create one.',
   ),
   cross_site: forbidden('A console session can only be used from the console itself.'),
+  origin_not_allowed: forbidden(
+    ({ origin }: { readonly origin: string }) => `This key does not allow requests of web pages of ${origin}.`,
+    'Create a key that allows this origin, or call the API from a server.',
+  ),
   foreign_origin: forbidden('Other websites cannot open a terminal.'),
   link_used: forbidden('This sign-in link was already used or has expired.', 'Restart the server to print a new link.'),
   rate_limited: rateLimited(

@@ -58,6 +58,11 @@ export const accountReasons = {
       `The calling key is limited to ${limit} ${unit} per minute.`,
     'Set a limit no higher than this.',
   ),
+  exceeds_parent_key_origins: invalid(
+    ({ origins }: { readonly origins: readonly string[] }) =>
+      `The calling key is for web pages, and does not allow ${origins.join(', ')}.`,
+    'Allow only origins that the calling key allows, or use a key for no web page.',
+  ),
   bad_ssh_key: invalid(
     'This is not an OpenSSH public key.',
     'Paste the line from a file such as ~/.ssh/id_ed25519.pub.',

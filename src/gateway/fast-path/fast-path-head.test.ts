@@ -37,6 +37,7 @@ describe('the head of a chat request', () => {
     ['a space before the colon', head('X-A : b')],
     ['a bare line feed', head('X-A: b\nX-B: c')],
     ['a byte beyond ASCII', head('X-A: \u00e9')],
+    ['an origin', head('Origin: https://app.example.com')],
     ['a body in gzip', head('Content-Encoding: gzip')],
     ['another path', Buffer.from(head().toString().replace('/v1/chat', '/v2/chat'))],
     ['a query', Buffer.from(head().toString().replace('completions ', 'completions?x '))],

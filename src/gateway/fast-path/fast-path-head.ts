@@ -17,7 +17,7 @@ export interface FastPathHead {
 const REQUEST_LINE = 'POST /v1/chat/completions HTTP/1.1\r\n'
 const MAX_HEAD_BYTES = 8_192
 
-/** Headers that change how a request must be read. */
+/** Headers that change how a request must be read or answered. */
 const unusual = new Set([
   'transfer-encoding',
   'expect',
@@ -27,6 +27,8 @@ const unusual = new Set([
   'te',
   'proxy-connection',
   'keep-alive',
+  // A page of another origin: its key decides whether it may call, and the answer has further headers.
+  'origin',
 ])
 
 /** undefined: the request takes the full path. */

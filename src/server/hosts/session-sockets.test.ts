@@ -346,6 +346,7 @@ const plainKey = {
   scopes: ['keys'],
   expiresAt: null,
   allowedModels: null,
+  allowedOrigins: [],
   monthlyLimit: null,
   totalLimit: null,
   requestsPerMinute: null,

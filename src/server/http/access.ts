@@ -14,6 +14,7 @@ import type { Caller } from '../../gateway/call.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Authenticated, Authenticator } from './authenticate.ts'
 import { credentialsOf, type Credentials } from './credentials.ts'
+import { checkOrigin } from './cross-origin.ts'
 import type { RateAnswer, RateLimiter } from './rate-limit.ts'
 import { isLargeBody, openBodyRoom } from './request-body.ts'
 
@@ -56,11 +57,14 @@ async function admit(
     const rate = rates.takeByAddress('address', request.ip, defaultRates.perAddress)
     return rate.allowed ? { ok: true, value: anonymous } : tooMany(reply, rate, app.clock.now())
   }
-  const caller = await authenticator.authenticate(credentialsOf(request))
+  const credentials = credentialsOf(request)
+  const caller = await authenticator.authenticate(credentials)
+  const foreign = checkOrigin(request, reply, credentials, caller)
   if (!caller.ok) return countFailedKey(options, caller, request, reply)
   const rate = await rates.take(`key:${caller.value.keyId}`, caller.value.requestsPerMinute ?? defaultRates.perKey)
   setRateHeaders(reply, rate, app.clock.now())
   if (!rate.allowed) return tooMany(reply, rate, app.clock.now())
+  if (foreign !== undefined) return foreign
   return mayCall(endpoint.access, caller.value) ? caller : missingScope(endpoint.access)
 }
 

@@ -85,6 +85,7 @@ const plain: ApiKeyInput = {
   scopes: ['inference'],
   expiresAt: null,
   allowedModels: null,
+  allowedOrigins: [],
   monthlyLimit: null,
   totalLimit: null,
   requestsPerMinute: null,

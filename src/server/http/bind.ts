@@ -10,6 +10,7 @@ import { api, type OperationId } from '../../contract/api.ts'
 import { isInference, type Endpoint } from '../../contract/endpoint.ts'
 import { errorFormOf, type ErrorPage } from '../../contract/error-form.ts'
 import { admitHead, type Admitted } from './access.ts'
+import { answerPreflights } from './cross-origin.ts'
 import { answers, send, type AnswerOptions, type Call } from './answer.ts'
 import { failurePage } from './error-page.ts'
 import { makeLogStreams, type OpenLogs } from '../handlers/rental-logs.ts'
@@ -21,6 +22,7 @@ export interface Binding extends Omit<AnswerOptions, 'logs'> {
 }
 
 export function bind(server: FastifyInstance, binding: Binding): void {
+  answerPreflights(server, routeOf)
   const options: AnswerOptions = { ...binding, logs: makeLogStreams(binding.app, binding.openLogs) }
   const admitted = new WeakMap<FastifyRequest, Admitted>()
   for (const [operation, endpoint] of Object.entries(api) as Array<[OperationId, Endpoint]>) {

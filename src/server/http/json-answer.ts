@@ -8,6 +8,7 @@ import { limits } from '../../base/limits.ts'
 import type { OperationId } from '../../contract/api.ts'
 import type { Endpoint } from '../../contract/endpoint.ts'
 import type { Convert } from '../../contract/wire.ts'
+import { addVary } from './cross-origin.ts'
 import { chooseEncoding, compress } from './encoding.ts'
 
 /** Low, since each answer is compressed anew. */
@@ -102,7 +103,7 @@ export async function sendJson(
   reply.type('application/json; charset=utf-8')
   const { bytes, compressed: forms } = render(value, write)
   if (!mayCompress) return reply.send(bytes)
-  reply.header('Vary', 'Accept-Encoding')
+  addVary(reply, 'Accept-Encoding')
   const encoding = chooseEncoding(request.headers['accept-encoding'])
   const fits = bytes.length >= COMPRESS_FROM_BYTES && bytes.length <= limits.compressedAnswerBytes
   if (encoding === undefined || !fits) return reply.send(bytes)

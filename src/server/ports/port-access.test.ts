@@ -31,7 +31,15 @@ afterEach(() => {
 })
 
 async function newKey(account: TestAccount, scopes: ['compute:write'] | ['compute:read']) {
-  const input = { name: 'one', scopes, expiresAt: null, allowedModels: null, monthlyLimit: null, totalLimit: null }
+  const input = {
+    name: 'one',
+    scopes,
+    expiresAt: null,
+    allowedModels: null,
+    allowedOrigins: [],
+    monthlyLimit: null,
+    totalLimit: null,
+  }
   const created = await transact(lab.database, (tx) =>
     createApiKey(tx, account.actor, { ...input, requestsPerMinute: null, tokensPerMinute: null }),
   )

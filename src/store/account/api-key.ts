@@ -29,6 +29,7 @@ const columns = [
   'last4',
   'scopes',
   'allowed_models',
+  'allowed_origins',
   'monthly_limit_nano',
   'total_limit_nano',
   'class',
@@ -43,6 +44,7 @@ const columns = [
 export interface ApiKeyLimits {
   readonly expiresAt: Instant | null
   readonly allowedModels: readonly string[] | null
+  readonly allowedOrigins: readonly string[]
   readonly monthlyLimit: NanoUsd | null
   readonly totalLimit: NanoUsd | null
   /** undefined: interactive. */
@@ -54,6 +56,7 @@ export interface ApiKeyLimits {
 export const noKeyLimits: ApiKeyLimits = {
   expiresAt: null,
   allowedModels: null,
+  allowedOrigins: [],
   monthlyLimit: null,
   totalLimit: null,
   requestsPerMinute: null,
@@ -77,6 +80,7 @@ export async function insertApiKey(
       secret_hash: credentials.secretHash,
       scopes: [...key.scopes],
       allowed_models: allowedModels === null ? null : [...allowedModels],
+      allowed_origins: [...key.limits.allowedOrigins],
       monthly_limit_nano: monthlyLimit,
       total_limit_nano: totalLimit,
       class: key.limits.class ?? 'interactive',
@@ -175,6 +179,7 @@ export interface KnownKey {
   readonly secret_hash: Buffer
   readonly scopes: readonly Scope[]
   readonly allowed_models: readonly string[] | null
+  readonly allowed_origins: readonly string[]
   readonly class: KeyClass
   readonly requests_per_min: number | null
   readonly tokens_per_min: number | null
@@ -207,6 +212,7 @@ export async function findKnownKey(db: Db, publicId: string): Promise<KnownKey |
       'k.secret_hash',
       'k.scopes',
       'k.allowed_models',
+      'k.allowed_origins',
       'k.class',
       'k.requests_per_min',
       'k.tokens_per_min',

@@ -58,6 +58,7 @@ export interface Tables {
   api_key: {
     account_id: string
     allowed_models: OrNull<string[]>
+    allowed_origins: Optional<string[]>
     class: Optional<'interactive' | 'batch'>
     created_at: At
     expires_at: AtOrNull

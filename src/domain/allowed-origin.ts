@@ -1,0 +1,22 @@
+/** The origins of web pages that may call with a key. */
+import { ANY_ORIGIN } from '../contract/origin.ts'
+
+export function allowsOrigin(allowedOrigins: readonly string[], origin: string): boolean {
+  return allowedOrigins.includes(ANY_ORIGIN) || allowedOrigins.includes(origin)
+}
+
+/**
+ * The origins that a key with `held` cannot give to another. Everybody who opens a page can take the key out of it, so
+ * such a key makes no keys for other pages. A key for no page is as secret as its holder keeps it, and may name any.
+ */
+export function originsBeyond(held: readonly string[], requested: readonly string[]): string[] {
+  return held.length === 0 ? [] : requested.filter((origin) => !allowsOrigin(held, origin))
+}
+
+/**
+ * Tells whether a browser can only have sent this origin for a web page: a site, or a page without an origin (`null`).
+ * Other schemes are those of installed applications, whose requests no browser judges.
+ */
+export function isWebOrigin(origin: string): boolean {
+  return origin === 'null' || /^https?:/i.test(origin)
+}
