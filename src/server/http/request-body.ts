@@ -11,8 +11,18 @@ import { limits } from '../../base/limits.ts'
 import type { Endpoint } from '../../contract/endpoint.ts'
 import type { Failure } from '../../contract/result.ts'
 
-/** A client that keeps sending after its answer is read for this long, so that it can read the answer. */
-const REFUSED_BODY_MS = 1_000
+/**
+ * The rest of a body whose request was already answered is read and dropped: a closed connection would destroy the
+ * answer, and the next request on it. A large body takes its client seconds, and many clients read nothing before they
+ * have sent all of it.
+ */
+export interface RefusedBodyLimits {
+  /** A client that sends nothing for this long, or up to twice as long, is cut off. */
+  readonly silentMs: number
+  readonly totalMs: number
+}
+
+const refusedBodyLimits: RefusedBodyLimits = { silentMs: 5_000, totalMs: 30_000 }
 
 /** There was no room for more of a body of unknown length. */
 export class NoRoomForBody extends Error {
@@ -68,7 +78,7 @@ declare module 'fastify' {
 }
 
 /** UTF-8 JSON only; an empty body counts as none, whatever the header says. */
-export function readJsonBodies(server: FastifyInstance): void {
+export function readJsonBodies(server: FastifyInstance, refused = refusedBodyLimits): void {
   const parse = server.getDefaultJsonParser('error', 'error')
   server.decorateRequest('bodyBytes', 0)
   server.removeAllContentTypeParsers()
@@ -94,12 +104,21 @@ export function readJsonBodies(server: FastifyInstance): void {
   server.addHook('onSend', async (request, reply) => {
     if (!request.raw.complete) reply.removeHeader('connection')
   })
-  server.addHook('onResponse', async ({ raw }) => {
-    if (raw.complete || raw.socket.destroyed) return
-    setTimeout(() => {
-      if (!raw.complete) raw.socket.destroy()
-    }, REFUSED_BODY_MS).unref()
-  })
+  server.addHook('onResponse', async ({ raw }) => dropRemainder(raw, refused))
+}
+
+/** node:http reads it, since its response has ended. */
+function dropRemainder(message: IncomingMessage, { silentMs, totalMs }: RefusedBodyLimits): void {
+  const { socket } = message
+  if (message.complete || socket.destroyed) return
+  const until = performance.now() + totalMs
+  let seen = socket.bytesRead
+  const timer = setInterval(() => {
+    const isSilent = socket.bytesRead === seen
+    seen = socket.bytesRead
+    if (message.complete || socket.destroyed) clearInterval(timer)
+    else if (isSilent || performance.now() >= until) socket.destroy()
+  }, silentMs).unref()
 }
 
 function announcedBytes(request: FastifyRequest): number | undefined {
