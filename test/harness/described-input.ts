@@ -1,4 +1,5 @@
 /** The input of an operation according to the OpenAPI description. */
+import { z } from 'zod'
 import type { Endpoint } from '../../src/contract/endpoint.ts'
 import { describeApi } from '../../src/contract/openapi/openapi.ts'
 import { faultsOf, type Fault, type Schema } from './input-faults.ts'
@@ -34,8 +35,8 @@ export function parameterFaults(
       .filter((one) => fitsAddress(schema, one) && (where === 'query' || one.value !== ''))
       .map((one): Fault => ({ ...one, path: [name], value: { ...sample, [name]: String(one.value) } })),
   )
-  // A path cannot have extra fields.
-  if (where === 'path') return faults
+  // A path cannot have extra fields, and some protocols of others accept fields that we do not know.
+  if (where === 'path' || isLoose(endpoint.query)) return faults
   const unknown = {
     what: 'unknown key',
     value: { ...sample, no_such_key: '1' },
@@ -43,6 +44,10 @@ export function parameterFaults(
     malformed: true,
   }
   return [...faults, unknown]
+}
+
+function isLoose(query: Endpoint['query']): boolean {
+  return query instanceof z.ZodObject && query.def.catchall instanceof z.ZodUnknown
 }
 
 function fitsAddress({ type }: Schema, { what, value, malformed }: Fault): boolean {
