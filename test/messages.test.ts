@@ -1,7 +1,6 @@
-/** `/v1/messages` and `/v1/responses` beside chats: the same price, the same records, and errors in their own forms. */
+/** `/v1/messages` at a server: usage, what it ignores, errors in its own form, and counts of tokens. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { Agent, request } from 'undici'
-import { NANO_PER_INPUT, NANO_PER_OUTPUT, serveModel, type TestModel } from './harness/inference.ts'
+import { serveModel, type TestModel } from './harness/inference.ts'
 import { testServer, type Call, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
 import type { Behaviour } from './sim/model-server.ts'
@@ -20,59 +19,11 @@ afterAll(async () => {
   await model.upstream.close()
 })
 
-const doors = {
-  chat: '/v1/chat/completions',
-  messages: '/v1/messages',
-  responses: '/v1/responses',
-} as const
-type Door = keyof typeof doors
-
 const prompt = [{ role: 'user', content: 'A question of some length' }]
-/** As the simulated engine counts: four characters of a message as JSON are a token. */
-const PROMPT_TOKENS = Math.ceil(JSON.stringify(prompt[0]).length / 4)
 const bodyOf = (change: object = {}) => ({ model: model.name, max_tokens: 100, messages: prompt, ...change })
-
-interface Sent {
-  readonly status: number
-  readonly id: string
-}
-
-interface Outcome {
-  readonly costNanoUsd: number
-  readonly operation: string
-  readonly outcome: string
-}
-
-async function send(door: Door, stream: boolean, behaviour: Partial<Behaviour>, leaves = false): Promise<Sent> {
-  Object.assign(model.upstream.behaviour, behaviour)
-  // Each has a prompt of its own, so that none is cached.
-  const messages = [{ ...prompt[0], content: `${prompt[0]?.content} ${String(turn++).padStart(4, '0')}` }]
-  const { max_tokens: limit, messages: _asked, ...shared } = bodyOf()
-  const own = door === 'responses' ? { max_output_tokens: limit, input: messages } : { max_tokens: limit, messages }
-  const body = JSON.stringify({ ...shared, ...own, stream })
-  const dispatcher = new Agent()
-  const reply = await request(`${server.url}${doors[door]}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-    body,
-    dispatcher,
-  })
-  if (leaves) {
-    let text = ''
-    for await (const piece of reply.body) {
-      text += String(piece)
-      if (text.includes('word2')) break
-    }
-  } else await reply.body.text()
-  await dispatcher.destroy()
-  return { status: reply.statusCode, id: String(reply.headers['x-inference-request-id']) }
-}
-let turn = 0
 
 interface LoggedRequest {
   readonly requestId: string
-  readonly operation: string
-  readonly outcome: string
   readonly inputUnits: number
   readonly cachedUnits: number
 }
@@ -87,82 +38,7 @@ async function findRecord(id: string): Promise<LoggedRequest> {
   return record as unknown as LoggedRequest
 }
 
-async function recordOf(id: string): Promise<Outcome> {
-  const { operation, outcome } = await findRecord(id)
-  const costs = await customer.call('POST', '/v2/usage/request-cost', { requestIds: [id] })
-  return { costNanoUsd: costs.body.requests[0]?.costNanoUsd ?? 0, operation, outcome }
-}
-
 const usual: Partial<Behaviour> = { words: 5, intervalMs: 0, fault: undefined, usage: 'always' }
-const price = (output: number): number => (PROMPT_TOKENS + 1) * NANO_PER_INPUT + output * NANO_PER_OUTPUT
-
-interface Case {
-  readonly stream: boolean
-  readonly behaviour?: Partial<Behaviour>
-  readonly leaves?: true
-  readonly outcome: string
-  readonly isPrice: (nanoUsd: number) => boolean
-}
-
-const isWhole = (nanoUsd: number): boolean => nanoUsd === price(5)
-/** The prompt, estimated where the engine reports no usage, and at least a word. */
-const isPartial = (nanoUsd: number): boolean => nanoUsd > price(0)
-const isFree = (nanoUsd: number): boolean => nanoUsd === 0
-
-/** Every outcome of the table in docs/customer/models.md. */
-const cases: Readonly<Record<string, Case>> = {
-  'a complete answer': { stream: false, outcome: 'answered', isPrice: isWhole },
-  'a complete stream': { stream: true, outcome: 'answered', isPrice: isWhole },
-  'a stream without usage': { stream: true, behaviour: { usage: 'none' }, outcome: 'answered', isPrice: isPartial },
-  'a stream that the engine breaks': {
-    stream: true,
-    behaviour: { fault: { kind: 'finish', afterEvents: 4 } },
-    outcome: 'broken',
-    isPrice: isPartial,
-  },
-  'a stream that the client leaves': {
-    stream: true,
-    behaviour: { words: 50, fault: { kind: 'hang', afterEvents: 4 } },
-    leaves: true,
-    outcome: 'cut',
-    isPrice: isPartial,
-  },
-  'an engine that fails': {
-    stream: false,
-    behaviour: { fault: { kind: 'status', status: 500 } },
-    outcome: 'failed',
-    isPrice: isFree,
-  },
-  'an engine that refuses': {
-    stream: true,
-    behaviour: { fault: { kind: 'status', status: 400 } },
-    outcome: 'failed',
-    isPrice: isFree,
-  },
-}
-
-test('P1, P2: a request costs the same in every protocol and outcome, and is logged as what it was', async () => {
-  const sent: Array<readonly [name: string, one: Case, chat: Sent, others: ReadonlyArray<readonly [Door, Sent]>]> = []
-  for (const [name, one] of Object.entries(cases)) {
-    const behaviour = { ...usual, ...one.behaviour }
-    const chat = await send('chat', one.stream, behaviour, one.leaves)
-    const others: Array<readonly [Door, Sent]> = []
-    for (const door of ['messages', 'responses'] as const) {
-      others.push([door, await send(door, one.stream, behaviour, one.leaves)])
-    }
-    sent.push([name, one, chat, others])
-  }
-  for (const [name, { outcome, isPrice }, chat, others] of sent) {
-    const ofChat = await recordOf(chat.id)
-    for (const [door, other] of others) {
-      const ofOther = await recordOf(other.id)
-      const expected = { name, ...ofChat, status: chat.status, operation: door }
-      expect({ name, ...ofOther, status: other.status }).toEqual(expected)
-    }
-    expect([name, ofChat.operation, ofChat.outcome]).toEqual([name, 'chat', outcome])
-    expect([name, ofChat.costNanoUsd, isPrice(ofChat.costNanoUsd)]).toEqual([name, ofChat.costNanoUsd, true])
-  }
-})
 
 describe('a message', () => {
   test('P16: input plus cache counters equal the billed prompt tokens', async () => {
