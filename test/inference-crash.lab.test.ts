@@ -5,12 +5,12 @@
 import { randomInt } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { usd } from '../src/base/money.ts'
-import type { ChatResult, TokenPrices } from './harness/chat-client.ts'
-import { startChatLoad, usualMix } from './harness/chat-load.ts'
+import { askChat, type ChatResult, type TokenPrices } from './harness/chat-client.ts'
+import { protocolMix, startChatLoad } from './harness/chat-load.ts'
 import { makeGatewayProcess, type GatewayProcess } from './lab/gateway-process.ts'
 import { expectBilledOnce, readLedgerOf, type LedgerReader } from './harness/inference-ledger.ts'
 import { serveModel, type TestModel } from './harness/inference.ts'
-import { testServer, type TestServer } from './harness/server.ts'
+import { testServer, type Call, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
 import { needs } from './needs.ts'
 
@@ -26,9 +26,14 @@ const CLIENTS = 12
 const CUSTOMERS = 12
 /** A gateway is killed after at least one and fewer than this many answers. */
 const ANSWERS_BEFORE_DEATH = 20
+/** Of the stored responses of an account, so many are read back. */
+const MAX_READ_RESPONSES = 20
 /** One in this many kills happens during a start. */
 const AT_START_EVERY = 5
 const MINUTE_MS = 60_000
+const WORDS = 12
+/** The events of a stream beside its words, in each protocol. */
+const OTHER_EVENTS = { messages: 5, responses: 8 } as const
 const SECRET_KEY = 'one secret key for all of the gateways'
 
 const prices: TokenPrices = { input: 10, cached: 5, output: 40 }
@@ -45,7 +50,7 @@ beforeAll(async () => {
   model = await serveModel(house, {
     model: { inputUsdPerMillion: '0.01', cachedUsdPerMillion: '0.005', outputUsdPerMillion: '0.04' },
     deployment: { concurrency: 1_000, readsMetrics: true },
-    behaviour: { words: 12, intervalMs: 5, latencyMs: 20, usage: 'continuous' },
+    behaviour: { words: WORDS, intervalMs: 5, latencyMs: 20, usage: 'continuous' },
   })
   gateways = await Promise.all(
     Array.from({ length: GATEWAYS }, () =>
@@ -64,6 +69,7 @@ afterAll(async () => {
 interface Customer {
   readonly id: string
   readonly key: string
+  readonly call: Call
   readonly paidIn: bigint
   readonly results: ChatResult[]
 }
@@ -74,7 +80,7 @@ async function makeCustomer(n: number): Promise<Customer> {
   const { id, call } = await house.account({ usd: money, sshKey: false })
   const limits = n % 2 === 0 ? {} : { totalLimitUsd: '5' }
   const made = await call('POST', '/v2/api-keys', { name: 'load', scopes: ['inference'], ...limits })
-  return { id, key: made.body.key as string, paidIn: usd(money), results: [] }
+  return { id, key: made.body.key as string, call, paidIn: usd(money), results: [] }
 }
 
 /** Customer of a gateway's next requests, by the gateway's URL, which changes with each start. */
@@ -101,7 +107,14 @@ async function killOften(gateway: GatewayProcess, kills: number, answersOf: (url
   }
 }
 
-test(`bills every answer once across ${KILLS} gateway kills under load`, { timeout: 8 * MINUTE_MS }, async () => {
+/** Whoever has the last event of a stored response can read it. */
+async function expectStored(call: Call, results: readonly ChatResult[]): Promise<void> {
+  const ids = results.flatMap(({ storedId }) => storedId ?? []).slice(-MAX_READ_RESPONSES)
+  const replies = await Promise.all(ids.map((id) => call('GET', `/v1/responses/${id}`)))
+  expect(replies.map(({ status, body }) => [status, body.id])).toEqual(ids.map((id) => [200, id]))
+}
+
+test(`P2: bills every answer once across ${KILLS} gateway kills under load`, { timeout: 8 * MINUTE_MS }, async () => {
   const customers: Customer[] = []
   for (let n = 0; n < CUSTOMERS; n += 1) customers.push(await makeCustomer(n))
   const byKey = new Map(customers.map((customer) => [customer.key, customer]))
@@ -111,7 +124,7 @@ test(`bills every answer once across ${KILLS} gateway kills under load`, { timeo
   const answers = new Map<string, number>()
   const load = startChatLoad({
     clients: CLIENTS,
-    mix: usualMix,
+    mix: protocolMix,
     // Alternates between the gateways; while one is down the other gets all requests.
     target: (n) => {
       const up = gateways.flatMap(({ url }) => url ?? [])
@@ -131,9 +144,10 @@ test(`bills every answer once across ${KILLS} gateway kills under load`, { timeo
   expect(await Promise.all(gateways.map((gateway) => gateway.stop()))).toEqual(gateways.map(() => 0))
 
   const records = await Promise.all(customers.map(({ id }) => ledger.read(id)))
-  for (const [n, { results, paidIn }] of customers.entries()) {
+  for (const [n, { results, paidIn, call }] of customers.entries()) {
     const record = records[n]
     if (record !== undefined) expectBilledOnce(record, results, { prices, paidIn })
+    await expectStored(call, results)
   }
   expect(await ledger.inAnyPurse()).toBe(0n)
   const verified = await house.operator('GET', '/v2/operator/ledger/verify')
@@ -146,3 +160,42 @@ test(`bills every answer once across ${KILLS} gateway kills under load`, { timeo
   expect(unfinished.length).toBeGreaterThan(KILLS / 2)
   expect(load.answered).toBeGreaterThan(KILLS)
 })
+
+test.each(['messages', 'responses'] as const)(
+  'P2: a kill at any event of a stream of %s loses no finished request, and charges none twice',
+  { timeout: 8 * MINUTE_MS },
+  async (protocol) => {
+    const [gateway] = gateways
+    if (gateway === undefined) throw new Error('there is no gateway')
+    const kills: Array<{ customer: Customer; result: ChatResult; atEvent: number }> = []
+    const events = WORDS + OTHER_EVENTS[protocol]
+    await gateway.start()
+    for (let kill = 0; kill < KILLS; kill += 1) {
+      const customer = await makeCustomer(kill)
+      // The last event and the one before it are always among them.
+      const atEvent = kill < 2 ? events - kill : randomInt(1, events)
+      const target = { url: gateway.url ?? '', key: customer.key, model: model.name }
+      const ask = { protocol, stream: true, maxTokens: 100, fullPath: true } as const
+      let dying: Promise<void> | undefined
+      const result = await askChat(target, ask, `Kill ${kill}`, (count) => {
+        if (count >= atEvent) dying ??= gateway.kill()
+      })
+      expect(dying, `${result.status} at event ${atEvent}`).toBeDefined()
+      await dying
+      await gateway.start()
+      kills.push({ customer, result, atEvent })
+    }
+    expect(await gateway.stop()).toBe(0)
+    for (const { customer, result } of kills) {
+      const record = await ledger.read(customer.id)
+      expectBilledOnce(record, [result], { prices, paidIn: customer.paidIn })
+      expect([...record.billed.values()].every(({ operation }) => operation === protocol)).toBe(true)
+      await expectStored(customer.call, [result])
+    }
+    const seenWhole = kills.filter(({ atEvent }) => atEvent === events)
+    expect(seenWhole.map(({ result }) => [result.status, result.isComplete])).toContainEqual([200, true])
+    expect(await ledger.inAnyPurse()).toBe(0n)
+    const verified = await house.operator('GET', '/v2/operator/ledger/verify')
+    expect(verified.body).toMatchObject({ ok: true, findings: [] })
+  },
+)

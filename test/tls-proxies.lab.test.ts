@@ -76,12 +76,25 @@ describe.each<ProxyName>(['nginx', 'caddy'])('behind %s', (name) => {
     test.each([
       ['chat', '/v1/chat/completions', { messages: [{ role: 'user', content: 'Hello' }] }],
       ['completion', '/v1/completions', { prompt: 'Hello' }],
+      ['message (P68)', '/v1/messages', { messages: [{ role: 'user', content: 'Hello' }] }],
+      ['response (P68)', '/v1/responses', { input: 'Hello' }],
     ])('passes on a %s stream while its engine is still generating', async (_, path, input) => {
       model.upstream.behaviour.fault = { kind: 'hang', afterEvents: 2 }
       const body = { model: model.name, stream: true, max_tokens: 50, ...input }
       const { bytes } = await firstBytes(path, { method: 'POST', body })
-      expect(bytes).toMatch(/^data: \{/)
+      expect(bytes).toMatch(/^(event: (message_start|response\.created)\n)?data: \{/)
       model.upstream.behaviour.fault = undefined
+    })
+
+    test('P68: takes a key in x-api-key, and stores, reads and deletes a response', async () => {
+      const headers = { 'x-api-key': customer.key }
+      const read = async (path: string, sent: Sent): Promise<{ id: string; object: string; deleted?: boolean }> =>
+        JSON.parse(await text(await send(path, { headers, ...sent })))
+      const made = await read('/v1/responses', { method: 'POST', body: { model: model.name, input: 'Hello' } })
+      const path = `/v1/responses/${made.id}`
+      expect((await read(path, {})).id).toBe(made.id)
+      expect(await read(path, { method: 'DELETE' })).toMatchObject({ id: made.id, deleted: true })
+      expect((await send(path, { headers })).statusCode).toBe(404)
     })
 
     test('passes on an event stream immediately', async () => {
@@ -92,11 +105,11 @@ describe.each<ProxyName>(['nginx', 'caddy'])('behind %s', (name) => {
     test('accepts a body of the maximum size', async () => {
       const content = 'x'.repeat(16_777_216 - 200)
       const body = { model: model.name, max_tokens: 1, messages: [{ role: 'user', content }] }
-      const response = await send('/v1/chat/completions', { method: 'POST', headers: asCustomer(), body })
-      expect([response.statusCode, JSON.parse(await text(response))]).toMatchObject([
-        200,
-        { object: 'chat.completion' },
-      ])
+      const answers = { '/v1/chat/completions': { object: 'chat.completion' }, '/v1/messages': { type: 'message' } }
+      for (const [path, answer] of Object.entries(answers)) {
+        const response = await send(path, { method: 'POST', headers: asCustomer(), body })
+        expect([response.statusCode, JSON.parse(await text(response))]).toMatchObject([200, answer])
+      }
     })
 
     test('signs in to the console under the public name, with a secure cookie', async () => {

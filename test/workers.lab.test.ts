@@ -7,15 +7,9 @@ import net from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { systemClock } from '../src/base/instant.ts'
 import { usd } from '../src/base/money.ts'
-import {
-  askChat,
-  costOfUsage,
-  forgetServer,
-  type ChatAsk,
-  type ChatResult,
-  type TokenPrices,
-} from './harness/chat-client.ts'
-import { startChatLoad, usualMix } from './harness/chat-load.ts'
+import { askChat, costOfUsage, forgetServer, type ChatResult, type TokenPrices } from './harness/chat-client.ts'
+import type { ChatAsk } from './harness/chat-protocol.ts'
+import { protocolMix, startChatLoad } from './harness/chat-load.ts'
 import { expectBilledOnce, readLedgerOf, type LedgerReader } from './harness/inference-ledger.ts'
 import { serveModel, type TestModel } from './harness/inference.ts'
 import { succeed } from './harness/journey.ts'
@@ -93,13 +87,13 @@ test('a model is answered right after it was created, by whichever process gets 
   expect([unknown.status, JSON.parse(unknown.body).reason]).toEqual([400, 'model_not_found'])
 })
 
-test('bills every answer once while workers are killed under load, and serves the others', async () => {
+test('P68: bills every answer of every protocol once while workers are killed under load, and serves the others', async () => {
   const { id, key, paidIn } = await customer('10')
   expect(workerPids()).toHaveLength(WORKERS)
   const before = await metric(ANSWERED)
   const load = startChatLoad({
     clients: CLIENTS,
-    mix: usualMix,
+    mix: protocolMix,
     target: () => ({ url: server.url, key, model: model.name }),
   })
   const wereCut = (): ChatResult[] => load.results.filter((one) => !one.isComplete && !one.isCut)

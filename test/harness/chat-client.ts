@@ -1,9 +1,18 @@
 /**
- * One chat over HTTP, observed to the byte: whether headers arrived, whether the whole answer arrived, and the usage it
- * reports. A client can also leave mid-stream. It uses node:http, because `fetch` hides where an answer was cut.
+ * One request for text over HTTP, in any protocol and observed to the byte: whether headers arrived, whether the whole
+ * answer arrived, and the usage it reports. A client can also leave mid-stream. It uses node:http, because `fetch` hides
+ * where an answer was cut.
  */
 import http from 'node:http'
 import { randomBytes } from 'node:crypto'
+import {
+  protocols,
+  type ChatAsk,
+  type ChatTarget,
+  type ChatUsage,
+  type Protocol,
+  type SentMessage,
+} from './chat-protocol.ts'
 
 /** Prices per token in nano-dollars, chosen to make costs easy to compute. */
 export interface TokenPrices {
@@ -12,21 +21,12 @@ export interface TokenPrices {
   readonly output: number
 }
 
-export interface ChatAsk {
-  readonly stream: boolean
-  readonly maxTokens: number
-  /** Uses the full path instead of the fast path. */
-  readonly fullPath: boolean
-  /** Leaves after this many words of a stream. undefined: reads to the end. */
-  readonly leaveAfterWords?: number
-}
-
 export interface ChatResult {
   readonly ask: ChatAsk
   /** Reaches the engine and the log, so that all three views of a request can be compared. */
   readonly traceId: string
   /** The only message of the request, as the engine receives it. */
-  readonly message: { readonly role: string; readonly content: string }
+  readonly message: SentMessage
   /** undefined: no headers arrived. */
   status: number | undefined
   requestId: string | undefined
@@ -40,19 +40,9 @@ export interface ChatResult {
   words: number
   /** undefined: the answer reports no usage. */
   usage: ChatUsage | undefined
+  /** The answer can be read again. */
+  storedId: string | undefined
   body: string
-}
-
-export interface ChatUsage {
-  readonly promptTokens: number
-  readonly cachedTokens: number
-  readonly outputTokens: number
-}
-
-export interface ChatTarget {
-  readonly url: string
-  readonly key: string
-  readonly model: string
 }
 
 const ANSWER_MS = 30_000
@@ -75,8 +65,13 @@ export function worstCostOf(prices: TokenPrices, result: Pick<ChatResult, 'ask' 
 
 const TEMPLATE_TOKENS = 64
 
-/** Never rejects: a failure is part of the result. */
-export function askChat(target: ChatTarget, ask: ChatAsk, content: string): Promise<ChatResult> {
+/** Never rejects: a failure is part of the result. `onEvents` gets the number of the stream's events so far. */
+export function askChat(
+  target: ChatTarget,
+  ask: ChatAsk,
+  content: string,
+  onEvents?: (count: number) => void,
+): Promise<ChatResult> {
   const result: ChatResult = {
     ask,
     traceId: randomBytes(16).toString('hex'),
@@ -89,20 +84,17 @@ export function askChat(target: ChatTarget, ask: ChatAsk, content: string): Prom
     isLate: false,
     words: 0,
     usage: undefined,
+    storedId: undefined,
     body: '',
   }
-  const body = JSON.stringify({
-    model: target.model,
-    messages: [result.message],
-    max_tokens: ask.maxTokens,
-    ...(ask.stream ? { stream: true, stream_options: { include_usage: true } } : {}),
-  })
+  const protocol = protocols[ask.protocol ?? 'chat']
+  const body = JSON.stringify(protocol.write(target, ask, result.message))
   return new Promise((resolve) => {
     const over = (): void => {
       clearTimeout(late)
       resolve(result)
     }
-    const request = http.request(`${target.url}/v1/chat/completions`, {
+    const request = http.request(`${target.url}${protocol.path}`, {
       method: 'POST',
       agent: agentOf(target.url),
       headers: {
@@ -117,7 +109,7 @@ export function askChat(target: ChatTarget, ask: ChatAsk, content: string): Prom
       result.isLate = true
       request.destroy()
     }, ANSWER_MS)
-    request.on('error', over).on('response', (response) => readAnswer(response, result, over))
+    request.on('error', over).on('response', (response) => readAnswer(response, { result, protocol, onEvents, over }))
     request.end(body)
   })
 }
@@ -137,55 +129,42 @@ export function forgetServer(url: string): void {
   agents.delete(url)
 }
 
-function readAnswer(response: http.IncomingMessage, result: ChatResult, over: () => void): void {
+interface Reading {
+  readonly result: ChatResult
+  readonly protocol: Protocol
+  readonly onEvents: ((count: number) => void) | undefined
+  readonly over: () => void
+}
+
+function readAnswer(response: http.IncomingMessage, { result, protocol, onEvents, over }: Reading): void {
+  const { ask } = result
   result.status = response.statusCode
   result.requestId = response.headers['x-inference-request-id'] as string | undefined
   result.retryAfter = response.headers['retry-after']
   response.setEncoding('utf8').on('data', (text: string) => {
     result.body += text
-    const { leaveAfterWords } = result.ask
+    onEvents?.(result.body.split('\n\n').length - 1)
+    const { leaveAfterWords } = ask
     if (leaveAfterWords === undefined || result.isCut || countWords(result.body) < leaveAfterWords) return
     result.isCut = true
     response.destroy()
   })
   response.on('error', () => {})
   response.on('close', () => {
-    result.words = countWords(result.body)
-    result.isComplete = response.complete && !result.isCut && hasEnd(result)
-    if (result.isComplete && result.status === 200) result.usage = usageOf(result)
+    const { body, status } = result
+    result.words = countWords(body)
+    result.isComplete = response.complete && !result.isCut && (status !== 200 || protocol.hasEnd(ask, body))
+    if (result.isComplete && status === 200) {
+      result.usage = protocol.usageOf(ask, body)
+      result.storedId = protocol.storedIdOf(ask, body)
+    }
     // Only refusals are kept for reading, not thousands of successful answers.
-    if (result.status === 200) result.body = ''
+    if (status === 200) result.body = ''
     over()
   })
 }
 
-function hasEnd({ status, ask, body }: ChatResult): boolean {
-  return status !== 200 || !ask.stream || body.endsWith('data: [DONE]\n\n')
-}
-
 /** Each word of the simulated engine is one token and one stream event. */
 function countWords(body: string): number {
-  return body.match(/"content":"[^"]+"/g)?.length ?? 0
-}
-
-function usageOf({ ask, body }: ChatResult): ChatUsage | undefined {
-  const event = ask.stream
-    ? body
-        .split('\n\n')
-        .findLast((one) => one.includes('"usage"'))
-        ?.slice(6)
-    : body
-  const { usage } = JSON.parse(event ?? '{}') as {
-    usage?: {
-      prompt_tokens: number
-      completion_tokens: number
-      prompt_tokens_details?: { cached_tokens: number }
-    }
-  }
-  if (usage === undefined) return undefined
-  return {
-    promptTokens: usage.prompt_tokens,
-    cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
-    outputTokens: usage.completion_tokens,
-  }
+  return body.match(/"content":"[^"]+"|"(?:text_delta","text|delta)":"[^"]+"/g)?.length ?? 0
 }

@@ -3,7 +3,8 @@
  * lack of money waits until another request has ended and may have released some: so the load spends an account down to
  * the last affordable request, and then knows that it is empty.
  */
-import { askChat, type ChatAsk, type ChatTarget, type ChatResult } from './chat-client.ts'
+import { askChat, type ChatResult } from './chat-client.ts'
+import type { ChatAsk, ChatTarget } from './chat-protocol.ts'
 import { waitFor } from './wait.ts'
 
 export interface ChatLoadOptions {
@@ -36,6 +37,17 @@ export const usualMix: readonly ChatAsk[] = [
   { stream: true, maxTokens: 60, fullPath: false, leaveAfterWords: 4 },
   { stream: true, maxTokens: 7, fullPath: true },
   { stream: false, maxTokens: 60, fullPath: false },
+]
+
+/** The same beside messages and responses. Its length shares no factor with a number of servers. */
+export const protocolMix: readonly ChatAsk[] = [
+  ...usualMix,
+  ...(['messages', 'responses'] as const).flatMap((protocol): ChatAsk[] => [
+    { protocol, stream: false, maxTokens: 100, fullPath: true },
+    { protocol, stream: true, maxTokens: 100, fullPath: true },
+    { protocol, stream: true, maxTokens: 60, fullPath: true, leaveAfterWords: 4 },
+  ]),
+  { protocol: 'responses', stream: true, maxTokens: 7, fullPath: true, isUnstored: true },
 ]
 
 /** Keeps a load that never runs dry from running forever; more than any load here sends. */

@@ -9,6 +9,7 @@ import { costOfUsage, type ChatResult, type TokenPrices } from './chat-client.ts
 export interface BilledRequest {
   readonly cost: bigint
   readonly traceId: string
+  readonly operation: string
   readonly outcome: string
   readonly inputUnits: number
   readonly cachedUnits: number
@@ -57,7 +58,7 @@ export function readLedgerOf(databaseUrl: string): LedgerReader {
     balance,
     read: async (accountId) => {
       const billed = await rows(
-        `select request_id, cost_nano::text as cost, trace_id, outcome, input_units, cached_units, output_units
+        `select request_id, cost_nano::text as cost, trace_id, operation, outcome, input_units, cached_units, output_units
          from request where account_id = $1`,
         [accountId],
       )
@@ -90,6 +91,7 @@ function billedOf(row: Record<string, string>): BilledRequest {
   return {
     cost: BigInt(row['cost'] ?? 0),
     traceId: row['trace_id'] ?? '',
+    operation: row['operation'] ?? '',
     outcome: row['outcome'] ?? '',
     inputUnits: Number(row['input_units']),
     cachedUnits: Number(row['cached_units']),
@@ -98,8 +100,8 @@ function billedOf(row: Record<string, string>): BilledRequest {
 }
 
 /**
- * Each request whose full answer reached a client is billed at the price of its reported usage; no request is billed
- * twice; nothing is billed that no client sent; and the charges to the account are their sum.
+ * Each request whose full answer reached a client is billed at the price of its reported usage, under the name of its
+ * protocol; no request is billed twice; nothing is billed that no client sent; and the charges to the account are their sum.
  */
 export function expectBilledOnce(
   ledger: InferenceLedger,
@@ -109,9 +111,12 @@ export function expectBilledOnce(
   const { prices, paidIn } = money
   const complete = results.filter((one) => one.status === 200 && one.isComplete)
   const wrong = complete.flatMap((one) => {
-    const cost = ledger.billed.get(one.requestId ?? '')?.cost
+    const { cost, operation } = ledger.billed.get(one.requestId ?? '') ?? {}
     const due = one.usage === undefined ? undefined : costOfUsage(prices, one.usage)
-    return due !== undefined && cost === due ? [] : [`${one.requestId}: costs ${due}, billed ${cost}`]
+    const isNamed = operation === (one.ask.protocol ?? 'chat')
+    return due !== undefined && cost === due && isNamed
+      ? []
+      : [`${one.requestId}: costs ${due}, billed ${cost} as ${operation}`]
   })
   expect(wrong, 'answers that are not billed as they should be').toEqual([])
   expect(new Set(complete.map((one) => one.requestId)).size, 'two answers under one id').toBe(complete.length)
