@@ -1,5 +1,7 @@
 /** `@anthropic-ai/sdk` in the two versions that are in use, which differ in headers, fields and parameters. */
 import { describe, expect, test } from 'vitest'
+import { serveModel } from '../harness/inference.ts'
+import type { Fault } from '../sim/model-server-fault.ts'
 import { breakNextStream, lastAsked, promptTokens, spoken, words, type Berth } from './berth.ts'
 import { failureOf } from './outcome.ts'
 import { schemaAnswer, thought, toolPlaces, toolUsage, type ToolShape } from './tool-server.ts'
@@ -39,7 +41,7 @@ const weather = {
 const png = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' } }
 
 export function anthropicSuite(berth: () => Berth): void {
-  describe.each(sdks)('P14: @anthropic-ai/sdk %s', (_version, name, sampling) => {
+  describe.each(sdks)('P14: @anthropic-ai/sdk %s', (version, name, sampling) => {
     const load = async (): Promise<Sdk> => (await import(name)) as Sdk
     const client = async (apiKey = berth().customer.key): Promise<Client> =>
       new (await load()).default({ baseURL: berth().server.url, apiKey, maxRetries: 0 })
@@ -220,11 +222,37 @@ export function anthropicSuite(berth: () => Berth): void {
       expect(await fail({})).toMatchObject({ status: 400, message: expect.stringContaining('prompt is too long') })
       const error = (await fail({ model: 'nobody/nothing' })) as { requestID: string; error: { request_id: string } }
       expect(error.error.request_id).toBe(error.requestID)
+      const once = { name: 'once', scopes: ['inference'], requestsPerMinute: 1 }
+      const slow = (await poor.call('POST', '/v2/api-keys', once)).body.key as string
+      expect(await facts({ model: 'nobody/nothing' }, slow)).toEqual([404, 'not_found_error', 'NotFoundError'])
+      expect(await facts({}, slow)).toEqual([429, 'rate_limit_error', 'RateLimitError'])
       await breakNextStream(berth())
       const stream = (await client()).messages.stream({ ...body, model: fragile.name })
       const cut = await failureOf(stream.finalMessage())
       expect(cut).toBeInstanceOf(sdk['APIError'])
       expect(cut).toMatchObject({ error: { type: 'error', error: { type: 'api_error' } } })
+    })
+
+    const faults: ReadonlyArray<readonly [Fault, number, string]> = [
+      [{ kind: 'status', status: 429 }, 529, 'overloaded_error'],
+      [{ kind: 'hang' }, 504, 'timeout_error'],
+      [{ kind: 'reset' }, 503, 'api_error'],
+    ]
+    test.each(faults)('has a class for an engine with %j', async (fault, status, type) => {
+      const faulty = await serveModel(berth().server, {
+        name: `test/${type}-${version}`,
+        behaviour: { fault },
+        deployment: { firstByteMs: 200 },
+      })
+      const asked = { model: faulty.name, max_tokens: 100, messages }
+      const error = (await failureOf((await client()).messages.create(asked))) as Loose
+      const cut = (await failureOf((await client()).messages.stream(asked).finalMessage())) as Loose
+      await faulty.upstream.close()
+      const { InternalServerError } = await load()
+      for (const one of [error, cut]) {
+        expect(one).toBeInstanceOf(InternalServerError)
+        expect([one.status, one.error.error.type]).toEqual([status, type])
+      }
     })
   })
 }
