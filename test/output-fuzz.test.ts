@@ -9,6 +9,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { realGpus, type GpuSnapshot } from '../src/agent/gpu-source.ts'
+import { listGpus } from '../src/agent/gpu-listing.ts'
 import type { AgentTerms } from '../src/agent/identity.ts'
 import { makeOffer } from '../src/agent/offer.ts'
 import { answerTo } from '../src/base/net/http-answer.ts'
@@ -77,7 +78,7 @@ function writeProgram(file: string, script: string): Promise<void> {
 }
 
 function readGpus(program: string): Promise<GpuSnapshot> {
-  const gpus = realGpus({ program, kernelLog: program })
+  const gpus = realGpus({ list: (signal) => listGpus(program, signal), kernelLog: program })
   return gpus.read().finally(() => gpus.close())
 }
 

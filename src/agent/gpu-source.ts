@@ -15,7 +15,7 @@ import { GpuFaults } from './gpu-faults.ts'
 import { shortAddress } from './gpu-health.ts'
 import { simulatedModel, simulatedModelNames } from '../domain/gpu-model.ts'
 import { SLOWED_DOWN, Slowdowns } from './gpu-slowdown.ts'
-import { listGpus, type Gpu, type GpuListing, type GpuReading, type GpuUse } from './gpu-listing.ts'
+import type { Gpu, GpuListing, GpuReading, GpuUse } from './gpu-listing.ts'
 
 /** All GPUs at one moment, by index. */
 export interface GpuSnapshot {
@@ -61,8 +61,7 @@ const declaredUse = z.array(
 )
 
 export interface RealGpuOptions {
-  /** `nvidia-smi` or its path. */
-  readonly program: string
+  readonly list: (signal?: AbortSignal) => Promise<GpuListing>
   /** undefined: known GPUs are not stored. */
   readonly folder?: AgentFolder
   readonly kernelLog?: string
@@ -71,14 +70,14 @@ export interface RealGpuOptions {
 }
 
 export function realGpus(options: RealGpuOptions): GpuSource {
-  const { program, folder } = options
+  const { list, folder } = options
   const faults = new GpuFaults(folder, options.kernelLog, options.boot)
   const slowdowns = new Slowdowns()
   let known: readonly Gpu[] = folder?.readJson(KNOWN_FILE, knownGpus) ?? []
   let last: Placed | undefined
   return {
     read: async (signal) => {
-      const listing = await listGpus(program, signal)
+      const listing = await list(signal)
       faults.look()
       const gpusOf = (uuids: ReadonlySet<string> = new Set()) =>
         listing.gpus.flatMap(({ gpu }) => (uuids.has(gpu.uuid) ? [gpu] : []))

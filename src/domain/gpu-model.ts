@@ -75,6 +75,35 @@ function instanceOf(model: GpuModel, part: number, ramGb: number): GpuModel {
   return { ...model, gpuType: null, tflops, ramMib: ramGb * 1_000 }
 }
 
+/** NVIDIA's identifiers of the devices of one model. Where memory differs, only those with the memory of the table. */
+const devicesByWord: Readonly<Record<string, readonly string[]>> = {
+  b200: ['2901', '29bc'],
+  h200nvl: ['233b'],
+  h200: ['2335'],
+  h100nvl: ['2321'],
+  h100pcie: ['2331'],
+  h100: ['2330'],
+  a100pcie: ['20b5'],
+  a100: ['20b2'],
+  l40s: ['26b9'],
+  l40: ['26b5'],
+  l4: ['27b8'],
+  a10: ['2236'],
+  rtx6000: ['26b1'],
+  a6000: ['2230'],
+  rtx5090: ['2b85'],
+  rtx4090: ['2684'],
+  rtx3090: ['2204'],
+  v100pcie: ['1db4'],
+  v100: ['1db1'],
+  t4: ['1eb8'],
+}
+
+/** `device` is its PCI identifier, such as `2335`. */
+export function modelOfDevice(device: string): GpuModel | undefined {
+  return models.find(({ model }) => devicesByWord[model.word]?.includes(device))?.model
+}
+
 /** Finds a model by its name in `--simulate-gpus`. */
 export function simulatedModel(word: string): GpuModel | undefined {
   return models.find(({ model }) => model.word === word)?.model

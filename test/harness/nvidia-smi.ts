@@ -8,6 +8,7 @@ import { appendFile, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { openAgentFolder } from '../../src/agent/folder.ts'
+import { listGpus } from '../../src/agent/gpu-listing.ts'
 import { realGpus } from '../../src/agent/gpu-source.ts'
 
 const script = `#!/bin/sh
@@ -114,7 +115,8 @@ export async function openDriverLab() {
         program,
         print: (table: string): Promise<void> => writeFile(path.join(dir, 'table.csv'), table),
         fail: (message: string): Promise<void> => writeFile(path.join(dir, 'failure.txt'), message),
-        open: (boot = 'first boot') => realGpus({ program, folder, kernelLog, boot }),
+        open: (boot = 'first boot') =>
+          realGpus({ list: (signal) => listGpus(program, signal), folder, kernelLog, boot }),
         log: (...records: readonly string[]): Promise<void> =>
           appendFile(kernelLog, records.map((record) => `${record}\n`).join('')),
       }

@@ -1,9 +1,11 @@
 /** The commands of `berth agent` share this: the folder, the membership, and errors the owner can fix. */
 import { AgentError } from '../../agent/agent-error.ts'
 import { openAgentFolder, type AgentFolder } from '../../agent/folder.ts'
+import { listGpus } from '../../agent/gpu-listing.ts'
 import { realGpus, simulatedGpus, type GpuSource } from '../../agent/gpu-source.ts'
 import { forgetMembership, readMembership, type AgentTerms, type Membership } from '../../agent/identity.ts'
 import { forgetDesiredState } from '../../agent/desired-state.ts'
+import { listPassthroughGpus } from '../../agent/passthrough-gpu.ts'
 import { defaultFolder, type FolderOptions } from './agent-option.ts'
 import { sentence } from '../kit/failure.ts'
 import { CliError, exitCodes } from '../kit/shell.ts'
@@ -19,7 +21,9 @@ export function gpusOf(
 ): GpuSource {
   if (terms.simulated !== null) return simulatedGpus(terms.simulated, folder)
   const program = options.nvidiaSmi ?? 'nvidia-smi'
-  return realGpus(folder === undefined ? { program } : { program, folder })
+  const isPassedThrough = terms.offering === 'virtual-machine'
+  const list = async (signal?: AbortSignal) => (isPassedThrough ? listPassthroughGpus() : listGpus(program, signal))
+  return realGpus(folder === undefined ? { list } : { list, folder })
 }
 
 export function joinedOf(folder: AgentFolder): Membership {

@@ -29,11 +29,3 @@ export function guestGpus(
   }
   return { simulatedGpus: simulated.join('; '), passthrough }
 }
-
-/** For the owner of the host. */
-export function gpuNotes(gpus: readonly QemuGpu[]): string[] {
-  return gpus.flatMap(({ index, pciAddress }) => {
-    const passed = pciAddress === null ? undefined : checkPassthrough(pciAddress)
-    return passed?.ok === false && !passed.isBusy ? [`GPU ${index} cannot be passed through: ${passed.reason}`] : []
-  })
-}

@@ -17,7 +17,7 @@ import { commandLine, qemuProgram, SSH_PORT } from './command-line.ts'
 import { consoleStream, consoleTail, maintainConsole } from './console-log.ts'
 import { Fence, userOf } from './fence.ts'
 import { connectTo, hasBanner } from './forwarded-port.ts'
-import { gpuNotes, guestGpus, type QemuGpu } from './guest-gpu.ts'
+import { guestGpus, type QemuGpu } from './guest-gpu.ts'
 import { hasSandbox, launch, makeDisk, sizeOf } from './launch.ts'
 import * as machine from './machine-files.ts'
 import { MachineWatch } from './machine-watch.ts'
@@ -223,7 +223,7 @@ class Qemu implements QemuRuntime {
     }
     notes.push(...this.#fence.notes())
     if (this.#isSandboxed === false) notes.push('This QEMU was built without a sandbox (seccomp).')
-    return [...notes, ...gpuNotes(this.#options.gpus)]
+    return notes
   }
 
   /** Machines keep running. */
