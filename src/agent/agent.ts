@@ -11,7 +11,7 @@ import { openConnection, type Connection, type ConnectionState, type Refusal } f
 import { serveControl, type ControlRequest } from './control.ts'
 import type { HostRuntime, MakeRuntime } from './engine.ts'
 import { lockFolder, type AgentFolder } from './folder.ts'
-import { GpuRelease, withoutHeld } from './gpu-release.ts'
+import { GpuRelease, occupiedGpus, withoutHeld } from './gpu-release.ts'
 import { faultsOf, type GpuSnapshot, type GpuSource } from './gpu-source.ts'
 import { readHardware } from './hardware.ts'
 import { openKey, type Membership } from './identity.ts'
@@ -246,6 +246,9 @@ class Agent {
     this.#release.read(read, startedAt)
     this.#takeSnapshot(read)
     if (this.#release.hasEnded) this.#connection?.reportSoon()
+    const desired = this.#desired.current()
+    // Without the desired state, nobody knows which GPUs have tenants.
+    if (desired !== undefined) this.#options.gpus.repair?.(occupiedGpus(desired), signal)
   }
 
   #takeSnapshot(read: GpuSnapshot): void {

@@ -1,7 +1,8 @@
 /** Which records of the kernel log are faults of a GPU, and how long they last. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../base/instant.ts'
-import { h200, openDriverLab, rowWith, tableOf, tableOfMany } from '../../test/harness/nvidia-smi.ts'
+import { h200, h200Uuid, openDriverLab, rowWith, tableOf, tableOfMany } from '../../test/harness/nvidia-smi.ts'
+import { waitFor } from '../../test/harness/wait.ts'
 import { Slowdowns } from './gpu-slowdown.ts'
 
 let lab: Awaited<ReturnType<typeof openDriverLab>>
@@ -98,6 +99,56 @@ describe('the kernel log', () => {
     const fresh = dir.open()
     expect((await fresh.read()).gpus[0]?.problems).toEqual([])
     fresh.close()
+  })
+})
+
+describe('promise 45: a broken GPU', () => {
+  const signal = new AbortController().signal
+  const broken = '4,1,1000,-;NVRM: Xid (PCI:0000:00:06): 48, x'
+
+  test('is reset once while it is free, and sold when it works', async () => {
+    const { open, log, resets } = await lab.fakeDriver(h200)
+    const source = open('first boot', 'test "$*" = "diag -r 1 -i 0"')
+    await log(broken)
+    await source.read()
+    source.repair?.(new Set([0]), signal)
+    expect(resets()).toEqual([])
+    source.repair?.(new Set(), signal)
+    await waitFor('the GPU to work', async () => (await source.read()).gpus[0]?.problems.length === 0)
+    expect(resets()).toEqual([h200Uuid])
+    await log(broken.replace('4,1,', '4,2,'))
+    expect((await source.read()).gpus[0]?.fault).toBeDefined()
+    source.repair?.(new Set(), signal)
+    source.close()
+    const restarted = open()
+    expect((await restarted.read()).gpus[0]?.fault).toBeDefined()
+    restarted.repair?.(new Set(), signal)
+    restarted.close()
+    expect(resets()).toEqual([h200Uuid])
+  })
+
+  test.each([
+    ['whose reset is refused', 'exit 0', 'In use by another client', /In use by another client/],
+    ['that fails the diagnosis', 'echo Memory test failed; exit 226', undefined, /Memory test failed/],
+  ])('%s stays off sale, with the reason', async (_, diagnosis, refusal, reason) => {
+    const { open, log, refuseReset } = await lab.fakeDriver(h200)
+    if (refusal !== undefined) await refuseReset(refusal)
+    const source = open('first boot', diagnosis)
+    await log(broken)
+    await source.read()
+    source.repair?.(new Set(), signal)
+    await waitFor('the reason', async () => (await source.read()).notes.some((note) => reason.test(note)))
+    expect((await source.read()).gpus[0]?.fault).toBeDefined()
+    source.close()
+  })
+
+  test('for which the driver still asks for a reset stays off sale', async () => {
+    const { open } = await lab.fakeDriver({ ...h200, table: tableOf(rowWith({ gpu_recovery_action: 'Reset' })) })
+    const source = open()
+    await source.read()
+    source.repair?.(new Set(), signal)
+    await waitFor('the reason', async () => (await source.read()).notes.some((note) => /did not help/.test(note)))
+    source.close()
   })
 })
 

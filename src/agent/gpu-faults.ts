@@ -1,6 +1,6 @@
 /**
  * The fatal faults of this machine's GPUs, as the kernel log has them. A fault lasts until its GPU has been reset and
- * tested, or the machine has booted again. The file `gpu-faults.json` in the agent's folder keeps them over a restart of
+ * tested, which happens once between two boots, or the machine has booted again. The file `gpu-faults.json` in the agent's folder keeps them over a restart of
  * the agent, with the position in the log: a fault that was repaired does not come back when the log is read again.
  */
 import fs from 'node:fs'
@@ -14,7 +14,12 @@ const faultList = z
   .array(z.object({ address: z.string(), at: z.number(), sentence: z.string() }))
   // More than the GPUs of any machine.
   .max(256)
-const storedFaults = z.object({ boot: z.string(), sequence: z.number(), faults: faultList })
+const storedFaults = z.object({
+  boot: z.string(),
+  sequence: z.number(),
+  faults: faultList,
+  resets: z.array(z.string()).max(256).default([]),
+})
 
 /** `at` is in milliseconds since 1970. */
 export type AddressFault = z.output<typeof faultList>[number]
@@ -28,6 +33,8 @@ export class GpuFaults {
   readonly #boot: string
   #sequence = -1
   #faults: readonly AddressFault[] = []
+  /** The addresses of GPUs that were reset since the boot. */
+  #resets: readonly string[] = []
   /** Xids that are faults if the driver asks for a recovery action. */
   #suspects: readonly AddressFault[] = []
   /** Everything new in the log is later than the last look at it. The clock of the log drifts; this bounds the error. */
@@ -41,6 +48,7 @@ export class GpuFaults {
     if (stored?.boot !== boot) return
     this.#sequence = stored.sequence
     this.#faults = stored.faults
+    this.#resets = stored.resets
   }
 
   /** Reads what is new in the log. True: it has a fault that was not known. */
@@ -71,6 +79,15 @@ export class GpuFaults {
     this.#save()
   }
 
+  wasReset(address: string): boolean {
+    return this.#resets.includes(address)
+  }
+
+  noteReset(address: string): void {
+    this.#resets = [...this.#resets, address].slice(-256)
+    this.#save()
+  }
+
   close(): void {
     this.#log.close()
   }
@@ -86,7 +103,8 @@ export class GpuFaults {
   }
 
   #save(): void {
-    this.#folder?.writeJson(FILE, { boot: this.#boot, sequence: this.#sequence, faults: this.#faults })
+    const [boot, sequence, faults, resets] = [this.#boot, this.#sequence, this.#faults, this.#resets]
+    this.#folder?.writeJson(FILE, { boot, sequence, faults, resets })
   }
 }
 

@@ -71,11 +71,15 @@ export class GpuRelease {
   }
 }
 
+export function occupiedGpus({ workloads }: Desired): ReadonlySet<number> {
+  return new Set(workloads.flatMap(({ node }) => node.gpuIndexes))
+}
+
 /** The snapshot with GPUs that something else uses counted as unhealthy. */
 export function withoutHeld(snapshot: GpuSnapshot, desired: Desired | undefined): GpuSnapshot {
   // Without the desired state, nobody knows which GPUs have tenants.
   if (desired === undefined) return snapshot
-  const occupied = new Set(desired.workloads.flatMap(({ node }) => node.gpuIndexes))
+  const occupied = occupiedGpus(desired)
   const textByGpu = new Map(
     heldGpus(
       snapshot.gpus.map(({ use }) => use.memoryUsedMib),

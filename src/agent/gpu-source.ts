@@ -31,6 +31,8 @@ export interface GpuSource {
   read(signal?: AbortSignal): Promise<GpuSnapshot>
   /** The last snapshot with the faults that are new since: the driver may take long to answer about a broken GPU. */
   readFaults?(): GpuSnapshot | undefined
+  /** Resets a broken GPU that is not in `occupied`, beside the readings: its test may take minutes. Done once per boot. */
+  repair?(occupied: ReadonlySet<number>, signal: AbortSignal): void
   close(): void
 }
 
@@ -62,6 +64,8 @@ const declaredUse = z.array(
 
 export interface RealGpuOptions {
   readonly list: (signal?: AbortSignal) => Promise<GpuListing>
+  /** Returns why the GPU still does not work. Absent: GPUs cannot be reset. */
+  readonly reset?: (uuid: string, signal: AbortSignal) => Promise<string | undefined>
   /** undefined: known GPUs are not stored. */
   readonly folder?: AgentFolder
   readonly kernelLog?: string
@@ -75,6 +79,24 @@ export function realGpus(options: RealGpuOptions): GpuSource {
   const slowdowns = new Slowdowns()
   let known: readonly Gpu[] = folder?.readJson(KNOWN_FILE, knownGpus) ?? []
   let last: Placed | undefined
+  const failures = new Map<string, string>()
+  let isResetting = false
+  const repair = async (occupied: ReadonlySet<number>, signal: AbortSignal): Promise<void> => {
+    const broken = last?.gpus.find(({ gpu }, index) => {
+      const address = shortAddress(gpu.pciAddress)
+      const isBroken = faults.at(address) !== undefined || last?.listing.toRecover?.has(gpu.uuid) === true
+      // A reset would remove the instances of a GPU that is split.
+      return isBroken && !occupied.has(index) && !faults.wasReset(address) && !gpu.uuid.startsWith('MIG-')
+    })
+    if (broken === undefined || options.reset === undefined || isResetting) return
+    isResetting = true
+    const { uuid, pciAddress } = broken.gpu
+    faults.noteReset(shortAddress(pciAddress))
+    const failure = await options.reset(uuid, signal).catch(String)
+    if (failure === undefined) faults.clear(shortAddress(pciAddress))
+    else failures.set(uuid, failure)
+    isResetting = false
+  }
   return {
     read: async (signal) => {
       const listing = await list(signal)
@@ -87,11 +109,18 @@ export function realGpus(options: RealGpuOptions): GpuSource {
       const now = gpus.map((one) => one.gpu)
       if (JSON.stringify(now) !== JSON.stringify(known)) folder?.writeJson(KNOWN_FILE, now)
       known = now
-      const checked = gpus.map((one) => (slowdowns.isOften(one.gpu.uuid) ? withProblem(one, SLOWED_DOWN) : one))
+      const checked = gpus.map((one) => {
+        const { uuid } = one.gpu
+        const failure = failures.get(uuid)
+        const isBroken = one.problems.length > 0 || faults.at(shortAddress(one.gpu.pciAddress)) !== undefined
+        const reset = failure === undefined || !isBroken ? one : withProblem(one, failure)
+        return slowdowns.isOften(uuid) ? withProblem(reset, SLOWED_DOWN) : reset
+      })
       last = { gpus: checked, listing, leftOut }
       return snapshotOf(last, faults)
     },
     readFaults: () => (faults.look() && last !== undefined ? snapshotOf(last, faults) : undefined),
+    repair: (occupied, signal) => void repair(occupied, signal),
     close: () => faults.close(),
   }
 }

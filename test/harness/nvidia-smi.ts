@@ -9,12 +9,19 @@ import os from 'node:os'
 import path from 'node:path'
 import { openAgentFolder } from '../../src/agent/folder.ts'
 import { listGpus } from '../../src/agent/gpu-listing.ts'
+import { resetGpu } from '../../src/agent/gpu-reset.ts'
 import { realGpus } from '../../src/agent/gpu-source.ts'
 
 const script = `#!/bin/sh
 cd "$(dirname "$0")" || exit 1
 if [ -e failure.txt ]; then cat failure.txt; exit 15; fi
 case "$1" in
+  --gpu-reset)
+    echo "$3" >> resets.txt
+    if [ -e reset-failure.txt ]; then cat reset-failure.txt; exit 255; fi
+    echo 'GPU 00000000:00:06.0 was successfully reset.'
+    exit 0 ;;
+  --query-gpu=index) echo 0; exit 0 ;;
   --query-gpu=*) exec awk -F', ' -v fields="\${1#--query-gpu=}" '
     NR == 1 {
       for (at = 1; at <= NF; at++) column[$at] = at
@@ -115,8 +122,21 @@ export async function openDriverLab() {
         program,
         print: (table: string): Promise<void> => writeFile(path.join(dir, 'table.csv'), table),
         fail: (message: string): Promise<void> => writeFile(path.join(dir, 'failure.txt'), message),
-        open: (boot = 'first boot') =>
-          realGpus({ list: (signal) => listGpus(program, signal), folder, kernelLog, boot }),
+        /** `diagnosis`: the script that stands for `dcgmi`; without it there is none. */
+        open: (boot = 'first boot', diagnosis?: string) => {
+          const list = (signal?: AbortSignal) => listGpus(program, signal)
+          const test = path.join(dir, 'dcgmi')
+          if (diagnosis !== undefined) fs.writeFileSync(test, `#!/bin/sh\n${diagnosis}\n`, { mode: 0o755 })
+          const reset = (uuid: string, signal: AbortSignal) =>
+            resetGpu(uuid, { program, diagnosis: test, list }, signal)
+          return realGpus({ list, reset, folder, kernelLog, boot })
+        },
+        /** The UUIDs of the GPUs that were reset. */
+        resets: (): string[] => {
+          const file = path.join(dir, 'resets.txt')
+          return fs.existsSync(file) ? fs.readFileSync(file, 'utf8').trim().split('\n') : []
+        },
+        refuseReset: (message: string): Promise<void> => writeFile(path.join(dir, 'reset-failure.txt'), message),
         log: (...records: readonly string[]): Promise<void> =>
           appendFile(kernelLog, records.map((record) => `${record}\n`).join('')),
       }

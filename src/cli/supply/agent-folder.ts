@@ -2,6 +2,7 @@
 import { AgentError } from '../../agent/agent-error.ts'
 import { openAgentFolder, type AgentFolder } from '../../agent/folder.ts'
 import { listGpus } from '../../agent/gpu-listing.ts'
+import { resetGpu } from '../../agent/gpu-reset.ts'
 import { realGpus, simulatedGpus, type GpuSource } from '../../agent/gpu-source.ts'
 import { forgetMembership, readMembership, type AgentTerms, type Membership } from '../../agent/identity.ts'
 import { forgetDesiredState } from '../../agent/desired-state.ts'
@@ -21,9 +22,10 @@ export function gpusOf(
 ): GpuSource {
   if (terms.simulated !== null) return simulatedGpus(terms.simulated, folder)
   const program = options.nvidiaSmi ?? 'nvidia-smi'
-  const isPassedThrough = terms.offering === 'virtual-machine'
-  const list = async (signal?: AbortSignal) => (isPassedThrough ? listPassthroughGpus() : listGpus(program, signal))
-  return realGpus(folder === undefined ? { list } : { list, folder })
+  const own = folder === undefined ? {} : { folder }
+  if (terms.offering === 'virtual-machine') return realGpus({ list: async () => listPassthroughGpus(), ...own })
+  const list = (signal?: AbortSignal) => listGpus(program, signal)
+  return realGpus({ list, reset: (uuid, signal) => resetGpu(uuid, { program, list }, signal), ...own })
 }
 
 export function joinedOf(folder: AgentFolder): Membership {
