@@ -148,6 +148,9 @@ describe('promise 45: a broken GPU', () => {
     await source.read()
     source.repair?.(new Set(), signal)
     await waitFor('the reason', async () => (await source.read()).notes.some((note) => /did not help/.test(note)))
+    expect((await source.read()).gpus).toMatchObject([
+      { problems: [/asks for/, /did not help/].map((one) => expect.stringMatching(one)) },
+    ])
     source.close()
   })
 })
