@@ -7,6 +7,7 @@ import { claims } from './claims.ts'
 import { cluster } from './cluster.ts'
 import { coldStart } from './cold-start.ts'
 import { events } from './events/events.ts'
+import { gatewayDoors } from './gateway/doors.ts'
 import { gatewayLatency } from './gateway/latency.ts'
 import { gatewayLongPrompt } from './gateway/long-prompt.ts'
 import { meter } from './gateway/meter.ts'
@@ -33,6 +34,7 @@ const usual: readonly Bench[] = [
   events,
   gatewayPlain,
   gatewayStream,
+  gatewayDoors,
   gatewayLatency,
   gatewayWorkers,
   gatewayLongPrompt,

@@ -1,18 +1,47 @@
-/** Bodies of chat requests, the same for every side. */
+/** Bodies of requests, the same for every side. */
 
 /** Set in each request, so that no side has to estimate the maximum cost of an answer. */
 const MAX_TOKENS = 256
 
+const instructions = 'You are a helpful assistant. Answer in two sentences.'
+const question = {
+  role: 'user',
+  content: 'Which river runs through the city, and what is the name of the bridge by the market?',
+} as const
+const sampling = { temperature: 0.7 } as const
+
 export function shortChat(model: string, stream = false): string {
   return JSON.stringify({
     model,
-    messages: [
-      { role: 'system', content: 'You are a helpful assistant. Answer in two sentences.' },
-      { role: 'user', content: 'Which river runs through the city, and what is the name of the bridge by the market?' },
-    ],
+    messages: [{ role: 'system', content: instructions }, question],
     max_tokens: MAX_TOKENS,
-    temperature: 0.7,
+    ...sampling,
     ...(stream ? { stream: true } : {}),
+  })
+}
+
+/** The same chat as a stream of the Messages API. */
+export function shortMessage(model: string): string {
+  return JSON.stringify({
+    model,
+    system: instructions,
+    messages: [question],
+    max_tokens: MAX_TOKENS,
+    ...sampling,
+    stream: true,
+  })
+}
+
+/** The same chat as a stream of the Responses API. */
+export function shortResponse(model: string, store: boolean): string {
+  return JSON.stringify({
+    model,
+    instructions,
+    input: [question],
+    max_output_tokens: MAX_TOKENS,
+    ...sampling,
+    stream: true,
+    store,
   })
 }
 

@@ -6,9 +6,10 @@ import net, { type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { AnswerReader } from './answer-reader.ts'
 import type { LoadJob, LoadResult, Percentiles } from './load.ts'
-import { PLAIN_MARK, STREAM_END, WORD_MARK } from './upstream-answer.ts'
+import { PLAIN_MARK, streamMarks } from './upstream-answer.ts'
 
 const LOOPBACK = '127.0.0.1'
+const CHAT_PATH = '/v1/chat/completions'
 const READ_BUFFER_BYTES = 65_536
 const ANSWER_WITHIN_MS = 60_000
 const SWEEP_EVERY_MS = 1_000
@@ -42,9 +43,10 @@ class Run {
   constructor(job: LoadJob) {
     this.job = job
     const body = Buffer.from(job.body)
-    const headers = { ...job.headers, 'Content-Type': 'application/json', 'Content-Length': String(body.length) }
+    const headers = { 'Content-Type': 'application/json', ...job.headers, 'Content-Length': String(body.length) }
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
-    const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: ${job.host ?? LOOPBACK}:${job.port}\r\n${lines.join('')}\r\n`
+    const host = `${job.host ?? LOOPBACK}:${job.port}`
+    const head = `POST ${job.path ?? CHAT_PATH} HTTP/1.1\r\nHost: ${host}\r\n${lines.join('')}\r\n`
     this.request = Buffer.concat([Buffer.from(head), body])
   }
 
@@ -259,8 +261,10 @@ function faultOf({ expects }: LoadJob, { status, body }: AnswerReader): string |
   if (expects.kind === 'plain') {
     return body.includes(PLAIN_MARK) && body.includes('"usage"') && body.endsWith('}') ? undefined : `torn, ${shown}`
   }
-  if (!body.endsWith(STREAM_END)) return `a stream without its end: … ${body.slice(-200)}`
-  const words = body.split(WORD_MARK).length - 1
+  const marks = streamMarks[expects.protocol ?? 'chat']
+  const hasEnd = body.endsWith('\n\n') && body.includes(marks.end)
+  if (!hasEnd) return `a stream without its end: … ${body.slice(-200)}`
+  const words = body.split(marks.word).length - 1
   return words === expects.words ? undefined : `a stream of ${words} words in place of ${expects.words}`
 }
 

@@ -3,12 +3,15 @@
  * those of a peer are counted and shown.
  */
 import { startChild } from './child.ts'
+import type { StreamProtocol } from './upstream-answer.ts'
 
 /** Closed loop, unless it has a rate: a connection sends its next request when the previous response has ended. */
 export interface LoadJob {
   readonly port: number
   /** 127.0.0.1 by default. */
   readonly host?: string
+  /** A chat by default. */
+  readonly path?: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
   readonly connections: number
@@ -30,7 +33,8 @@ export interface LoadJob {
 
 export type Expectation =
   | { readonly kind: 'plain' }
-  | { readonly kind: 'stream'; readonly words: number }
+  /** Of a chat by default. */
+  | { readonly kind: 'stream'; readonly words: number; readonly protocol?: StreamProtocol }
   /** The client disconnects mid-stream, some time after the first byte. */
   | { readonly kind: 'cut'; readonly afterMs: number }
   /** An error response. */

@@ -9,7 +9,7 @@ import type { LoadGenerator, LoadJob } from './load.ts'
 import type { Side } from './side.ts'
 
 /** Many short ones: the speed of a shared machine changes from second to second, and sides next to each other share it. */
-export const ROUNDS = 7
+export const ROUNDS = Number.parseInt(process.env['BERTH_BENCH_ROUNDS'] ?? '7', 10)
 const ROUND_MS = 3_000
 const WARM_UP_MS = 1_000
 /** Before the first round: code that is compiled once it is hot takes many requests to be so. */

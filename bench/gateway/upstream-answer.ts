@@ -24,9 +24,21 @@ export const PLAIN_OUTPUT_TOKENS = 100
 const CREATED = 1_750_000_000
 const ENGINE_MODEL = 'engine'
 
-/** Occurs once in each stream event with a word, and survives a changed id and model. */
-export const WORD_MARK = '"delta":{"content":" word'
-export const STREAM_END = 'data: [DONE]\n\n'
+export interface StreamMarks {
+  /** Occurs once in each event with a word, and survives a changed id and model. */
+  readonly word: string
+  /** Occurs in the last event only. */
+  readonly end: string
+}
+
+const STREAM_END = 'data: [DONE]\n\n'
+/** The same words in each protocol that Berth speaks. Every stream ends with an empty line. */
+export const streamMarks = {
+  chat: { word: '"delta":{"content":" word', end: STREAM_END },
+  messages: { word: '"text_delta","text":" word', end: 'data: {"type":"message_stop"}\n\n' },
+  responses: { word: '"delta":" word', end: 'event: response.completed\n' },
+} as const satisfies Readonly<Record<string, StreamMarks>>
+export type StreamProtocol = keyof typeof streamMarks
 /** Occurs in every plain response. */
 export const PLAIN_MARK = 'to the very last word.'
 
