@@ -180,7 +180,8 @@ export const messageEndpoints = {
     description:
       'Free. The header `X-Berth-Token-Count` is `exact` where the engine has counted, else `estimate`: a quarter of the bytes.',
     errors: [400, 401, 403, 404, 500],
-    body: z.looseObject(prompt).meta({ id: 'MessageTokensRequest' }),
+    // The count depends on nothing else: other parameters are dropped unread.
+    body: z.object(prompt).meta({ id: 'MessageTokensRequest' }),
     response: z.object({ input_tokens: z.int() }),
   }),
 }

@@ -188,7 +188,8 @@ export const responseEndpoints = {
     description:
       'Free. The header `X-Berth-Token-Count` is `exact` where the engine has counted, else `estimate`: a quarter of the bytes.',
     errors: [400, 401, 403, 404, 500],
-    body: z.looseObject(prompt).meta({ id: 'ResponseTokensRequest' }),
+    // The count depends on nothing else: other parameters are dropped unread.
+    body: z.object(prompt).meta({ id: 'ResponseTokensRequest' }),
     response: z.object({ object: z.literal('response.input_tokens'), input_tokens: z.int() }),
   }),
   getResponse: endpoint({

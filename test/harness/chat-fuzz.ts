@@ -1,4 +1,4 @@
-/** Chat bodies that are valid, almost valid and invalid; the same seed gives the same bodies. */
+/** Bodies of requests for text that are valid, almost valid and invalid; the same seed gives the same bodies. */
 
 export type Random = () => number
 
@@ -13,17 +13,20 @@ export function randomFrom(seed: number): Random {
   }
 }
 
-export function fuzzedBody(random: Random, model: string): Buffer {
+export type ValidBody = (random: Random, model: string) => Json
+
+export function fuzzedBody(random: Random, model: string, makeValid: ValidBody = validChat): Buffer {
   const kind = random()
-  if (kind < 0.2) return Buffer.from(JSON.stringify(validChat(random, model), null, random() < 0.2 ? 1 : 0))
-  if (kind < 0.45) return Buffer.from(writtenOddly(random, looseChat(random, model)))
-  return mutated(random, Buffer.from(JSON.stringify(validChat(random, model))))
+  const valid = makeValid(random, model)
+  if (kind < 0.2) return Buffer.from(JSON.stringify(valid, null, random() < 0.2 ? 1 : 0))
+  if (kind < 0.45) return Buffer.from(writtenOddly(random, loosen(random, valid)))
+  return mutated(random, Buffer.from(JSON.stringify(valid)))
 }
 
-const below = (random: Random, end: number): number => Math.floor(random() * end)
-const pick = <T>(random: Random, all: readonly T[]): T => all[below(random, all.length)] as T
+export const below = (random: Random, end: number): number => Math.floor(random() * end)
+export const pick = <T>(random: Random, all: readonly T[]): T => all[below(random, all.length)] as T
 
-const texts = [
+export const texts = [
   'Hi',
   '',
   'say "hi" \\ there\n',
@@ -35,7 +38,7 @@ const texts = [
 ]
 const roles = ['user', 'system', 'assistant', 'tool', 'developer']
 
-type Json = Record<string, unknown>
+export type Json = Record<string, unknown>
 
 function validChat(random: Random, model: string): Json {
   const body: Json = { model, messages: Array.from({ length: 1 + below(random, 3) }, () => validMessage(random)) }
@@ -73,12 +76,11 @@ const oddValues: readonly unknown[] = [
   null, true, -1, 0, 1.5, 3, 1e21, '', '7', 'yes', [], [[]], {}, { type: 'text' }, { include_usage: 1 }, '\ud800', '\0',
 ] // prettier-ignore
 
-/** The fields of a chat, each of which may be missing or have the wrong type. */
-function looseChat(random: Random, model: string): Json {
-  const body = validChat(random, model)
+/** Fields of a body and of its messages, each of which may be missing or have the wrong type. */
+function loosen(random: Random, body: Json): Json {
   const changed = 1 + below(random, 3)
   for (let n = 0; n < changed; n += 1) {
-    const messages = body['messages']
+    const messages = body['messages'] ?? body['input'] ?? body['documents']
     const message = Array.isArray(messages) ? pick(random, messages as unknown[]) : undefined
     const isInside = random() < 0.6 && typeof message === 'object' && message !== null
     const at = isInside ? (message as Json) : body
