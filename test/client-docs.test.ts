@@ -12,15 +12,19 @@ import { testServer, type TestServer } from './harness/server.ts'
 const run = promisify(execFile)
 let folder: string
 let server: TestServer
-let model: TestModel
+let models: TestModel[]
 
 /** Packages that are installed here under another name. */
 const packages = { '@anthropic-ai/sdk': 'anthropic-sdk-1', openai: 'openai' }
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(os.tmpdir(), 'berth-clients-'))
-  server = await testServer({ runLoops: false })
-  model = await serveModel(server, { name: 'tinyllama-1.1b-chat', behaviour: { tokenizer: 'vllm' } })
+  server = await testServer()
+  models = [
+    await serveModel(server, { name: 'tinyllama-1.1b-chat', behaviour: { tokenizer: 'vllm' } }),
+    await serveModel(server, { name: 'all-minilm-l6-v2', model: { kind: 'embedding' } }),
+    await serveModel(server, { name: 'berth-voice', model: { kind: 'speech', characterUsdPerMillion: '0.01' } }),
+  ]
   await mkdir(path.join(folder, 'node_modules', '@anthropic-ai'), { recursive: true })
   for (const [name, installed] of Object.entries(packages)) {
     await symlink(path.resolve('node_modules', installed), path.join(folder, 'node_modules', name))
@@ -28,13 +32,16 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await server.close()
-  await model.upstream.close()
+  await Promise.all(models.map(({ upstream }) => upstream.close()))
   await removeFolder(folder)
 })
 
 const outputs: Readonly<Record<string, RegExp>> = {
   'OpenAI Responses': /^completed, 5 tokens out; completed, continues resp_[0-9a-f]{32}$/,
   Anthropic: /^\d+ tokens in, 5 out, end_turn$/,
+  'OpenAI batches': /^completed: question-0, question-1$/,
+  'OpenAI speech': /^audio\/mpeg$/,
+  Reranking: /^document [01], \d+ tokens$/,
 }
 
 test.each(Object.entries(outputs))('P67: the program for %s', async (section, output) => {
