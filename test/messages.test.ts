@@ -66,6 +66,26 @@ describe('a message', () => {
     expect(reply.headers.get('request-id')).toBe(reply.headers.get('x-inference-request-id'))
   })
 
+  test.each(['call_1', 'toolu_01', '0', `chatcmpl-tool-${'x'.repeat(200)}`, 'functions.look:0', 'a b/ü+"='])(
+    'P18: the call id %j of a server returns unchanged',
+    async (id) => {
+      const call = { id, type: 'function', function: { name: 'look', arguments: '{}' } }
+      const choice = { message: { content: null, tool_calls: [call] }, finish_reason: 'tool_calls' }
+      model.upstream.behaviour.faultsOnce.push({
+        kind: 'status',
+        status: 200,
+        body: JSON.stringify({ choices: [choice] }),
+      })
+      const { body } = await customer.call('POST', '/v1/messages', bodyOf())
+      expect(body.content).toMatchObject([{ type: 'tool_use', id, name: 'look', input: {} }])
+      const result = { type: 'tool_result', tool_use_id: id, content: 'Nothing.' }
+      const history = [...prompt, { role: 'assistant', content: body.content }, { role: 'user', content: [result] }]
+      expect((await customer.call('POST', '/v1/messages', bodyOf({ messages: history }))).status).toBe(200)
+      const { messages } = JSON.parse(model.upstream.requests.at(-1)?.body.toString() ?? '')
+      expect(messages.slice(1)).toMatchObject([{ tool_calls: [call] }, { role: 'tool', tool_call_id: id }])
+    },
+  )
+
   test('has errors in its own form, also before its body is read', async () => {
     const cases: Array<[Call, object, number, string]> = [
       [server.anonymous, {}, 401, 'authentication_error'],
