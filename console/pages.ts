@@ -1,19 +1,15 @@
 /**
  * Every page of the console. Routes, navigation, breadcrumbs, document titles and the tests' list of pages come from
- * this table. A page's code is loaded when it is first opened.
+ * this table and that of the operator's pages. A page's code is loaded when it is first opened.
  */
+import { operatorPages } from './operator-pages.ts'
 import { page, type PageRow } from './page-row.ts'
-import { accountsSearch } from './pages/accounts/search.ts'
-import { auditSearch } from './pages/audit/search.ts'
 import { billingSearch } from './pages/billing/search.ts'
 import { costsSearch } from './pages/costs/search.ts'
-import { economicsSearch } from './pages/economics/search.ts'
 import { eventsSearch } from './pages/events/search.ts'
-import { fleetSearch } from './pages/fleet/search.ts'
 import { marketplaceSearch } from './pages/marketplace/search.ts'
 import { notificationsSearch } from './pages/notifications/search.ts'
 import { playgroundSearch } from './pages/playground/search.ts'
-import { providerSearch } from './pages/provider/search.ts'
 import { rentSearch } from './pages/rent/search.ts'
 import { rentalSearch } from './pages/rental/search.ts'
 import { rentalsSearch } from './pages/rentals/search.ts'
@@ -175,6 +171,21 @@ export const pages = [
     load: async () => (await import('./pages/requests/page.tsx')).RequestsPage,
   }),
   page({
+    path: '/batches',
+    title: 'Batches',
+    icon: 'stack',
+    in: 'Models',
+    scopes: ['inference'],
+    load: async () => (await import('./pages/batches/page.tsx')).BatchesPage,
+  }),
+  page({
+    path: '/batches/$id',
+    title: 'Batch',
+    in: '/batches',
+    scopes: ['inference'],
+    load: async () => (await import('./pages/batch/page.tsx')).BatchPage,
+  }),
+  page({
     path: '/usage',
     title: 'Usage',
     icon: 'chart',
@@ -281,105 +292,7 @@ export const pages = [
     scopes: ['supply'],
     load: async () => (await import('./pages/earnings/page.tsx')).EarningsPage,
   }),
-  page({
-    path: '/operator',
-    title: 'Operator home',
-    icon: 'gauge',
-    in: 'Operator',
-    scopes: ['operator'],
-    load: async () => (await import('./pages/operator/page.tsx')).OperatorPage,
-  }),
-  page({
-    path: '/operator/traffic',
-    title: 'Traffic',
-    icon: 'activity',
-    in: 'Operator',
-    scopes: ['operator'],
-    load: async () => (await import('./pages/traffic/page.tsx')).TrafficPage,
-  }),
-  page({
-    path: '/operator/accounts',
-    title: 'Accounts',
-    icon: 'building',
-    in: 'Operator',
-    scopes: ['operator'],
-    search: accountsSearch,
-    load: async () => (await import('./pages/accounts/page.tsx')).AccountsPage,
-  }),
-  page({
-    path: '/operator/accounts/$id',
-    title: 'Account',
-    in: '/operator/accounts',
-    scopes: ['operator'],
-    load: async () => (await import('./pages/account/page.tsx')).AccountPage,
-  }),
-  page({
-    path: '/operator/prices',
-    title: 'Prices',
-    icon: 'tag',
-    in: 'Operator',
-    scopes: ['operator'],
-    load: async () => (await import('./pages/prices/page.tsx')).PricesPage,
-  }),
-  page({
-    path: '/operator/models',
-    title: 'Models',
-    icon: 'cube',
-    in: 'Operator',
-    scopes: ['operator'],
-    load: async () => (await import('./pages/models/page.tsx')).ModelsPage,
-  }),
-  page({
-    path: '/operator/economics',
-    title: 'Economics',
-    icon: 'chart',
-    in: 'Operator',
-    scopes: ['operator'],
-    search: economicsSearch,
-    load: async () => (await import('./pages/economics/page.tsx')).EconomicsPage,
-  }),
-  page({
-    path: '/operator/fleet',
-    title: 'Fleet',
-    icon: 'layers',
-    in: 'Operator',
-    scopes: ['operator'],
-    search: fleetSearch,
-    load: async () => (await import('./pages/fleet/page.tsx')).FleetPage,
-  }),
-  page({
-    path: '/operator/providers',
-    title: 'Providers',
-    icon: 'cloud',
-    in: 'Operator',
-    scopes: ['operator'],
-    load: async () => (await import('./pages/providers/page.tsx')).ProvidersPage,
-  }),
-  page({
-    path: '/operator/providers/$name',
-    title: 'Provider account',
-    in: '/operator/providers',
-    scopes: ['operator'],
-    search: providerSearch,
-    load: async () => (await import('./pages/provider/page.tsx')).ProviderPage,
-  }),
-  page({
-    path: '/operator/audit',
-    title: 'Audit',
-    icon: 'shield',
-    in: 'Operator',
-    scopes: ['operator'],
-    search: auditSearch,
-    load: async () => (await import('./pages/audit/page.tsx')).AuditPage,
-  }),
-  page({
-    path: '/operator/ledger',
-    title: 'Ledger',
-    icon: 'book',
-    in: 'Operator',
-    scopes: ['operator'],
-    load: async () => (await import('./pages/ledger/page.tsx')).LedgerPage,
-  }),
+  ...operatorPages,
 ] as const
 
 /** The page that leads to this one; undefined: it is in the navigation. */

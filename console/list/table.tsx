@@ -44,18 +44,24 @@ export function ListTable<Op extends CallableId, Row>(props: ListTableProps<Op, 
   )
 }
 
-/** Lists with a cursor. */
-type PagedId = {
-  [Op in CallableId]: Reply<Op> extends { readonly nextCursor: string | null } ? Op : never
-}[CallableId]
+/** Lists with a cursor. In OpenAI's form it is the id of the last row. */
+type Page = { readonly nextCursor: string | null } | { readonly has_more: boolean; readonly last_id: string | null }
+type PagedId = { [Op in CallableId]: Reply<Op> extends Page ? Op : never }[CallableId]
 
-type Query<Op extends CallableId> = Omit<NonNullable<CallInput<Op>['query']>, 'limit' | 'cursor'>
+type Query<Op extends CallableId> = Omit<NonNullable<CallInput<Op>['query']>, 'limit' | 'cursor' | 'after'>
+
+function nextCursorOf(page: Page): string | null {
+  if ('nextCursor' in page) return page.nextCursor
+  return page.has_more ? page.last_id : null
+}
 
 interface PagedTableProps<Op extends PagedId, Row> extends ReadProps<Op, Row> {
   readonly params?: CallInput<Op>['params']
   /** The filter. A changed one starts at the first page. */
   readonly query?: Query<Op>
   readonly pageRows?: number
+  /** The field of the query that takes the cursor. */
+  readonly cursorField?: 'cursor' | 'after'
   /** A note about all pages, from the reply. */
   readonly above?: (reply: Reply<Op>) => ReactNode
 }
@@ -70,11 +76,12 @@ export function PagedTable<Op extends PagedId, Row>(props: PagedTableProps<Op, R
     virtual = false,
     skeleton = 8,
     pageRows = PAGE_ROWS,
+    cursorField = 'cursor',
     above,
     ...table
   } = props
   const pages = usePages(JSON.stringify([params, query]))
-  const page = { ...query, limit: pageRows, ...(pages.cursor === undefined ? {} : { cursor: pages.cursor }) }
+  const page = { ...query, limit: pageRows, ...(pages.cursor === undefined ? {} : { [cursorField]: pages.cursor }) }
   const input = { ...(params === undefined ? {} : { params }), query: page } as unknown as CallInput<Op>
   const list = useCall(call, input, { everyMs, keepsLast: true })
   const Rows = virtual ? VirtualTable<Row> : Table<Row>
@@ -84,7 +91,7 @@ export function PagedTable<Op extends PagedId, Row>(props: PagedTableProps<Op, R
         <div className="flex flex-col gap-4">
           {above?.(reply)}
           <Rows {...table} rows={rows(reply)} />
-          <Pager pages={pages} nextCursor={(reply as { readonly nextCursor: string | null }).nextCursor} />
+          <Pager pages={pages} nextCursor={nextCursorOf(reply)} />
         </div>
       )}
     </Answer>

@@ -1,4 +1,5 @@
 /** Batches: their state, progress and faults. */
+import { batchPaths, type BatchPath } from '../contract/batch-state.ts'
 import type { Reply } from '../client/client.ts'
 import { number } from './number.ts'
 import type { Tone } from './tone.ts'
@@ -49,4 +50,18 @@ export function batchFaults({ errors }: Pick<Batch, 'errors'>): string[] {
     ({ line, message, param }) =>
       `${line === null ? '' : `Line ${line}: `}${param === null || line === null ? '' : `${param}: `}${message}`,
   )
+}
+
+export function endedAt(batch: Batch): number | null {
+  return batch.completed_at ?? batch.failed_at ?? batch.expired_at ?? batch.cancelled_at
+}
+
+/** The endpoint of a batch that begins with this line. undefined: the line names none that a batch can have. */
+export function endpointOfLine(line: string): BatchPath | undefined {
+  try {
+    const { url } = JSON.parse(line) as { readonly url?: unknown }
+    return batchPaths.find((one) => one === url)
+  } catch {
+    return undefined
+  }
 }

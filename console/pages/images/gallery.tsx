@@ -8,7 +8,7 @@ import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Progress } from '../../ui/progress.tsx'
 import type { Generation } from './generation.ts'
 import type { GeneratedImage } from './image.ts'
-import { DownloadLink } from '../playground/download.tsx'
+import { DownloadLink } from '../../ui/download-link.tsx'
 import { RequestCost } from '../playground/cost.tsx'
 
 export function GenerationView({ generation, onRetry }: { generation: Generation; onRetry: () => void }) {

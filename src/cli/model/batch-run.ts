@@ -11,6 +11,7 @@ import {
   batchShare,
   batchStatusLabels,
   batchWaitLabels,
+  endpointOfLine,
   hasBatchEnded,
   type Batch,
 } from '../../view/batch.ts'
@@ -18,7 +19,6 @@ import { money } from '../../view/money.ts'
 import { count } from '../../view/number.ts'
 import { makeBar, noBar } from '../kit/bar.ts'
 import { explain, withCheckHint } from '../kit/failure.ts'
-import { parseJson } from '../kit/json-file.ts'
 import { checkOutput, type OutputOptions } from '../kit/output-file.ts'
 import { CliError, exitCodes, type ExitCode } from '../kit/shell.ts'
 import type { Call } from '../kit/row-type.ts'
@@ -166,8 +166,7 @@ function makeProgress({ session, shell, screen }: Call): { show: (batch: Batch) 
 
 /** The first line says it; the server compares the others with it. */
 async function endpointOf(file: string): Promise<BatchPath> {
-  const url = (parseJson(await firstLineOf(file)) as { url?: unknown } | undefined)?.url
-  const endpoint = batchPaths.find((one) => one === url)
+  const endpoint = endpointOfLine(await firstLineOf(file))
   if (endpoint !== undefined) return endpoint
   throw new CliError(exitCodes.usage, `The first line of ${file} has no "url" that a batch can have.`, [
     `A line has one of ${batchPaths.join(', ')}.`,

@@ -2,6 +2,7 @@
 import { systemClock } from '../../base/instant.ts'
 import { batchPaths } from '../../contract/batch-state.ts'
 import {
+  endedAt,
   linesDone,
   batchFaults,
   batchProgress,
@@ -106,8 +107,4 @@ export const rows: readonly Row[] = [
 function statusCell({ status }: Batch): Cell {
   const [label, tone] = batchStatusLabels[status]
   return toned(tone, label)
-}
-
-function endedAt(batch: Batch): number | null {
-  return batch.completed_at ?? batch.failed_at ?? batch.expired_at ?? batch.cancelled_at
 }
