@@ -9,13 +9,17 @@ import { textIdParams } from './shared.ts'
 const MIN_EXPIRY_SECONDS = 3_600
 const MAX_EXPIRY_SECONDS = limits.fileDays * 86_400
 
-/** Forms send numbers as text. */
-export const expiresAfter = z
-  .strictObject({
-    anchor: z.literal('created_at'),
-    seconds: z.coerce.number().int().min(MIN_EXPIRY_SECONDS).max(MAX_EXPIRY_SECONDS),
-  })
-  .describe(`When the file is deleted; by default ${limits.fileDays} days after it was created`)
+/** `seconds` is a whole number of a body, or of a form, which sends numbers as text. */
+function expiryWith<T extends z.ZodNumber | z.ZodCoercedNumber>(seconds: T) {
+  return z
+    .strictObject({
+      anchor: z.literal('created_at'),
+      seconds: seconds.int().min(MIN_EXPIRY_SECONDS).max(MAX_EXPIRY_SECONDS),
+    })
+    .describe(`When the file is deleted; by default ${limits.fileDays} days after it was created`)
+}
+
+export const expiresAfter = expiryWith(z.number())
 
 const fileRecord = z
   .object({
@@ -62,7 +66,7 @@ export const fileEndpoints = {
       .strictObject({
         file: z.string().min(1).max(limits.nameChars).meta({ format: 'binary' }).describe('The file, with its name'),
         purpose: z.enum(['batch']),
-        expires_after: expiresAfter.optional(),
+        expires_after: expiryWith(z.coerce.number()).optional(),
       })
       .meta({ id: 'UploadFile' }),
     response: fileRecord,
