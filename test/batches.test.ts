@@ -2,6 +2,16 @@
 import OpenAI, { toFile } from 'openai'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { limits } from '../src/base/limits.ts'
+import {
+  batchCost,
+  batchModelPrices as prices,
+  chatLine as request,
+  createBatch,
+  endOfBatch as endOf,
+  linesText as textOf,
+  readResultLines as read,
+  resultsOf as readResults,
+} from './harness/batch.ts'
 import { serveModel, type TestModel } from './harness/inference.ts'
 import { testServer, type Call, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
@@ -11,10 +21,6 @@ let chat: TestModel
 let embedder: TestModel
 let customer: Awaited<ReturnType<TestServer['account']>>
 let client: OpenAI
-
-/** Prices of the test models are halved: one nano-dollar per million times a thousand. */
-const prices = { inputUsdPerMillion: '0.004', outputUsdPerMillion: '0.006' }
-const [BATCH_INPUT, BATCH_OUTPUT] = [2, 3]
 
 beforeAll(async () => {
   server = await testServer()
@@ -28,69 +34,9 @@ afterAll(async () => {
   await server.close()
 })
 
-type Batch = OpenAI.Batch & { readonly cost_usd: string; readonly waiting_for: string | null }
-
-interface Body {
-  readonly usage: { readonly prompt_tokens: number; readonly completion_tokens: number }
-  readonly data: ReadonlyArray<{ readonly object: string }>
-}
-
-interface Line {
-  readonly id: string
-  readonly custom_id: string
-  readonly response: { readonly status_code: number; readonly request_id: string; readonly body: Body } | null
-  readonly error: { readonly code: string; readonly message: string } | null
-}
-
-const request = (id: number, more: object = {}, url = '/v1/chat/completions') => ({
-  custom_id: `line-${id}`,
-  method: 'POST',
-  url,
-  body: { model: 'chatter', messages: [{ role: 'user', content: `question ${id}` }], ...more },
-})
-const textOf = (lines: readonly unknown[]): string => lines.map((line) => JSON.stringify(line)).join('\n')
-const read = (text: string): Line[] =>
-  text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as Line)
-
-async function createBatch(call: Call, lines: readonly unknown[] | string, more: object = {}): Promise<Batch> {
-  const form = new FormData()
-  form.set('file', new Blob([typeof lines === 'string' ? lines : textOf(lines)]), 'lines.jsonl')
-  form.set('purpose', 'batch')
-  const file = await call('POST', '/v1/files', form)
-  const body = { input_file_id: file.body.id, endpoint: '/v1/chat/completions', completion_window: '24h', ...more }
-  const batch = await call('POST', '/v1/batches', body)
-  expect([batch.status, batch.body.status]).toEqual([200, 'validating'])
-  return batch.body
-}
-
-/** In nano-dollars, at half of the prices above. */
-const costOf = (output: readonly Line[]): number =>
-  output.reduce((sum, { response }) => {
-    const { prompt_tokens: input = 0, completion_tokens: words = 0 } = response?.body.usage ?? {}
-    return sum + input * BATCH_INPUT + words * BATCH_OUTPUT
-  }, 0)
-
-const ended = ['completed', 'failed', 'expired', 'cancelled']
-const endOf = (call: Call, id: string): Promise<Batch> =>
-  waitFor(`${id} has ended`, async () => {
-    const { body } = await call('GET', `/v1/batches/${id}`)
-    return ended.includes(body.status) && body
-  })
-
-async function resultsOf(call: Call, batch: Batch): Promise<{ output: Line[]; errors: Line[] }> {
-  const contentOf = async (id: string | null | undefined): Promise<Line[]> => {
-    if (id === null || id === undefined) return []
-    const reply = await fetch(`${server.url}/v1/files/${id}/content`, {
-      headers: { Authorization: `Bearer ${keys.get(call) ?? customer.key}` },
-    })
-    return read(await reply.text())
-  }
-  return { output: await contentOf(batch.output_file_id), errors: await contentOf(batch.error_file_id) }
-}
-const keys = new Map<Call, string>()
+type Customer = Pick<Awaited<ReturnType<TestServer['account']>>, 'key'>
+const resultsOf = ({ key }: Customer, batch: Parameters<typeof readResults>[1]) =>
+  readResults({ url: server.url, key }, batch)
 
 const verified = async (): Promise<void> => {
   const { body } = await server.operator('GET', '/v2/operator/ledger/verify')
@@ -123,7 +69,7 @@ describe('P22: a batch', { timeout: 900_000 }, () => {
       'the batch to end',
       async () => {
         const now = await client.batches.retrieve(batch.id)
-        return ended.includes(now.status) && now
+        return now.status === 'completed' && now
       },
       600_000,
     )
@@ -134,7 +80,7 @@ describe('P22: a batch', { timeout: 900_000 }, () => {
     expect(new Set([...output, ...errors].map((line) => line.custom_id)).size).toBe(1_000)
     expect(errors.every(({ response }) => response?.status_code === 400)).toBe(true)
     const { cost_usd: charged } = (await customer.call('GET', `/v1/batches/${batch.id}`)).body
-    expect(Math.round(Number(charged) * 1e9)).toBe(costOf(output))
+    expect(Math.round(Number(charged) * 1e9)).toBe(batchCost(output))
     await verified()
     expect((await client.batches.list({ limit: 1 })).data[0]?.id).toBe(batch.id)
   })
@@ -149,7 +95,7 @@ describe('P22: a batch', { timeout: 900_000 }, () => {
       (await createBatch(customer.call, lines, { endpoint: '/v1/embeddings' })).id,
     )
     expect(batch.request_counts).toEqual({ total: 2, completed: 2, failed: 0 })
-    const { output } = await resultsOf(customer.call, batch)
+    const { output } = await resultsOf(customer, batch)
     expect(output[0]?.response?.body.data[0]?.object).toBe('embedding')
   })
 })
@@ -233,14 +179,14 @@ describe('P25: an early end', () => {
     // Four fifths of the slots.
     expect(slow.upstream.peakInFlight).toBeLessThanOrEqual(4)
     await slow.upstream.close()
-    const { output, errors } = await resultsOf(customer.call, batch)
+    const { output, errors } = await resultsOf(customer, batch)
     expect(batch.status).toBe('cancelled')
     expect(output).toHaveLength(batch.request_counts?.completed ?? -1)
     expect(errors.length).toBeGreaterThan(0)
     expect(errors.every(({ error }) => error?.code === 'batch_cancelled')).toBe(true)
     const ids = [...output, ...errors].map((line) => line.custom_id)
     expect(ids.sort()).toEqual(lines.map((line) => line.custom_id).sort())
-    expect(Math.round(Number(batch.cost_usd) * 1e9)).toBe(costOf(output))
+    expect(Math.round(Number(batch.cost_usd) * 1e9)).toBe(batchCost(output))
     const { body } = await customer.call('GET', `/v2/usage/requests/${output[0]?.response?.request_id}`)
     expect([body.operation, body.batchId]).toEqual(['chat', id])
     await verified()
@@ -250,7 +196,6 @@ describe('P25: an early end', () => {
 describe('P28: money', () => {
   test('P28: without money a batch waits, and a payment resumes it', async () => {
     const poor = await server.account({ usd: '0.000000001' })
-    keys.set(poor.call, poor.key)
     const { id } = await createBatch(poor.call, [request(1), request(2)])
     const waiting = await waitFor('the batch to wait for money', async () => {
       const { body } = await poor.call('GET', `/v1/batches/${id}`)
@@ -260,8 +205,8 @@ describe('P28: money', () => {
     await server.operator('POST', `/v2/operator/accounts/${poor.id}/credit`, { amountUsd: '1', reason: 'paid' })
     const batch = await endOf(poor.call, id)
     expect([batch.status, batch.request_counts?.completed]).toEqual(['completed', 2])
-    const { output } = await resultsOf(poor.call, batch)
-    expect(Math.round(Number(batch.cost_usd) * 1e9)).toBe(costOf(output))
+    const { output } = await resultsOf(poor, batch)
+    expect(Math.round(Number(batch.cost_usd) * 1e9)).toBe(batchCost(output))
     await verified()
   })
 
@@ -274,7 +219,6 @@ describe('P28: money', () => {
       totalLimitUsd: '0.000002',
     })
     const call = server.as(made.key)
-    keys.set(call, made.key)
     const lines = Array.from({ length: 100 }, (_, id) => request(id, { max_tokens: 10 }))
     const { id } = await createBatch(call, lines)
     await waitFor('the batch to reach the limit', async () => {

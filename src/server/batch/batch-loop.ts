@@ -21,7 +21,14 @@ import {
   renewBatch,
   type Batch,
 } from '../../store/batch/batch.ts'
-import { clearLines, insertLines, listLines, type EndedLine, type LinePlace } from '../../store/batch/batch-line.ts'
+import {
+  clearLines,
+  insertLines,
+  listLines,
+  revokeLines,
+  type EndedLine,
+  type LinePlace,
+} from '../../store/batch/batch-line.ts'
 import { findFile, finishFile, type StoredFile } from '../../store/file/file.ts'
 import { transact } from '../../store/platform/database.ts'
 import { LineReader, readLines } from './input-file.ts'
@@ -146,6 +153,7 @@ async function readPlaces(app: BatchApp, held: HeldBatch, file: StoredFile, chec
 /** Lines that were not run are in the error file, so that each line is in one of the two. */
 async function writeResultFiles(app: BatchApp, held: HeldBatch): Promise<void> {
   const { batch, token } = held
+  await revokeLines(app.database.db, batch.id)
   const output = await writeResultFile(app, held, 'output')
   const errors = await writeResultFile(app, held, 'errors')
   const files = [output, errors].filter((file) => file !== undefined)

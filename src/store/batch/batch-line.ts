@@ -93,6 +93,18 @@ export async function releaseLines(db: Db, token: string): Promise<void> {
     where lease_token = ${token} and result is null`.execute(db)
 }
 
+/**
+ * The files of results are written next: a line that is still running, although its lease has ended, neither counts nor
+ * costs anything when it is answered.
+ */
+export async function revokeLines(db: Db, batchId: string): Promise<void> {
+  await sql`
+    update batch_line set lease_token = null, lease_until = null
+    where batch_id = ${batchId} and line in (
+      select line from batch_line where batch_id = ${batchId} and lease_token is not null and result is null
+      order by line for update)`.execute(db)
+}
+
 /** Returns the lines that had no result and are still leased: only those may be charged. */
 export async function writeResults(
   tx: Tx,
