@@ -108,6 +108,34 @@ test('embeddings of similar texts are close, and cost per token', { timeout: STA
   expect(await costOf(response)).toBe(usage.prompt_tokens * 10)
 })
 
+test(
+  'P34: the built-in model of embeddings ranks by meaning, and costs per token',
+  { timeout: STARTUP_MS },
+  async () => {
+    const documents = [
+      'Bread is baked from flour and water.',
+      'A berth is a place for a ship in a harbor.',
+      'Invoices are due.',
+    ]
+    const response = await whenReady('/v1/rerank', {
+      model: 'all-minilm-l6-v2',
+      query: 'Where do ships moor?',
+      documents,
+      top_n: 2,
+    })
+    const { results, usage, meta } = (await response.json()) as {
+      results: Array<{ index: number; relevance_score: number }>
+      usage: { prompt_tokens: number }
+      meta: { billed_units: { input_tokens: number } }
+    }
+    expect(results).toHaveLength(2)
+    expect(results[0]?.index).toBe(1)
+    expect(results[0]?.relevance_score).toBeGreaterThan(results[1]?.relevance_score ?? 1)
+    expect(meta.billed_units.input_tokens).toBe(usage.prompt_tokens)
+    expect(await costOf(response)).toBe(usage.prompt_tokens * 10)
+  },
+)
+
 test('an image needs no other server and costs per pixel and step', { timeout: STARTUP_MS }, async () => {
   const body = { model_name: 'pictogram', prompt: 'a red apple', width: 128, height: 192, steps: 1 }
   const response = await whenReady('/v1/image/generation', body)
