@@ -53,6 +53,20 @@ export const machineStatuses = [
 /** The states that the server sets for a host. */
 export const hostStates = ['ready', 'draining', 'cleaning', 'quarantined', 'left'] as const
 
+/** The operations of inference requests in the log; those that answer chats are protocols for the same work. */
+export const requestOperations = [
+  'chat',
+  'responses',
+  'messages',
+  'completion',
+  'embedding',
+  'rerank',
+  'transcription',
+  'speech',
+  'image',
+] as const
+export type RequestOperation = (typeof requestOperations)[number]
+
 export const requestOutcomes = ['answered', 'cut', 'broken', 'failed'] as const
 
 export const marketplaceSorts = ['gpu', 'free', 'vram', 'cpu', 'ram', 'disk', 'region', 'price', 'supplier'] as const

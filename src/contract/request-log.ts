@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
 import { pageQuery, textIdParams, time, timestamp, usdAmount } from './shared.ts'
-import { requestOutcomes } from './choices.ts'
+import { requestOperations, requestOutcomes } from './choices.ts'
 
 export const requestOutcome = z.enum(requestOutcomes)
 
@@ -11,7 +11,7 @@ const loggedRequest = z
     requestId: z.string().describe('As in the `X-Inference-Request-Id` header'),
     at: timestamp,
     keyId: z.string(),
-    operation: z.string(),
+    operation: z.string().describe('The protocol of a chat (chat, responses, messages), or the kind of work'),
     model: z.string(),
     status: z.number().describe('HTTP status of the response'),
     outcome: requestOutcome.describe(
@@ -43,7 +43,9 @@ export const requestLogEndpoints = {
     query: pageQuery.extend({
       model: z.string().max(200).optional(),
       keyId: z.string().max(100).optional(),
+      operation: z.enum(requestOperations).optional(),
       outcome: requestOutcome.optional(),
+      inBatch: z.stringbool().optional().describe('true: only lines of batches; false: no lines of batches'),
       since: time.optional(),
     }),
     response: z.object({ requests: z.array(loggedRequest), nextCursor: z.string().nullable() }),

@@ -1,12 +1,13 @@
 /** Every value that the API can send has a label. */
 import { describe, expect, test } from 'vitest'
+import { requestOperations } from '../contract/choices.ts'
 import { eventTypes, type EventType } from '../contract/event-type.ts'
 import { rentalStates, rentalStateTable } from '../contract/rental-state.ts'
 import { eventDetail, eventSubject, eventTitle, eventTone } from './event.ts'
 import { checkLabel, findingLabel, houseAccountLabel } from './ledger.ts'
 import { nextStatesHint } from './next-states.ts'
 import { rentalReasonNextStep, rentalReasonSentence } from './rental.ts'
-import { duration, operationLabel, requestUsage } from './request.ts'
+import { duration, protocolOf, requestUsage } from './request.ts'
 import { stateTone } from './tone.ts'
 
 describe('events', () => {
@@ -92,6 +93,9 @@ describe('requests', () => {
 
   test('durations and operations', () => {
     expect([duration(340.2), duration(2_540)]).toEqual(['340 ms', '2.5 s'])
-    expect([operationLabel('image'), operationLabel('video')]).toEqual(['Image', 'Video'])
+    const protocols = requestOperations.map((operation) => protocolOf({ operation, batchId: null }))
+    expect(new Set(protocols).size).toBe(requestOperations.length)
+    expect(protocolOf({ operation: 'messages', batchId: 'batch_1' })).toBe('Messages, batch')
+    expect(protocolOf({ operation: 'video', batchId: null })).toBe('video')
   })
 })

@@ -1,5 +1,6 @@
 /** Inference requests: outcome, kind, usage and duration. */
 import type { Reply } from '../client/client.ts'
+import type { RequestOperation } from '../contract/choices.ts'
 import { count, number } from './number.ts'
 import type { Tone } from './tone.ts'
 
@@ -12,8 +13,22 @@ export const outcomeLabels = {
   failed: ['Failed', 'bad'],
 } as const satisfies Record<LoggedRequest['outcome'], readonly [label: string, tone: Tone]>
 
-export function operationLabel(operation: string): string {
-  return operation.charAt(0).toUpperCase() + operation.slice(1)
+export const operationLabels: Readonly<Record<RequestOperation, string>> = {
+  chat: 'Chat',
+  responses: 'Responses',
+  messages: 'Messages',
+  completion: 'Completions',
+  embedding: 'Embeddings',
+  rerank: 'Reranking',
+  transcription: 'Transcription',
+  speech: 'Speech',
+  image: 'Images',
+}
+
+/** `Messages, batch` */
+export function protocolOf({ operation, batchId }: Pick<LoggedRequest, 'operation' | 'batchId'>): string {
+  const label = (operationLabels as Readonly<Record<string, string>>)[operation] ?? operation
+  return batchId === null ? label : `${label}, batch`
 }
 
 /** `1,200 (800 cached) in, 300 out`, or the units of the operation. */

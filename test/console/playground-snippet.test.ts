@@ -1,11 +1,12 @@
 /** The code snippets of the console work unchanged for any input. */
 import { execFile } from 'node:child_process'
-import { mkdtemp, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { chatSnippets, imageSnippets, speechSnippets } from '../../console/pages/playground/snippet.ts'
+import { chatProtocols } from '../../console/pages/playground/protocol.ts'
+import { imageSnippets, speechSnippets, type Snippets } from '../../console/pages/playground/snippet.ts'
 import { grayPng, silentMp3 } from '../sim/model-server-answer.ts'
 import { serveModel, type TestModel } from '../harness/inference.ts'
 import { removeFolder } from '../harness/leftover.ts'
@@ -47,7 +48,10 @@ beforeAll(async () => {
     model: { ...noTokens, kind: 'speech', characterUsdPerMillion: '0.001' },
   })
   folder = await mkdtemp(path.join(os.tmpdir(), 'berth-snippet-'))
-  await symlink(path.resolve('node_modules'), path.join(folder, 'node_modules'))
+  const modules = path.join(folder, 'node_modules')
+  await mkdir(path.join(modules, '@anthropic-ai'), { recursive: true })
+  for (const name of ['openai', 'tsx']) await symlink(path.resolve('node_modules', name), path.join(modules, name))
+  await symlink(path.resolve('node_modules/anthropic-sdk-1'), path.join(modules, '@anthropic-ai/sdk'))
 })
 afterAll(async () => {
   for (const { upstream } of [chat, painter, voice]) await upstream.close()
@@ -55,31 +59,68 @@ afterAll(async () => {
   await removeFolder(folder)
 })
 
-const kinds = ['chat', 'picture', 'speech'] as const
+const kinds = ['chat', 'responses', 'messages', 'picture', 'speech'] as const
+
+/** By the names of the cases. */
+function protocolsOf(body: Readonly<Record<string, unknown>>) {
+  const codes = chatProtocols(server.url, body)
+  const codeOf = (protocol: string): { snippets: Snippets; missing: readonly string[] } => {
+    const code = codes.find((one) => one.protocol === protocol)
+    if (code === undefined) throw new Error(`no code for ${protocol}`)
+    return { missing: [], ...code }
+  }
+  return {
+    chat: codeOf('OpenAI Chat Completions'),
+    responses: codeOf('OpenAI Responses'),
+    messages: codeOf('Anthropic Messages'),
+  }
+}
 
 /** The code, its request, the request at the engine, and the result. */
 function caseOf(kind: (typeof kinds)[number]) {
   switch (kind) {
-    case 'chat': {
+    case 'chat':
+    case 'responses':
+    case 'messages': {
       const messages = [
         { role: 'system', content: nasty },
         { role: 'user', content: nasty },
       ]
-      const wanted = { messages, temperature: 0.5, stop: [nasty], seed: -7, top_k: 40, min_p: 0.1, stream: true }
-      const { stream: _, ...body } = { model: 'house/chat', ...wanted }
-      return { body, wanted, snippets: chatSnippets(server.url, body), model: chat, file: undefined, result: 'word4' }
+      const sampling = { temperature: 0.5, stop: [nasty], seed: -7, top_k: 40, min_p: 0.1 }
+      const body = { model: 'house/chat', messages, max_tokens: 300, ...sampling }
+      const { snippets, missing } = protocolsOf(body)[kind]
+      const known = Object.entries(sampling).filter(([name]) => !missing.includes(name))
+      const wanted = { messages, ...Object.fromEntries(known), max_tokens: 300, stream: true }
+      const given = { ...body, ...Object.fromEntries(missing.map((name) => [name, undefined])) }
+      return { body: given, wanted, snippets, missing, model: chat, file: undefined, result: 'word4' }
     }
     case 'picture': {
       const wanted = { prompt: nasty, width: 128, height: 128, steps: 2, negative_prompt: nasty }
       const body = { model_name: 'house/painter', ...wanted }
       const result = grayPng(128, 128).toString('base64')
-      return { body, wanted, snippets: imageSnippets(server.url, body), model: painter, file: 'image.png', result }
+      return {
+        missing: [],
+        body,
+        wanted,
+        snippets: imageSnippets(server.url, body),
+        model: painter,
+        file: 'image.png',
+        result,
+      }
     }
     case 'speech': {
       const body = { model: 'house/voice', text: nasty, speed: 1.5 }
       const result = silentMp3(nasty).toString('base64')
       const wanted = { input: nasty, speed: 1.5 }
-      return { body, wanted, snippets: speechSnippets(server.url, body), model: voice, file: 'speech.mp3', result }
+      return {
+        missing: [],
+        body,
+        wanted,
+        snippets: speechSnippets(server.url, body),
+        model: voice,
+        file: 'speech.mp3',
+        result,
+      }
     }
   }
 }
@@ -96,6 +137,18 @@ async function outcomeOf(kind: (typeof kinds)[number], command: string, args: re
     strays: (await readdir(folder)).filter((name) => name === 'ran'),
   }
 }
+
+test('each protocol names the parameters that it does not have', () => {
+  expect(caseOf('chat').missing).toEqual([])
+  expect(caseOf('responses').missing).toEqual(['stop', 'seed', 'top_k', 'min_p'])
+  expect(caseOf('messages').missing).toEqual(['seed', 'min_p'])
+})
+
+test('Anthropic Messages, which needs a limit, gets one', () => {
+  const { snippets } = protocolsOf({ model: 'house/chat', messages: [{ role: 'user', content: 'Hello' }] }).messages
+  expect(snippets.curl).toContain('"max_tokens": 1024')
+  expect(snippets.python).not.toContain('system')
+})
 
 describe.each(kinds)('%s', (kind) => {
   test('as curl', async () => {

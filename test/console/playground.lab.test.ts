@@ -124,6 +124,18 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     expect(ran.messages).toHaveLength(4)
     await page.getByRole('tab', { name: 'Python' }).click()
     await page.getByRole('region', { name: 'Request in Python' }).getByText('from openai import OpenAI').waitFor()
+    for (const [protocol, call] of [
+      ['Anthropic Messages', 'client.messages.create('],
+      ['OpenAI Responses', 'client.responses.create('],
+    ] as const) {
+      await page.getByLabel('Protocol').selectOption(protocol)
+      await page.getByRole('region', { name: 'Request in Python' }).getByText(call).waitFor()
+    }
+    await look('chat-code-responses')
+    await page.getByRole('tab', { name: 'curl' }).click()
+    const byResponses = await page.getByRole('region', { name: 'Request in curl' }).textContent()
+    const byCurl = /^curl[^]*'$/m.exec(byResponses ?? '')?.[0] ?? ''
+    expect((await promisify(execFile)('bash', ['-c', byCurl], { env })).stdout).toContain('response.completed')
     await page.getByRole('button', { name: 'Close' }).click()
     // Without a draft it is the last request, which contains the question once.
     await page.getByLabel('Message').fill('')
@@ -229,6 +241,15 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     const rows = page.getByRole('table', { name: 'Requests' }).getByRole('row')
     await rows.nth(1).waitFor()
     await look('requests')
+    await page.getByRole('cell', { name: 'Responses' }).waitFor()
+    await page.getByLabel('Protocol').selectOption('Responses')
+    await page.waitForURL(/operation=responses/)
+    await waitFor('the one of that protocol, alone', async () => (await rows.count()) === 2)
+    await look('requests-by-protocol')
+    await page.getByLabel('Protocol').selectOption('All protocols')
+    await page.getByLabel('Sent').selectOption('In a batch')
+    await page.getByText('No requests match').waitFor()
+    await page.getByLabel('Sent').selectOption('Alone or in a batch')
     await page.getByLabel('Outcome').selectOption('cut')
     await page.waitForURL(/outcome=cut/)
     expect(await waitFor('the one that was left, alone', async () => (await rows.count()) === 2)).toBe(true)

@@ -27,7 +27,7 @@ import { CodeButton } from '../playground/code.tsx'
 import { TotalCost } from '../playground/cost.tsx'
 import { ModelField, WithModel } from '../playground/model.tsx'
 import type { Typed } from '../playground/parameter.tsx'
-import { chatSnippets } from '../playground/snippet.ts'
+import { chatProtocols } from '../playground/protocol.ts'
 import { PlaygroundSkeleton } from '../playground/skeleton.tsx'
 
 const route = getRouteApi('/shell/chat')
@@ -82,7 +82,7 @@ function Chat({ model, models, history }: ChatProps) {
   const stop = (): void => [conversation, other].forEach((one) => one.stop())
   const clear = (): void => [conversation, other].forEach(({ turns: [first], cutAt }) => first && cutAt(first.id))
   const code = (
-    <CodeButton disabled={isWrong} make={() => chatSnippets(location.origin, shownRequest(settings, turns, draft))} />
+    <CodeButton disabled={isWrong} make={() => chatProtocols(location.origin, shownRequest(settings, turns, draft))} />
   )
   const shared = { isBusy, onEdit: edit }
   return (

@@ -17,7 +17,7 @@ import { CodeButton } from '../playground/code.tsx'
 import { ModelField, WithModel } from '../playground/model.tsx'
 import { ParameterFields, readParameters, seedParameter, type Parameter, type Typed } from '../playground/parameter.tsx'
 import { PlaygroundSkeleton } from '../playground/skeleton.tsx'
-import { imageSnippets } from '../playground/snippet.ts'
+import { imageProtocols } from '../playground/protocol.ts'
 
 const route = getRouteApi('/shell/images')
 
@@ -85,7 +85,7 @@ function Generator({ model, models }: { model: Model; models: readonly Model[] }
     <div className="grid items-start gap-5 lg:grid-cols-[22rem_minmax(0,1fr)]">
       <Card
         title="Image"
-        actions={<CodeButton disabled={isWrong} make={() => imageSnippets(location.origin, order)} />}
+        actions={<CodeButton disabled={isWrong} make={() => imageProtocols(location.origin, order)} />}
       >
         <form onSubmit={submit} className="flex flex-col gap-4">
           <ModelField

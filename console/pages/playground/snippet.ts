@@ -1,9 +1,5 @@
-/**
- * The request as code that runs once BERTH_KEY is set. Typed text becomes a literal of the language: JSON in single
- * quotes for shells, where only the single quote is special; JSON strings for Python and TypeScript, which accept every
- * JSON escape.
- */
-type Body = Readonly<Record<string, unknown>>
+/** The request as code that runs once BERTH_KEY is set. */
+import { curl, lines, python, text, typescript, type Body } from './literal.ts'
 
 const languages = ['curl', 'python', 'typescript'] as const
 export type Language = (typeof languages)[number]
@@ -141,58 +137,4 @@ function fileSnippets({
       `await writeFile('${file}', Buffer.from(${value}, 'base64'))`,
     ),
   }
-}
-
-function curl(url: string, body: Body, options: readonly string[]): string {
-  return [
-    `curl -sS ${options.join(' ')} ${inShell(url)}`,
-    '  -H "Authorization: Bearer $BERTH_KEY"',
-    "  -H 'Content-Type: application/json'",
-    `  -d ${inShell(JSON.stringify(body, null, 2))}`,
-  ].join(' \\\n')
-}
-
-/** Within single quotes, only the closing quote is special. */
-function inShell(word: string): string {
-  return `'${word.replaceAll("'", String.raw`'\''`)}'`
-}
-
-function text(value: string): string {
-  return JSON.stringify(value)
-}
-
-function python(value: unknown, depth: number): string {
-  if (value === null || value === undefined) return 'None'
-  if (typeof value === 'boolean') return value ? 'True' : 'False'
-  if (typeof value !== 'object') return JSON.stringify(value)
-  const [open, close, items] = Array.isArray(value)
-    ? (['[', ']', value.map((one: unknown) => python(one, depth + 1))] as const)
-    : (['{', '}', Object.entries(value).map(([name, one]) => `${text(name)}: ${python(one, depth + 1)}`)] as const)
-  return block(open, close, items, { depth, indent: '    ' })
-}
-
-function typescript(value: unknown, depth: number): string {
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
-  const [open, close, items] = Array.isArray(value)
-    ? (['[', ']', value.map((one: unknown) => typescript(one, depth + 1))] as const)
-    : (['{ ', ' }', Object.entries(value).map(([name, one]) => `${name}: ${typescript(one, depth + 1)}`)] as const)
-  return block(open, close, items, { depth, indent: '  ' })
-}
-
-const LINE_CHARS = 80
-
-function block(
-  open: string,
-  close: string,
-  items: readonly string[],
-  { depth, indent }: { depth: number; indent: string },
-): string {
-  const line = `${open}${items.join(', ')}${close}`
-  if (line.length <= LINE_CHARS && !line.includes('\n')) return line
-  const inner = indent.repeat(depth + 1)
-  return `${open.trim()}\n${items.map((one) => `${inner}${one},\n`).join('')}${indent.repeat(depth)}${close.trim()}`
-}
-
-function lines(...all: readonly string[]): string {
-  return all.join('\n')
 }

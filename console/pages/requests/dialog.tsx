@@ -1,7 +1,7 @@
 /** One request, with its texts if the account stores them. */
 import { ApiError } from '../../../src/client/error.ts'
 import { localTime } from '../../../src/view/time.ts'
-import { duration, operationLabel, requestUsage } from '../../../src/view/request.ts'
+import { duration, protocolOf, requestUsage } from '../../../src/view/request.ts'
 import { useMe, mayUse } from '../../api/me.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
@@ -38,13 +38,13 @@ export function RequestDialog({ id, onClose }: { id: string; onClose: () => void
 }
 
 function RequestFacts({ request }: { request: LoggedRequest }) {
-  const { at, model, operation, reason, streamed, firstByteMs, totalMs, costUsd, keyId, traceId, status } = request
+  const { at, model, reason, streamed, firstByteMs, totalMs, costUsd, keyId, traceId, status } = request
   return (
     <Facts
       facts={[
         ['Time', localTime(at)],
         ['Model', model],
-        ['Kind', `${operationLabel(operation)}${streamed ? ', streamed' : ''}`],
+        ['Protocol', `${protocolOf(request)}${streamed ? ', streamed' : ''}`],
         ['Outcome', <OutcomeBadge key="outcome" request={request} />],
         ['Reason', reason],
         ['HTTP status', status],

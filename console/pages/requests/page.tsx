@@ -1,6 +1,7 @@
 /** The account's inference requests, newest first. */
 import { getRouteApi } from '@tanstack/react-router'
-import { duration, operationLabel, outcomeLabels, requestUsage } from '../../../src/view/request.ts'
+import { duration, operationLabels, outcomeLabels, protocolOf, requestUsage } from '../../../src/view/request.ts'
+import { requestOperations } from '../../../src/contract/choices.ts'
 import { missingScope, useMay } from '../../api/me.ts'
 import { useModels } from '../../api/inference.ts'
 import { actionsColumn, agoColumn, moneyColumn, textColumn, type Columns } from '../../list/column.tsx'
@@ -15,11 +16,12 @@ import { RequestDialog } from './dialog.tsx'
 const route = getRouteApi('/shell/requests')
 
 const ROWS = 50
+const batchLabels = { alone: 'Alone', lines: 'In a batch' }
 
 export function RequestsPage() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { model, outcome, request } = search
+  const { model, operation, batch, outcome, request } = search
   const change = (more: Partial<typeof search>): void => void navigate({ search: { ...search, ...more } })
   const models = useModels().data?.data.map(({ id }) => id) ?? []
   const disabledReason = useMay('inference') ? undefined : missingScope('inference')
@@ -39,6 +41,13 @@ export function RequestsPage() {
             choices: choicesOf([...new Set([...models, ...(model === undefined ? [] : [model])])]),
             any: 'All models',
           },
+          {
+            name: 'operation',
+            label: 'Protocol',
+            choices: choicesOf(requestOperations, (one) => operationLabels[one]),
+            any: 'All protocols',
+          },
+          { name: 'batch', label: 'Sent', choices: choicesIn(batchLabels), any: 'Alone or in a batch' },
           { name: 'outcome', label: 'Outcome', choices: choicesIn(outcomeLabels), any: 'All outcomes' },
         ]}
         search={search}
@@ -47,13 +56,13 @@ export function RequestsPage() {
       <PagedTable
         label="Requests"
         call="listInferenceRequests"
-        query={{ model, outcome }}
+        query={{ model, operation, outcome, inBatch: batch === undefined ? undefined : batch === 'lines' }}
         pageRows={ROWS}
         rows={({ requests }) => requests}
         rowKey="requestId"
         columns={[...columns, actionsColumn(details)]}
         skeleton={10}
-        empty={<NoRequests isFiltered={model !== undefined || outcome !== undefined} />}
+        empty={<NoRequests isFiltered={[model, operation, batch, outcome].some((one) => one !== undefined)} />}
       />
       {request !== undefined && <RequestDialog id={request} onClose={() => change({ request: undefined })} />}
     </Page>
@@ -61,7 +70,7 @@ export function RequestsPage() {
 }
 
 function NoRequests({ isFiltered }: { isFiltered: boolean }) {
-  if (isFiltered) return <Empty title="No requests match">Choose another model or outcome.</Empty>
+  if (isFiltered) return <Empty title="No requests match">Change the filters.</Empty>
   const chat = (
     <ButtonLink to="/chat" look="primary">
       Try a model
@@ -77,7 +86,7 @@ function NoRequests({ isFiltered }: { isFiltered: boolean }) {
 const columns: Columns<LoggedRequest> = [
   agoColumn('Time', 'at'),
   textColumn('Model', 'model', { className: 'break-all' }),
-  textColumn('Kind', ({ operation }) => operationLabel(operation), { wideOnly: true }),
+  textColumn('Protocol', protocolOf, { wideOnly: true }),
   textColumn('Outcome', (row) => <OutcomeBadge request={row} />),
   textColumn('Usage', requestUsage, { align: 'right' }),
   textColumn('Duration', ({ totalMs }) => duration(totalMs), { align: 'right', wideOnly: true }),

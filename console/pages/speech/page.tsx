@@ -18,7 +18,7 @@ import { DownloadLink } from '../../ui/download-link.tsx'
 import { ModelField, WithModel } from '../playground/model.tsx'
 import { ParameterFields, readParameters, type Parameter, type Typed } from '../playground/parameter.tsx'
 import { PlaygroundSkeleton } from '../playground/skeleton.tsx'
-import { speechSnippets } from '../playground/snippet.ts'
+import { speechProtocols } from '../playground/protocol.ts'
 import { VoiceField } from './voice.tsx'
 
 const route = getRouteApi('/shell/speech')
@@ -69,7 +69,7 @@ function Speech({ model, models }: { model: Model; models: readonly Model[] }) {
       <div className="flex min-w-0 flex-col gap-5">
         <Card
           title="Text"
-          actions={<CodeButton disabled={isWrong} make={() => speechSnippets(location.origin, order)} />}
+          actions={<CodeButton disabled={isWrong} make={() => speechProtocols(location.origin, order)} />}
         >
           <form onSubmit={submit} className="flex flex-col gap-3">
             <TextArea

@@ -4,7 +4,7 @@ import { systemClock } from '../../base/instant.ts'
 import { formatUsdForPeople, nanoUsdOf, sumUsd } from '../../base/money.ts'
 import type { Client, Reply } from '../../client/client.ts'
 import { count } from '../../view/number.ts'
-import { duration, outcomeLabels, requestUsage } from '../../view/request.ts'
+import { duration, outcomeLabels, protocolOf, requestUsage } from '../../view/request.ts'
 import { age } from '../../view/time.ts'
 import { act, list, show } from '../kit/row.ts'
 import { bold, toned, type Content } from '../kit/screen.ts'
@@ -18,7 +18,9 @@ export const rows: readonly Row[] = [
     flags: {
       model: '--model <name>  only this model',
       keyId: '--by-key <id>  only this API key, as shown by berth keys ls',
+      operation: 'only this protocol or kind of work: chat, responses, messages, embedding, …',
       outcome: 'only this outcome',
+      inBatch: 'only lines of batches',
       since: { text: 'only after this time: 24h, 7d, or a day such as 2026-11-01', isPast: true },
     },
     columns: [
@@ -29,15 +31,18 @@ export const rows: readonly Row[] = [
       'costUsd',
     ],
     wide: [
-      'operation:KIND',
-      { USAGE: requestUsage, DURATION: ({ totalMs }) => duration(totalMs) },
+      { PROTOCOL: protocolOf, USAGE: requestUsage, DURATION: ({ totalMs }) => duration(totalMs) },
       'keyId:KEY',
       'at:TIME',
     ],
     unmatched: 'The log goes back 30 days.',
     empty: ['There were no inference requests in the last 30 days.', 'To send one: berth chat "Hello"'],
     hint: 'To see one: berth requests show ID',
-    examples: ['berth requests ls --since 24h', 'berth requests ls --model owner/small --outcome failed'],
+    examples: [
+      'berth requests ls --since 24h',
+      'berth requests ls --model owner/small --outcome failed',
+      'berth requests ls --operation messages',
+    ],
   }),
   show('requests show', 'getInferenceRequest', 'show an inference request, with its bodies if stored', {
     args: { '<id>': 'id, such as req_…, as shown by berth requests ls' },
@@ -47,7 +52,7 @@ export const rows: readonly Row[] = [
       'at:Time',
       'model',
       {
-        Kind: ({ operation, streamed }) => `${operation}${streamed ? ', streamed' : ''}`,
+        Protocol: (request) => `${protocolOf(request)}${request.streamed ? ', streamed' : ''}`,
         Outcome: ({ outcome }) => {
           const [label, tone] = outcomeLabels[outcome]
           return toned(tone, outcome === 'failed' ? `${label}, not charged` : label)

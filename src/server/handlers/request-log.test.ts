@@ -31,7 +31,14 @@ afterAll(() => fixture.close())
 
 async function log(
   requestId: string,
-  more: { at: Instant; outcome?: 'answered' | 'cut'; model?: string; keyId?: string; bodies?: [string, string] },
+  more: {
+    at: Instant
+    outcome?: 'answered' | 'cut'
+    model?: string
+    operation?: string
+    keyId?: string
+    bodies?: [string, string]
+  },
 ): Promise<void> {
   const seal = (text: string | undefined): string | null => (text === undefined ? null : fixture.app.vault.seal(text))
   await writeRequest(fixture.database.db, {
@@ -40,6 +47,7 @@ async function log(
     apiKeyId: more.keyId ?? account.actor.keyId,
     model: more.model ?? 'owner/model',
     at: more.at,
+    ...(more.operation === undefined ? {} : { operation: more.operation }),
     outcome: more.outcome ?? 'answered',
     streamed: true,
     units: { ...noUnits, inputTokens: 12, cachedTokens: 2, outputTokens: 30 },
@@ -119,6 +127,29 @@ describe('the list', () => {
     expect(await idsOf({ outcome: 'failed' })).toEqual([])
     expect(await idsOf({ since: addMs(start, 2_000) })).toEqual(['req_cut', 'req_4', 'req_5'])
     expect(await idsOf({ since: addMs(start, 2_000), model: 'owner/model' })).toEqual(['req_4', 'req_5'])
+  })
+
+  test('can be filtered by protocol, and by whether it was a line of a batch', async () => {
+    const other = await openTestAccount(fixture)
+    const write = (requestId: string, operation: string) =>
+      writeRequest(fixture.database.db, { requestId, accountId: other.accountId, operation, at: start })
+    await write('req_a', 'chat')
+    await write('req_b', 'messages')
+    await write('req_c', 'responses')
+    await write('req_d', 'chat')
+    await fixture.database.db
+      .updateTable('request')
+      .set({ batch_id: 'batch_1' })
+      .where('request_id', 'in', ['req_c', 'req_d'])
+      .execute()
+    const idsOfOther = async (query: Partial<Query>) =>
+      (await list({ limit: 100, ...query }, other)).requests.map(({ requestId }) => requestId)
+    expect(await idsOfOther({ operation: 'messages' })).toEqual(['req_b'])
+    expect(await idsOfOther({ operation: 'chat' })).toEqual(['req_a', 'req_d'])
+    expect(await idsOfOther({ operation: 'image' })).toEqual([])
+    expect(await idsOfOther({ inBatch: true })).toEqual(['req_c', 'req_d'])
+    expect(await idsOfOther({ inBatch: false })).toEqual(['req_a', 'req_b'])
+    expect(await idsOfOther({ inBatch: true, operation: 'chat' })).toEqual(['req_d'])
   })
 
   test('rejects a foreign cursor by its field', async () => {

@@ -17,6 +17,8 @@ export const requestLogHandlers = {
       filter: {
         ...(query.model === undefined ? {} : { model: query.model }),
         ...(query.keyId === undefined ? {} : { apiKeyId: query.keyId }),
+        ...(query.operation === undefined ? {} : { operation: query.operation }),
+        ...(query.inBatch === undefined ? {} : { isInBatch: query.inBatch }),
         ...(query.outcome === undefined ? {} : { outcome: query.outcome }),
         ...(query.since === undefined ? {} : { since: query.since }),
       },

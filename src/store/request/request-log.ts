@@ -25,7 +25,9 @@ export interface RequestPlace {
 export interface RequestFilter {
   readonly model?: string
   readonly apiKeyId?: string
+  readonly operation?: string
   readonly outcome?: InferenceRecord['outcome']
+  readonly isInBatch?: boolean
   readonly since?: Instant
 }
 
@@ -62,11 +64,13 @@ async function listSpan(
   page: { filter: RequestFilter; after?: RequestPlace; limit: number },
   { from, until }: { from?: Instant; until?: Instant },
 ): Promise<ListedRequest[]> {
-  const { model, apiKeyId, outcome, since } = page.filter
+  const { model, apiKeyId, operation, outcome, isInBatch, since } = page.filter
   let select = db.selectFrom('request').selectAll().where('account_id', '=', accountId)
   if (model !== undefined) select = select.where('model', '=', model)
   if (apiKeyId !== undefined) select = select.where('api_key_id', '=', apiKeyId)
+  if (operation !== undefined) select = select.where('operation', '=', operation)
   if (outcome !== undefined) select = select.where('outcome', '=', outcome)
+  if (isInBatch !== undefined) select = select.where('batch_id', isInBatch ? 'is not' : 'is', null)
   if (since !== undefined) select = select.where('at', '>=', at(since))
   if (from !== undefined) select = select.where('at', '>=', at(from))
   if (until !== undefined) select = select.where('at', '<', at(until))
