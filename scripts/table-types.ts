@@ -106,7 +106,7 @@ export const required: readonly string[] = [
 /** Narrower types of what is inserted and updated, such as the first state and the later ones. */
 export const writes: Readonly<Record<string, readonly [insert: string, update: string]>> = {
   'attachment.state': ["'attaching' | undefined", "'attached' | 'detaching'"],
-  'mail.state': ["'pending' | undefined", "'pending' | 'sent' | 'failed'"],
+  'mail.state': ["'pending' | 'withheld' | undefined", "'pending' | 'sent' | 'failed'"],
   'provider_account.health': ["'unknown' | undefined", "'healthy' | 'stale' | 'broken'"],
   'provider_bill.from_day': ['string | null', 'never'],
   'provider_bill.to_day': ['string | null', 'never'],

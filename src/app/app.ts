@@ -13,8 +13,10 @@ import type { ProviderId } from '../contract/provider-data.ts'
 import type { Result } from '../contract/result.ts'
 import type { Mailer } from '../domain/mail.ts'
 import type { InstanceOrder } from '../domain/order.ts'
+import type { SignUpMode } from '../domain/sign-up.ts'
 import type { Driver } from '../drivers/driver.ts'
 import type { Database } from '../store/platform/database.ts'
+import type { ConsoleSession } from '../store/account/console-session.ts'
 import type { PlacedOrder } from '../store/rental/order.ts'
 import type { MetricRecorder } from './rental/metric-recorder.ts'
 import type { RentalOptions } from './order/rental-option.ts'
@@ -36,6 +38,8 @@ export interface App {
   readonly allowPrivateAddresses: boolean
   /** The place of files. Absent: the database. */
   readonly bucket?: Bucket
+  /** Absent: the server has no public URL, so people cannot sign in as themselves. */
+  readonly people?: PeopleSettings
   /** Absent: no mail server is configured. */
   readonly mailer?: Mailer
   /** Logs a problem that does not fail the request. */
@@ -69,6 +73,12 @@ export interface App {
   readonly recentCosts?: (
     requestIds: readonly string[],
   ) => Promise<ReadonlyMap<string, { readonly accountId: string; readonly cost: NanoUsd }>>
+}
+
+export interface PeopleSettings {
+  /** Every link, and every address that a provider or a passkey is bound to, begins with it. */
+  readonly publicUrl: string
+  readonly signUp: SignUpMode
 }
 
 export interface CatalogSource {
@@ -122,6 +132,8 @@ export interface Actor {
   readonly keyId: string
   readonly role: Role
   readonly scopes: readonly Scope[]
+  /** The console session that the request came with. Absent: it came with a key. */
+  readonly session?: ConsoleSession
 }
 
 /** The person and key that pay for an order, and whose limits it obeys. */

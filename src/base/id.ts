@@ -40,6 +40,10 @@ export type IdPrefix =
   | 'file'
   | 'batch'
   | 'grp'
+  | 'code'
+  | 'inv'
+  | 'idn'
+  | 'pky'
 
 /** 120 random bits after a prefix for the kind: `acc_4Yt…`. */
 export function randomId(prefix: IdPrefix): string {

@@ -96,7 +96,10 @@ export const limits = {
   keyCacheEntries: 50_000,
   /** Length of the key in a sign-in request; a valid key has 67 characters. */
   apiKeyChars: 1_000,
-  consoleSessionsPerKey: 20,
+  /** The newest sessions of a person, or of a key that was used to sign in. */
+  consoleSessionsPerOwner: 20,
+  /** How long a sign-in lasts for what needs a recent one. */
+  recentSignInMs: 15 * 60_000,
   consoleSessionMs: 7 * 24 * 3_600_000,
   consoleFiles: 2_000,
   consoleFileBytes: 16_777_216,
@@ -150,6 +153,14 @@ export const limits = {
   /** Unread notifications are counted up to this number. */
   unreadNotifications: 100,
   notificationDays: 90,
+  /** Codes by email: how many an address gets in an hour, how often one may be typed wrong, and how long it is valid and kept. */
+  emailCodesPerHour: 3,
+  emailCodeTries: 5,
+  emailCodeMs: 10 * 60_000,
+  identityProviders: 50,
+  /** How long a browser may take for a sign-in. */
+  signInFlowMs: 30 * 60_000,
+  emailCodeKeptMs: 24 * 3_600_000,
   mailAttempts: 10,
   mailTimeoutMs: 20_000,
   mailDays: 30,

@@ -17,8 +17,11 @@ export const scopes = [
 ] as const
 export type Scope = (typeof scopes)[number]
 
-/** `public`: no key. `any-key`: any valid key. Otherwise: a key with one of the scopes. */
-export type Access = 'public' | 'any-key' | readonly [Scope, ...Scope[]]
+/**
+ * `public`: no key. `any-key`: any valid key. `person`: a person who is signed in to the console, also without an account; no
+ * key. Otherwise: a key with one of the scopes.
+ */
+export type Access = 'public' | 'any-key' | 'person' | readonly [Scope, ...Scope[]]
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
@@ -79,6 +82,8 @@ export interface Endpoint<
   readonly answers: Answers
   /** A create: takes an `Idempotency-Key` header. */
   readonly idempotent?: true
+  /** In the console it needs a sign-in of the last minutes (`limits.recentSignInMs`). Keys need nothing more. */
+  readonly needsRecentSignIn?: true
 }
 
 type EndpointInput<E extends Endpoint> = Omit<E, 'answers'> & Partial<Pick<E, 'answers'>>

@@ -14,3 +14,28 @@ export const consoleWelcome = z.strictObject({
   operatorKeyFile: z.string().optional(),
 })
 export type ConsoleWelcome = z.output<typeof consoleWelcome>
+
+export const signUpModes = ['closed', 'invited', 'open'] as const
+
+/** The ways to sign in. */
+export const signInWays = z.strictObject({
+  /** Whether people can sign in as themselves at all, and not only with keys. */
+  people: z.boolean(),
+  code: z.boolean(),
+  passkey: z.boolean(),
+  providers: z.array(
+    z.strictObject({
+      id: z.string(),
+      name: z.string(),
+      kind: z.enum(['oidc', 'github']),
+      /** It did not answer lately. Other ways work. */
+      isDown: z.boolean(),
+    }),
+  ),
+  signUp: z.enum(signUpModes),
+})
+export type SignInWays = z.output<typeof signInWays>
+
+export const requestCode = z.strictObject({ email: z.email().max(255) })
+
+export const redeemCode = z.strictObject({ code: z.string().min(1).max(50) })

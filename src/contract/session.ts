@@ -14,3 +14,10 @@ export const WELCOME_PATH = '/console/welcome'
 
 export const CONSOLE_HEADER = 'X-Berth-Console'
 export const CONSOLE_HEADER_VALUE = '1'
+
+/** GET: the ways to sign in that this server has. */
+export const SIGN_IN_PATH = '/console/sign-in'
+/** POST: asks for a code by email, and sets the cookie of the flow. */
+export const CODE_PATH = '/console/sign-in/code'
+/** POST: signs in with the code, in the browser that asked for it. */
+export const REDEEM_CODE_PATH = '/console/sign-in/code/redeem'

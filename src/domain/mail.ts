@@ -2,6 +2,7 @@
 import { HOUR_MS, MINUTE_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { NoticeText } from './notification.ts'
+import type { TemplateMail } from './template-mail.ts'
 
 /** After the first failed attempt, the second and so on; the last applies to all further ones. About 20 hours in total. */
 const retryStepsMs = [MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 2 * HOUR_MS, 4 * HOUR_MS] as const
@@ -41,6 +42,7 @@ export interface Mailer {
   /** Host and port. */
   readonly server: string
   send(message: MailMessage): Promise<MailOutcome>
+  sendTemplate(to: string, mail: TemplateMail, messageId: string): Promise<MailOutcome>
   /** To an address that is not confirmed: the text is fixed. */
   sendConfirmation(to: string, token: string): Promise<MailOutcome>
   sendTest(to: string): Promise<MailOutcome>

@@ -5,6 +5,7 @@ import type { App } from '../app/app.ts'
 import { failRental, terminateRental } from '../app/rental/rental.ts'
 import { recordRentalEvent } from '../app/rental/rental-event.ts'
 import { beginStop, powersOf } from '../app/rental/rental-power.ts'
+import { expireEmailCodes } from '../app/person/email-code.ts'
 import { passTermEnd } from '../app/rental/rental-term.ts'
 import { rentalStates, rentalStateTable } from '../contract/rental-state.ts'
 import { isLiving, moveLimitMs } from '../domain/rental.ts'
@@ -116,7 +117,7 @@ export async function flagStuck(tx: Tx, rental: Rental, reason: string): Promise
   })
 }
 
-/** Removes expired holds, stored answers past their retention, and rate counters of past minutes. */
+/** Removes expired holds, stored answers past their retention, rate counters of past minutes, and old codes. */
 export function sweepExpired(app: App): Reconciler {
   return {
     name: 'sweep-expired',
@@ -126,7 +127,7 @@ export function sweepExpired(app: App): Reconciler {
       await transact(app.database, (tx) => releaseExpiredHolds(tx, BATCH))
       await deleteIdempotency(app.database.db, addMs(now, -limits.idempotencyKeptMs))
       await deleteRateWindows(app.database.db, addMs(now, -2 * MINUTE_MS))
-      return false
+      return expireEmailCodes(app)
     },
   }
 }

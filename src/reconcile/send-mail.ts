@@ -7,6 +7,7 @@ import { addMs, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { App } from '../app/app.ts'
 import { sealUnsubscribe } from '../app/account/unsubscribe.ts'
+import { openTemplateMail } from '../app/person/template-mail.ts'
 import { notificationKinds } from '../contract/notification-kind.ts'
 import { mailRetryMs, type Mailer, type MailMessage, type MailOutcome } from '../domain/mail.ts'
 import { describeNotice } from '../domain/notification.ts'
@@ -16,7 +17,9 @@ import {
   postponeMail,
   readNotifications,
   returnMail,
+  type NoticeMail,
   type OutgoingMail,
+  type OutgoingTemplateMail,
 } from '../store/notice/mail.ts'
 import type { Reconciler } from './loop.ts'
 
@@ -41,7 +44,8 @@ export function sendMail(app: App): Reconciler {
           await returnMail(database.db, leased, dueAt, down ?? null)
           continue
         }
-        const outcome = await sendOne(app, mailer, mail)
+        const outcome =
+          mail.about === 'template' ? await sendTemplate(app, mailer, mail) : await sendNotices(app, mailer, mail)
         if (outcome.kind === 'down') {
           down = outcome.error
           await returnMail(database.db, leased, addMs(app.clock.now(), DOWN_WAIT_MS), outcome.error)
@@ -52,7 +56,13 @@ export function sendMail(app: App): Reconciler {
   }
 }
 
-async function sendOne(app: App, mailer: Mailer, mail: OutgoingMail): Promise<MailOutcome> {
+async function sendTemplate(app: App, mailer: Mailer, mail: OutgoingTemplateMail): Promise<MailOutcome> {
+  const content = openTemplateMail(app, mail.dataSealed)
+  if (content === undefined) return { kind: 'refused', error: 'The message came too late to be of use.' }
+  return mailer.sendTemplate(mail.to, content, mail.id)
+}
+
+async function sendNotices(app: App, mailer: Mailer, mail: NoticeMail): Promise<MailOutcome> {
   const notifications = await readNotifications(app.database.db, mail.notificationIds, limits.mailLines)
   const message: MailMessage = {
     to: mail.to,

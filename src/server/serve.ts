@@ -144,8 +144,13 @@ function appSettings({ settings, log }: Context) {
     freeStartMinutes: settings.freeStartMinutes,
     allowPrivateAddresses: settings.allowPrivateAddresses,
     ...bucketOf(settings),
+    ...peopleOf(settings),
     warn: (error: unknown, what: string) => log.warn({ err: error }, what),
   }
+}
+
+function peopleOf({ publicUrl, signUp }: Settings): Pick<App, 'people'> {
+  return publicUrl === undefined ? {} : { people: { publicUrl, signUp } }
 }
 
 function bucketOf({ objectStore }: Settings): Pick<App, 'bucket'> {

@@ -7,6 +7,7 @@ import { parseUsd, usd, type NanoUsd } from '../base/money.ts'
 import type { ObjectStore } from '../base/net/object-store.ts'
 import type { BodyBudgetOptions } from '../domain/body-budget.ts'
 import { issueText } from '../contract/issue-text.ts'
+import { signUpModes } from '../contract/session-body.ts'
 import { defaultRetention, type Retention } from '../domain/retention.ts'
 import { localPortDomain, PORT_DOMAIN_HELP, readPortDomain, type PortDomain } from './ports/port-domain.ts'
 import { readTrustedProxy, TRUST_PROXY_HELP, type TrustedProxy } from './http/trusted-proxy.ts'
@@ -99,6 +100,7 @@ const environment = z.object({
   BERTH_FINISH_SECONDS: z.coerce.number().min(0).max(MAX_FINISH_SECONDS).default(DEFAULT_FINISH_SECONDS),
   BERTH_TRUST_PROXY: z.string().default('0'),
   BERTH_PUBLIC_URL: z.url({ protocol: /^https?$/ }).optional(),
+  BERTH_SIGN_UP: z.enum(signUpModes).default('closed'),
   BERTH_SMTP_URL: z
     .url({ protocol: /^smtps?$/, error: 'must be a URL such as smtp://user:password@mail.example.com:587' })
     .optional(),
@@ -191,8 +193,10 @@ export interface Settings {
   /** Memory for request bodies in flight. */
   readonly bodyMemory: BodyBudgetOptions
   readonly allowPrivateAddresses: boolean
-  /** For links in e-mails. undefined: the address that the server listens on. */
+  /** For every link. undefined: links have the address that the server listens on, and people sign in with keys only. */
   readonly publicUrl: string | undefined
+  /** Who may open an account. */
+  readonly signUp: Environment['BERTH_SIGN_UP']
   /** undefined: no e-mail is sent. */
   readonly mail: { readonly url: string; readonly from: string } | undefined
   /** `gateway`: answers requests and runs no background loops. */
@@ -272,6 +276,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     },
     allowPrivateAddresses: read.BERTH_ALLOW_PRIVATE_ADDRESSES,
     publicUrl: read.BERTH_PUBLIC_URL?.replace(/\/+$/, ''),
+    signUp: read.BERTH_SIGN_UP,
     mail: readMail(read),
     role: read.BERTH_ROLE,
     workers: read.BERTH_WORKERS,

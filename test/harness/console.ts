@@ -43,7 +43,7 @@ export async function postSession(url: string, key: string, headers: Record<stri
 export function cookieOf(answer: Answer): string {
   const [set = ''] = answer.headers['set-cookie'] ?? []
   const [cookie = ''] = set.split(';')
-  if (!cookie.startsWith('berth_session=')) throw new Error(`no cookie: ${answer.status} ${answer.text}`)
+  if (!/^(__Host-)?berth_session=/.test(cookie)) throw new Error(`no cookie: ${answer.status} ${answer.text}`)
   return cookie
 }
 

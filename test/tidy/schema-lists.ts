@@ -31,6 +31,7 @@ const postingKinds = [...statementLine.shape.kind.options, 'hold', 'release', 'c
 export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[]>>> = {
   'rental.after_interruption': [afterInterruptions],
   'member.role': [memberRecord.shape.role.options],
+  'invitation.role': [memberRecord.shape.role.options],
   'api_key.class': [keyClasses],
   'batch.status': [batchStatuses],
   'batch.waits_for': [batchWaits],
@@ -86,4 +87,11 @@ export const listsOfStore = [
   'provider_account.driver',
   'provider_account.health',
   'file.state',
+  'api_key.kind',
+  'console_session.method',
+  'sign_in.purpose',
+  'email_code.purpose',
+  'identity_provider.kind',
+  'invitation.outcome',
+  'device_login.decision',
 ]

@@ -167,7 +167,7 @@ export async function installOwner(
     personId,
     role: 'owner',
     name: input.ownerName,
-    isByOperator: true,
+    isAddressConfirmed: true,
   })
   if (!isNew) {
     await setRole(tx, accountId, personId, 'owner')

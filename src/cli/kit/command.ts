@@ -224,7 +224,7 @@ function listFor(row: Row, sources: ReturnType<typeof sourcesOf>, { reason = '' 
  */
 function whoOf(access: Access | undefined): Who {
   if (access === undefined || access === 'public') return 'anyone'
-  if (access === 'any-key') return 'customer'
+  if (access === 'any-key' || access === 'person') return 'customer'
   return access.every((scope) => scope === 'operator' || scope === 'supply') ? 'operator' : 'customer'
 }
 

@@ -19,6 +19,41 @@ export const accessReasons = {
     'Use another key, or create a new one.',
   ),
   session_ended: unauthenticated('You have been signed out.', 'Sign in again.'),
+  person_disabled: forbidden('Your access to this server was disabled.', 'Contact the operator.'),
+  person_session_required: forbidden(
+    'Only a person who is signed in to the console can do this.',
+    'Sign in to the console with your email address, a passkey or your organization.',
+  ),
+  no_account: forbidden('You do not belong to an account yet.', 'Accept an invitation, or ask an owner for one.'),
+  factor_required: forbidden(
+    'This account requires a second factor.',
+    'Add a passkey on the page Security, and sign in with it.',
+  ),
+  sso_required: forbidden(
+    ({ provider }: { readonly provider: string }) => `Members of this account must sign in with ${provider}.`,
+    'Sign out, and sign in that way.',
+  ),
+  recent_sign_in_required: forbidden(
+    'This needs a sign-in of the last 15 minutes.',
+    'Confirm that it is you, then try again.',
+  ),
+  people_not_configured: invalid(
+    'This server has no public URL, so people cannot sign in as themselves.',
+    'Set BERTH_PUBLIC_URL, or sign in with an API key.',
+  ),
+  sign_up_closed: forbidden(
+    'Nobody with this address may sign in here.',
+    'Ask an account owner or the operator for an invitation.',
+  ),
+  too_many_codes: rateLimited(
+    ({ perHour }: { readonly perHour: number }) => `An address gets at most ${perHour} codes per hour.`,
+    'Use the last code, or try again later.',
+  ),
+  wrong_code: invalid(
+    ({ left }: { readonly left: number }) =>
+      `This is not the code. ${left === 1 ? '1 try is' : `${left} tries are`} left.`,
+  ),
+  code_ended: invalid('The code has expired or was replaced.', 'Ask for a new code, in this browser.'),
   account_suspended: forbidden('This account is suspended.', 'Contact the operator.'),
   missing_scope: forbidden(
     ({ scope }: { readonly scope: string }) => `This key does not have the scope ${scope}.`,

@@ -63,7 +63,7 @@ describe('sign-in', () => {
       method: 'DELETE',
       headers: { ...consoleHeaders, ...https, Cookie: cookieOf(secure) },
     })
-    expect(left.headers['set-cookie']?.[0]).toMatch(/^berth_session=; .*Max-Age=0; Secure$/)
+    expect(left.headers['set-cookie']?.[0]).toMatch(/^__Host-berth_session=; .*Max-Age=0; Secure$/)
     const plain = await postSession(behind.url, behind.demoKey)
     expect(plain.headers['set-cookie']?.[0]).not.toContain('Secure')
     await behind.close()

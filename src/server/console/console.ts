@@ -4,30 +4,21 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
-import type { App } from '../../app/app.ts'
-import { endConsoleSession, startConsoleSession } from '../../app/account/console-session.ts'
-import { defaultRates, limits } from '../../base/limits.ts'
-import { fail, type Failure, type Result } from '../../contract/result.ts'
-import { api } from '../../contract/api.ts'
-import { SESSION_PATH, WELCOME_PATH } from '../../contract/session.ts'
-import { openWelcome, signIn } from '../../contract/session-body.ts'
-import { transact } from '../../store/platform/database.ts'
-import type { Authenticated, Authenticator } from '../http/authenticate.ts'
-import { countFailedKey, tooMany } from '../http/access.ts'
-import { send } from '../http/answer.ts'
-import { noteDemoTaken, openDemoLink, welcomeFor, type WelcomeOptions } from './console-welcome.ts'
-import { isCrossSite, sessionCookie, sessionTokenOf } from '../http/credentials.ts'
+import { endSession, startKeySession } from '../../app/person/session.ts'
 import { v2Form } from '../../contract/error-form.ts'
-import { failurePage } from '../http/error-page.ts'
-import type { RateLimiter } from '../http/rate-limit.ts'
+import { fail, type Result } from '../../contract/result.ts'
+import { openWelcome, signIn } from '../../contract/session-body.ts'
+import { SESSION_PATH, SIGN_IN_PATH, WELCOME_PATH } from '../../contract/session.ts'
+import { transact } from '../../store/platform/database.ts'
+import { countFailedKey } from '../http/access.ts'
+import { send } from '../http/answer.ts'
+import type { Authenticated } from '../http/authenticate.ts'
+import { sessionCookie, sessionTokenOf } from '../http/credentials.ts'
 import { validate } from '../http/validation.ts'
-
-export interface ConsoleOptions {
-  readonly app: App
-  readonly authenticator: Authenticator
-  readonly rates: RateLimiter
-  readonly welcome: WelcomeOptions
-}
+import { admitAddress, browserOf, isSecure, openSession, refuse, type ConsoleOptions } from './console-request.ts'
+import { noteDemoTaken, openDemoLink, welcomeFor } from './console-welcome.ts'
+import { addEmailCodeRoutes } from './email-code-routes.ts'
+import { signInWays } from './sign-in-ways.ts'
 
 export function addConsoleRoutes(server: FastifyInstance, options: ConsoleOptions): void {
   const { app, welcome } = options
@@ -40,18 +31,22 @@ export function addConsoleRoutes(server: FastifyInstance, options: ConsoleOption
     const caller = await checkKey(options, key, request, reply)
     if (!caller.ok) return refuse(reply, caller)
     const { keyId, accountId } = caller.value
-    const replaces = sessionTokenOf(request.headers)
-    const token = await transact(app.database, (tx) => startConsoleSession(tx, keyId, replaces))
+    const token = await transact(app.database, (tx) => startKeySession(tx, keyId, browserOf(request)))
     noteDemoTaken(welcome, accountId)
-    const maxAgeS = limits.consoleSessionMs / 1_000
-    return reply.header('Set-Cookie', sessionCookie(token, { maxAgeS, isSecure: isSecure(request) })).send({})
+    return openSession(request, reply, token).send({})
   })
+
+  server.get(SIGN_IN_PATH, async (request, reply) => {
+    const counted = admitAddress(options, request, reply)
+    return counted === undefined ? signInWays(app) : refuse(reply, counted)
+  })
+  addEmailCodeRoutes(server, options)
 
   server.delete(SESSION_PATH, async (request, reply) => {
     const counted = admitAddress(options, request, reply)
     if (counted !== undefined) return refuse(reply, counted)
-    const token = sessionTokenOf(request.headers)
-    if (token !== undefined) await transact(app.database, (tx) => endConsoleSession(tx, token))
+    const session = sessionTokenOf(request.headers)
+    if (session !== undefined) await transact(app.database, (tx) => endSession(tx, session.token))
     return reply.header('Set-Cookie', sessionCookie('', { maxAgeS: 0, isSecure: isSecure(request) })).send({})
   })
 
@@ -72,14 +67,6 @@ export function addConsoleRoutes(server: FastifyInstance, options: ConsoleOption
   })
 }
 
-/** Applies the limits of a public operation; other sites may neither sign somebody in nor out. */
-function admitAddress(options: ConsoleOptions, request: FastifyRequest, reply: FastifyReply): Failure | undefined {
-  const rate = options.rates.takeByAddress('address', request.ip, defaultRates.perAddress)
-  if (!rate.allowed) return tooMany(reply, rate, options.app.clock.now())
-  if (!isCrossSite(request)) return undefined
-  return fail('cross_site')
-}
-
 /** Failures are counted by address, together with failed keys. */
 async function checkKey(
   options: ConsoleOptions,
@@ -89,12 +76,4 @@ async function checkKey(
 ): Promise<Result<Authenticated>> {
   const caller = await options.authenticator.authenticate({ kind: 'key', text })
   return caller.ok ? caller : countFailedKey(options, caller, request, reply)
-}
-
-function isSecure(request: FastifyRequest): boolean {
-  return request.protocol === 'https'
-}
-
-function refuse(reply: FastifyReply, failure: Failure): FastifyReply {
-  return send(reply, failurePage(api.getMe, failure), failure)
 }

@@ -25,7 +25,11 @@ describe.each(operations)('%s', (id, endpoint) => {
   })
 
   test('lists its access and statuses', () => {
-    const words = { public: ['No key needed'], 'any-key': ['Any key'] }
+    const words = {
+      public: ['No key needed'],
+      'any-key': ['Any key'],
+      person: ['Signed in to the console as a person'],
+    }
     for (const word of typeof endpoint.access === 'string' ? words[endpoint.access] : endpoint.access) {
       expect(article).toContain(word)
     }

@@ -163,6 +163,7 @@ function renderOperation(operation: Operation, components: { schemas: Components
 function renderAccess(access: Access): Markup {
   if (access === 'public') return html`No key needed`
   if (access === 'any-key') return html`Any key`
+  if (access === 'person') return html`Signed in to the console as a person; no key`
   const scopes = access.map((scope) => html`<code>${scope}</code>`)
   return html`Key with ${join(scopes, ' or ')}`
 }

@@ -112,7 +112,7 @@ async function openHouseAccount(
     personId: person.id,
     role: 'owner',
     name: account.name,
-    isByOperator: true,
+    isAddressConfirmed: true,
   })
   const givenKey = { ...parsed.key, text: account.key, last4: account.key.slice(-4) }
   const owner = { accountId: account.id, personId: person.id }

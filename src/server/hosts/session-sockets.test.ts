@@ -6,7 +6,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket, type ClientOptions } from 'ws'
 import { changeMember } from '../../app/account/account.ts'
 import { createApiKey, revokeApiKey, type ApiKeyInput } from '../../app/account/api-key.ts'
-import { endConsoleSession, startConsoleSession } from '../../app/account/console-session.ts'
+import { endSession, startKeySession } from '../../app/person/session.ts'
+import { testBrowser } from '../../../test/harness/people.ts'
 import type { MuxStream } from '../../base/net/mux.ts'
 import { frameOutput, OutputReader } from '../../base/net/output-frame.ts'
 import { streamRequest, type StreamRequest } from '../../contract/agent.ts'
@@ -191,15 +192,14 @@ test('takes a browser’s key from a subprotocol, and answers with the other one
 
 test('refuses a page of another site, whatever its key', async () => {
   for (const origin of ['https://example.test', 'null']) {
-    const { status, body } = await refusal(rentalId, { key: owner.keyText, headers: { Origin: origin } })
-    expect(status).toBe(403)
-    expect(body).toMatchObject({ code: 'FORBIDDEN', reason: 'foreign_origin' })
+    const answer = await refusal(rentalId, { key: owner.keyText, headers: { Origin: origin } })
+    expect(answer).toMatchObject({ status: 403, body: { code: 'FORBIDDEN', reason: 'foreign_origin' } })
   }
 })
 
 test('accepts the console’s cookie on its own pages; signing out ends the terminal', async () => {
   const own = `http://${new URL(lab.httpUrl).host}`
-  const token = await transact(lab.database, (tx) => startConsoleSession(tx, owner.actor.keyId, undefined))
+  const token = await transact(lab.database, (tx) => startKeySession(tx, owner.actor.keyId, testBrowser))
   const Cookie = `berth_session=${token}`
   const refused: Array<[Record<string, string>, number, string]> = [
     [{}, 403, 'foreign_origin'],
@@ -217,7 +217,7 @@ test('accepts the console’s cookie on its own pages; signing out ends the term
   const terminal = await enter({ protocols: ['berth.terminal'], headers })
   terminal.far.stream.write('hello')
   await waitFor('the bytes', () => terminal.frames[0]?.bytes === 'hello')
-  await transact(lab.database, (tx) => endConsoleSession(tx, token))
+  await transact(lab.database, (tx) => endSession(tx, token))
   await waitFor('the end', () => terminal.closed)
   expect(terminal.closed?.code).toBe(1_008)
 })

@@ -6,7 +6,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor, App } from '../../app/app.ts'
 import type { BodyBudget } from '../../domain/body-budget.ts'
 import type { Instant } from '../../base/instant.ts'
-import { defaultRates } from '../../base/limits.ts'
+import { defaultRates, limits } from '../../base/limits.ts'
 import { fail, type Failure, type Result } from '../../contract/result.ts'
 import { isInference, type Access, type Endpoint } from '../../contract/endpoint.ts'
 import { holdsScope } from '../../domain/api-key.ts'
@@ -58,6 +58,7 @@ async function admit(
     return rate.allowed ? { ok: true, value: anonymous } : tooMany(reply, rate, app.clock.now())
   }
   const credentials = credentialsOf(request)
+  if (endpoint.access === 'person') return admitPerson(options, endpoint, credentials, request, reply)
   const caller = await authenticator.authenticate(credentials)
   const foreign = checkOrigin(request, reply, credentials, caller)
   if (!caller.ok) return countFailedKey(options, caller, request, reply)
@@ -65,7 +66,30 @@ async function admit(
   setRateHeaders(reply, rate, app.clock.now())
   if (!rate.allowed) return tooMany(reply, rate, app.clock.now())
   if (foreign !== undefined) return foreign
-  return mayCall(endpoint.access, caller.value) ? caller : missingScope(endpoint.access)
+  if (!mayCall(endpoint.access, caller.value)) return missingScope(endpoint.access)
+  return refuseOldSignIn(app, endpoint, caller.value) ?? caller
+}
+
+async function admitPerson(
+  options: AccessOptions,
+  endpoint: Endpoint,
+  credentials: Credentials,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<Result<Admitted>> {
+  const { rates, authenticator, app } = options
+  const caller = await authenticator.authenticatePerson(credentials)
+  if (!caller.ok) return countFailedKey(options, caller, request, reply)
+  const rate = await rates.take(`person:${caller.value.personId}`, defaultRates.perKey)
+  setRateHeaders(reply, rate, app.clock.now())
+  if (!rate.allowed) return tooMany(reply, rate, app.clock.now())
+  return refuseOldSignIn(app, endpoint, caller.value) ?? caller
+}
+
+/** Somebody at an unlocked screen should not be able to do what is dangerous. */
+function refuseOldSignIn({ clock }: App, endpoint: Endpoint, { session }: Actor): Failure | undefined {
+  if (endpoint.needsRecentSignIn !== true || session === undefined) return undefined
+  return clock.now() - session.authAt > limits.recentSignInMs ? fail('recent_sign_in_required') : undefined
 }
 
 export function inferenceCaller({ authenticator }: Pick<AccessOptions, 'authenticator'>, caller: Admitted): Caller {
@@ -111,11 +135,12 @@ export async function mayStillCall(
 
 function mayCall(access: Access, caller: Authenticated): boolean {
   if (access === 'public' || access === 'any-key') return true
+  if (access === 'person') return caller.session !== undefined
   return access.some((scope) => holdsScope(caller.scopes, scope))
 }
 
 function missingScope(access: Access): Failure {
-  const needed = access === 'public' || access === 'any-key' ? '' : access.join(' or ')
+  const needed = typeof access === 'string' ? '' : access.join(' or ')
   return fail('missing_scope', { scope: needed })
 }
 

@@ -329,7 +329,7 @@ describe('a lost notification connection', () => {
     await database.pool.end()
     expect(await server.authenticate(bearer(keyText))).toMatchObject({ kind: 'unavailable' })
     // A session is not reported as ended either.
-    const session: Credentials = { kind: 'session', token: 'any' }
+    const session: Credentials = { kind: 'session', token: 'any', isHostCookie: false }
     expect(await server.authenticate(session)).toMatchObject({ kind: 'unavailable' })
     await server.close()
   })

@@ -5,7 +5,7 @@
  */
 import { timingSafeEqual } from 'node:crypto'
 import type { Actor } from '../../app/app.ts'
-import { keyOfConsoleSession } from '../../app/account/console-session.ts'
+import { findSession } from '../../app/person/session.ts'
 import { parseApiKey, type ApiKeyParts } from '../../base/api-key.ts'
 import { type Clock, type Instant } from '../../base/instant.ts'
 import { defaultRates, limits } from '../../base/limits.ts'
@@ -16,8 +16,10 @@ import { effectiveScopes, holdsScope } from '../../domain/api-key.ts'
 import { quotaOf } from '../../domain/quota.ts'
 import type { Caller } from '../../gateway/call.ts'
 import type { KnownKey } from '../../store/account/api-key.ts'
+import type { ConsoleSession } from '../../store/account/console-session.ts'
+import { findPerson } from '../../store/account/person.ts'
 import type { Database } from '../../store/platform/database.ts'
-import type { Credentials } from './credentials.ts'
+import type { Credentials, SessionToken } from './credentials.ts'
 import { makeKeyCache, type KeyCache } from './key-cache.ts'
 import { recordLastUsed } from './last-used.ts'
 import type { Log } from '../../store/platform/listener.ts'
@@ -35,6 +37,8 @@ export interface Authenticated extends Actor {
 
 export interface Authenticator {
   authenticate(credentials: Credentials): Promise<Result<Authenticated>>
+  /** The person of a console session, who may have no account: then `accountId` is empty. */
+  authenticatePerson(credentials: Credentials): Promise<Result<Actor>>
   /** Returns the inference caller for a key that this authenticator found. */
   callerOf(authenticated: Authenticated): Caller
   /** Creates a reader for one connection: it returns the caller if its key is in memory and may call models. */
@@ -70,7 +74,7 @@ export function makeAuthenticator(options: AuthenticatorOptions): Authenticator 
     return caller
   }
   const authenticate = async (credentials: Credentials): Promise<Result<Authenticated>> => {
-    let lookup: Result<KnownKey>
+    let lookup: Result<Holder>
     try {
       lookup = await findKey(options, cache, credentials)
     } catch (error) {
@@ -78,16 +82,20 @@ export function makeAuthenticator(options: AuthenticatorOptions): Authenticator 
       return fail('database_unavailable', { retryAfterMs: 1_000 })
     }
     if (!lookup.ok) return lookup
-    const key = lookup.value
+    const { key, session } = lookup.value
     const now = clock.now()
-    const refused = refuseStanding(key, now)
+    const refused = refuseStanding(key, now) ?? (session === undefined ? undefined : refuseSession(key, session))
     if (refused !== undefined) return refused
     lastUsed.note(key.public_id, now)
-    return ok(authenticated(key))
+    return ok(authenticated(key, session))
   }
-
   return {
     authenticate,
+    authenticatePerson: async (credentials) => {
+      if (credentials.kind === 'session') return findPersonSession(options, cache, credentials)
+      const caller = await authenticate(credentials)
+      return caller.ok ? fail('person_session_required') : caller
+    },
     callerOf: (authenticated) => callerOf(authenticated.key),
     identifier: () => {
       const peek = makeKeyReader(cache)
@@ -122,27 +130,64 @@ export function makeAuthenticator(options: AuthenticatorOptions): Authenticator 
   }
 }
 
+/** The key of a request, and the session that stands for it. */
+interface Holder {
+  readonly key: KnownKey
+  readonly session?: ConsoleSession
+}
+
 async function findKey(
-  { database, clock }: AuthenticatorOptions,
+  options: AuthenticatorOptions,
   cache: KeyCache,
   credentials: Credentials,
-): Promise<Result<KnownKey>> {
-  const findKnown = async (publicId: string): Promise<Result<KnownKey>> => {
+): Promise<Result<Holder>> {
+  const findKnown = async (publicId: string, session?: ConsoleSession): Promise<Result<Holder>> => {
     const key = await cache.find(publicId)
-    return key === undefined ? invalidKey() : ok(key)
+    return key === undefined ? invalidKey() : ok({ key, ...(session === undefined ? {} : { session }) })
   }
   if (credentials.kind === 'proven') return findKnown(credentials.keyId)
   if (credentials.kind === 'session') {
-    const lookup = keyOfConsoleSession(database, clock, credentials.token)
-    const publicId = await within(limits.statementTimeoutMs, lookup, 'the database did not answer in time')
-    return publicId === undefined ? fail('session_ended') : findKnown(publicId)
+    const session = await lookUpSession(options, credentials)
+    if (session === undefined) return fail('session_ended')
+    return session.keyId === null ? fail('no_account') : findKnown(session.keyId, session)
   }
   const parts = readKey(credentials)
   if (!parts.ok) return parts
   const key = await cache.find(parts.value.publicId)
   // Anything that only the holder of the secret may learn comes after this comparison.
-  return key === undefined || !timingSafeEqual(key.secret_hash, parts.value.secretHash) ? invalidKey() : ok(key)
+  return key === undefined || !timingSafeEqual(key.secret_hash, parts.value.secretHash) ? invalidKey() : ok({ key })
 }
+
+function lookUpSession(
+  { database, clock }: AuthenticatorOptions,
+  token: SessionToken,
+): Promise<ConsoleSession | undefined> {
+  const lookup = findSession(database, clock, token)
+  return within(limits.statementTimeoutMs, lookup, 'the database did not answer in time')
+}
+
+/** The account's requirements do not apply: a person meets them with these operations. */
+async function findPersonSession(
+  options: AuthenticatorOptions,
+  cache: KeyCache,
+  token: SessionToken,
+): Promise<Result<Actor>> {
+  try {
+    const session = await lookUpSession(options, token)
+    if (session === undefined) return fail('session_ended')
+    const person = session.personId === null ? undefined : await findPerson(options.database.db, session.personId)
+    if (person === undefined) return fail('person_session_required')
+    if (person.disabled_at !== null) return fail('person_disabled')
+    const key = session.keyId === null ? undefined : await cache.find(session.keyId)
+    const { accountId, keyId, role, scopes } = key === undefined ? nobody : authenticated(key)
+    return ok({ accountId, keyId, role, scopes, personId: person.id, session })
+  } catch (error) {
+    options.log.warn({ err: error }, 'could not look up a session')
+    return fail('database_unavailable', { retryAfterMs: 1_000 })
+  }
+}
+
+const nobody = { accountId: '', keyId: '', role: 'viewer', scopes: [] } as const
 
 /**
  * Creates a key reader for one connection, which knows only keys in memory. A repeated header is not parsed and
@@ -161,8 +206,9 @@ function makeKeyReader(cache: KeyCache): (authorization: string) => KnownKey | u
   }
 }
 
-function authenticated(key: KnownKey): Authenticated {
+function authenticated(key: KnownKey, session?: ConsoleSession): Authenticated {
   return {
+    ...(session === undefined ? {} : { session }),
     accountId: key.account_id,
     personId: key.person_id,
     keyId: key.public_id,
@@ -229,9 +275,20 @@ function refuseStanding(key: KnownKey, now: Instant): Failure | undefined {
   if (key.expires_at !== null && key.expires_at <= now) {
     return fail('expired_key', { expiredAt: key.expires_at })
   }
+  if (key.disabled_at !== null) return fail('person_disabled')
   if (key.suspended_at !== null) {
     return fail('account_suspended')
   }
+  return undefined
+}
+
+/** An account may require a provider or a second factor of people who sign in, but not of keys. */
+function refuseSession(key: KnownKey, session: ConsoleSession): Failure | undefined {
+  if (session.personId === null) return undefined
+  const { sso_provider_id: providerId, sso_provider_name: provider } = key
+  if (providerId !== null && session.providerId !== providerId)
+    return fail('sso_required', { provider: provider ?? providerId })
+  if (key.requires_factor && session.factorAt === null) return fail('factor_required')
   return undefined
 }
 

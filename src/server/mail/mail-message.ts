@@ -72,7 +72,7 @@ export function testMail(publicUrl: string): MailContent {
   return { subject: '[Berth] Test e-mail', text: `${text}\n`, html: pageOf(html`<p>${text}</p>`), headers: {} }
 }
 
-function pageOf(body: Markup): string {
+export function pageOf(body: Markup): string {
   return `<!doctype html>\n${
     html`<html lang="en">
       <body style="font-family:sans-serif;color:#16202c;max-width:560px">
@@ -85,6 +85,6 @@ function pageOf(body: Markup): string {
 const MAX_SUBJECT_CHARS = 200
 
 /** A line break in a label must not start another header. */
-function oneLine(text: string): string {
+export function oneLine(text: string): string {
   return text.replaceAll(/\p{Cc}+/gu, ' ').slice(0, MAX_SUBJECT_CHARS)
 }

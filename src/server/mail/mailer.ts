@@ -3,6 +3,7 @@ import { createTransport } from 'nodemailer'
 import { limits } from '../../base/limits.ts'
 import type { Mailer, MailOutcome } from '../../domain/mail.ts'
 import { composeMail, confirmationMail, testMail, type MailContent } from './mail-message.ts'
+import { writeTemplate } from './template-text.ts'
 import { isLoopback } from '../settings.ts'
 
 export interface MailSettings {
@@ -48,6 +49,7 @@ export function openMailer(settings: MailSettings, publicUrl: () => string): Mai
     from: settings.from,
     server: `${url.hostname}:${url.port === '' ? (url.protocol === 'smtps:' ? 465 : 587) : url.port}`,
     send: (message) => deliver(message.to, composeMail(message, publicUrl()), message.messageId),
+    sendTemplate: (to, mail, messageId) => deliver(to, writeTemplate(mail, publicUrl()), messageId),
     sendConfirmation: (to, token) => deliver(to, confirmationMail(token, publicUrl())),
     sendTest: (to) => deliver(to, testMail(publicUrl())),
     close: () => transport.close(),

@@ -6,13 +6,20 @@
  */
 import { PORT_TOKEN_PREFIX } from '../../base/port-token.ts'
 import { API_KEY_PREFIX } from '../../base/api-key.ts'
-import { SESSION_COOKIE } from '../http/credentials.ts'
+import { FLOW_COOKIE, SECURE_FLOW_COOKIE, SECURE_SESSION_COOKIE, SESSION_COOKIE } from '../http/credentials.ts'
 
 export const PORT_COOKIE = 'berth_port'
 /** Browsers accept this prefix only from the host itself and over TLS, so no other host can set it. */
 export const SECURE_PORT_COOKIE = `__Host-${PORT_COOKIE}`
 
-const ownCookies = new Set<string>([PORT_COOKIE, SECURE_PORT_COOKIE, SESSION_COOKIE])
+const ownCookies = new Set<string>([
+  PORT_COOKIE,
+  SECURE_PORT_COOKIE,
+  SESSION_COOKIE,
+  SECURE_SESSION_COOKIE,
+  FLOW_COOKIE,
+  SECURE_FLOW_COOKIE,
+])
 const ownBearer = new RegExp(`^Bearer +(${API_KEY_PREFIX}|${PORT_TOKEN_PREFIX})`, 'i')
 
 const hopByHop = [

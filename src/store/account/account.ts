@@ -163,7 +163,7 @@ export async function findMember(db: Db, accountId: string, personId: string): P
 /** False: the person is a member already. */
 export async function insertMember(
   tx: Tx,
-  member: { accountId: string; personId: string; role: Role; name: string | null; isByOperator?: true },
+  member: { accountId: string; personId: string; role: Role; name: string | null; isAddressConfirmed?: true },
 ): Promise<boolean> {
   const now = toDate(tx.clock.now())
   const row = await tx.db
@@ -173,7 +173,7 @@ export async function insertMember(
       person_id: member.personId,
       role: member.role,
       name: member.name,
-      mail_confirmed_at: member.isByOperator === true ? now : null,
+      mail_confirmed_at: member.isAddressConfirmed === true ? now : null,
       created_at: now,
     })
     .onConflict((conflict) => conflict.doNothing())

@@ -23,6 +23,7 @@ export type ApiKey = Omit<Selectable<Tables['api_key']>, 'secret_hash'>
 
 const columns = [
   'public_id',
+  'kind',
   'account_id',
   'person_id',
   'name',
@@ -93,12 +94,13 @@ export async function insertApiKey(
     .executeTakeFirstOrThrow()
 }
 
-/** Lists all keys, revoked ones too, newest first. */
+/** Lists all keys that somebody has, revoked ones too, newest first. */
 export async function listApiKeys(db: Db, accountId: string): Promise<ApiKey[]> {
   return db
     .selectFrom('api_key')
     .select(columns)
     .where('account_id', '=', accountId)
+    .where('kind', '<>', 'person')
     .orderBy('created_at', 'desc')
     .orderBy('public_id')
     .limit(limits.plainListRows)
@@ -120,6 +122,7 @@ export async function countLiveApiKeys(tx: Tx, accountId: string): Promise<numbe
     .selectFrom('api_key')
     .select(sql<number>`count(*)::integer`.as('keys'))
     .where('account_id', '=', accountId)
+    .where('kind', '<>', 'person')
     .where('revoked_at', 'is', null)
     .where((e) => e.or([e('expires_at', 'is', null), e('expires_at', '>', at(tx.clock.now()))]))
     .executeTakeFirstOrThrow()
@@ -175,6 +178,7 @@ async function notify(tx: Tx, payload: string): Promise<void> {
 /** A key as authentication needs it. */
 export interface KnownKey {
   readonly public_id: string
+  readonly kind: 'key' | 'device' | 'person'
   readonly name: string
   readonly secret_hash: Buffer
   readonly scopes: readonly Scope[]
@@ -195,7 +199,14 @@ export interface KnownKey {
   readonly stores_responses: boolean
   readonly suspended_at: Instant | null
   readonly person_id: string
+  /** null: the person may sign in. */
+  readonly disabled_at: Instant | null
   readonly role: Role
+  /** Whether sessions of people need a second factor. */
+  readonly requires_factor: boolean
+  /** The provider at which people must sign in. null: any way. */
+  readonly sso_provider_id: string | null
+  readonly sso_provider_name: string | null
 }
 
 /** A key whose person has left the account counts as unknown. */
@@ -206,8 +217,11 @@ export async function findKnownKey(db: Db, publicId: string): Promise<KnownKey |
     .innerJoin('member as m', (join) =>
       join.onRef('m.account_id', '=', 'k.account_id').onRef('m.person_id', '=', 'k.person_id'),
     )
+    .innerJoin('person as p', 'p.id', 'k.person_id')
+    .leftJoin('identity_provider as i', 'i.id', 'a.sso_provider_id')
     .select([
       'k.public_id',
+      'k.kind',
       'k.name',
       'k.secret_hash',
       'k.scopes',
@@ -227,7 +241,11 @@ export async function findKnownKey(db: Db, publicId: string): Promise<KnownKey |
       'a.stores_responses',
       'a.suspended_at',
       'k.person_id',
+      'p.disabled_at',
       'm.role',
+      'a.requires_factor',
+      'a.sso_provider_id',
+      'i.name as sso_provider_name',
     ])
     .where('k.public_id', '=', publicId)
     .executeTakeFirst()

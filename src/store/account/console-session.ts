@@ -1,37 +1,87 @@
 /** Console sessions. Only hashes of tokens are stored. */
+import { sql } from 'kysely'
 import { at, type Db, type Tx } from '../platform/database.ts'
-import { toDate, type Instant } from '../../base/instant.ts'
+import { toDate, toDateOrNull, type Instant } from '../../base/instant.ts'
 
-/** Locks the key, so that concurrent sign-ins take turns and `keepNewestConsoleSessions` counts all of them. */
-export async function insertConsoleSession(
-  tx: Tx,
-  session: { tokenHash: Buffer; keyId: string; expiresAt: Instant },
-): Promise<void> {
-  await tx.db
-    .selectFrom('api_key')
-    .select('public_id')
-    .where('public_id', '=', session.keyId)
-    .forNoKeyUpdate()
-    .executeTakeFirst()
+/** How the person, or the holder of a key, last proved who they are. */
+export type SessionMethod = 'key' | 'code' | 'provider' | 'passkey'
+
+export interface ConsoleSession {
+  /** Its name in lists; it opens nothing. */
+  readonly id: string
+  /** The key that it acts with. null: the person has no account. */
+  readonly keyId: string | null
+  /** null: somebody signed in with a key. */
+  readonly personId: string | null
+  readonly method: SessionMethod
+  readonly providerId: string | null
+  readonly authAt: Instant
+  /** The last time that a second factor was shown. null: never. */
+  readonly factorAt: Instant | null
+  readonly seenAt: Instant | null
+  readonly createdAt: Instant
+  readonly expiresAt: Instant
+  readonly address: string | null
+  readonly browser: string | null
+  readonly isHostCookie: boolean
+}
+
+export interface NewConsoleSession {
+  readonly tokenHash: Buffer
+  readonly keyId: string | null
+  readonly personId: string | null
+  readonly method: SessionMethod
+  readonly providerId: string | null
+  readonly factorAt: Instant | null
+  readonly expiresAt: Instant
+  readonly address: string
+  readonly browser: string | null
+  readonly isHostCookie: boolean
+}
+
+/** Its owner: sessions of one owner are counted together. */
+export type SessionOwner = { readonly personId: string } | { readonly keyId: string }
+
+/** Locks the owner, so that concurrent sign-ins take turns and `keepNewestConsoleSessions` counts all of them. */
+export async function insertConsoleSession(tx: Tx, session: NewConsoleSession): Promise<void> {
+  const { keyId, personId } = session
+  if (personId !== null)
+    await tx.db.selectFrom('person').select('id').where('id', '=', personId).forNoKeyUpdate().execute()
+  else if (keyId !== null)
+    await tx.db.selectFrom('api_key').select('public_id').where('public_id', '=', keyId).forNoKeyUpdate().execute()
+  const now = toDate(tx.clock.now())
   await tx.db
     .insertInto('console_session')
     .values({
       token_hash: session.tokenHash,
-      api_key_id: session.keyId,
-      created_at: toDate(tx.clock.now()),
+      api_key_id: keyId,
+      person_id: personId,
+      method: session.method,
+      provider_id: session.providerId,
+      auth_at: now,
+      factor_at: toDateOrNull(session.factorAt),
+      seen_at: now,
+      address: session.address,
+      browser: session.browser,
+      is_host_cookie: session.isHostCookie,
+      created_at: now,
       expires_at: toDate(session.expiresAt),
     })
     .execute()
 }
 
-export async function keepNewestConsoleSessions(tx: Tx, keyId: string, most: number): Promise<void> {
+export async function keepNewestConsoleSessions(tx: Tx, owner: SessionOwner, most: number): Promise<void> {
   await tx.db
     .deleteFrom('console_session')
     .where('token_hash', 'in', (e) =>
       e
         .selectFrom('console_session')
         .select('token_hash')
-        .where('api_key_id', '=', keyId)
+        .where((w) =>
+          'personId' in owner
+            ? w('person_id', '=', owner.personId)
+            : w.and([w('api_key_id', '=', owner.keyId), w('person_id', 'is', null)]),
+        )
         .orderBy('created_at', 'desc')
         .orderBy('token_hash')
         .offset(most),
@@ -43,17 +93,84 @@ export async function deleteExpiredConsoleSessions(tx: Tx): Promise<void> {
   await tx.db.deleteFrom('console_session').where('expires_at', '<=', at(tx.clock.now())).execute()
 }
 
-/** Returns the public id of the key behind a live session. */
-export async function findConsoleSessionKey(db: Db, tokenHash: Buffer, now: Instant): Promise<string | undefined> {
-  const row = await db
+function selectSessions(db: Db) {
+  return db
     .selectFrom('console_session')
-    .select('api_key_id')
-    .where('token_hash', '=', tokenHash)
+    .select(['id', 'method', 'address', 'browser', 'api_key_id as keyId', 'person_id as personId'])
+    .select(['provider_id as providerId', 'factor_at as factorAt', 'seen_at as seenAt'])
+    .select(['created_at as createdAt', 'expires_at as expiresAt', 'is_host_cookie as isHostCookie'])
+    .select((e) => e.fn.coalesce('auth_at', 'created_at').as('authAt'))
+}
+
+/** Returns a live session. */
+export async function findConsoleSession(db: Db, tokenHash: Buffer, now: Instant): Promise<ConsoleSession | undefined> {
+  return selectSessions(db).where('token_hash', '=', tokenHash).where('expires_at', '>', at(now)).executeTakeFirst()
+}
+
+/** Lists the live sessions of a person, newest first. */
+export async function listConsoleSessions(db: Db, personId: string, now: Instant): Promise<ConsoleSession[]> {
+  return selectSessions(db)
+    .where('person_id', '=', personId)
     .where('expires_at', '>', at(now))
-    .executeTakeFirst()
-  return row?.api_key_id
+    .orderBy('created_at', 'desc')
+    .orderBy('id')
+    .execute()
+}
+
+/** The session gets another token and continues: a renewed sign-in of the same person. */
+export async function renewConsoleSession(
+  tx: Tx,
+  id: string,
+  renewal: { tokenHash: Buffer; method: SessionMethod; providerId: string | null; factorAt: Instant | null },
+): Promise<void> {
+  const now = toDate(tx.clock.now())
+  await tx.db
+    .updateTable('console_session')
+    .set({
+      token_hash: renewal.tokenHash,
+      method: renewal.method,
+      provider_id: renewal.providerId,
+      auth_at: now,
+      seen_at: now,
+      ...(renewal.factorAt === null ? {} : { factor_at: toDate(renewal.factorAt) }),
+    })
+    .where('id', '=', id)
+    .execute()
+}
+
+/** The session acts with this key from now on. */
+export async function setSessionKey(tx: Tx, id: string, keyId: string | null): Promise<void> {
+  await tx.db.updateTable('console_session').set({ api_key_id: keyId }).where('id', '=', id).execute()
+}
+
+export async function noteSessionSeen(db: Db, id: string, now: Instant): Promise<void> {
+  await db
+    .updateTable('console_session')
+    .set({ seen_at: toDate(now) })
+    .where('id', '=', id)
+    .execute()
 }
 
 export async function deleteConsoleSession(tx: Tx, tokenHash: Buffer): Promise<void> {
   await tx.db.deleteFrom('console_session').where('token_hash', '=', tokenHash).execute()
+}
+
+/** Ends sessions of a person: one, all others than one, or all. Returns how many. */
+export async function deleteSessionsOf(
+  tx: Tx,
+  personId: string,
+  which: { readonly id: string } | { readonly except: string } | 'all',
+): Promise<number> {
+  const all = tx.db.deleteFrom('console_session').where('person_id', '=', personId)
+  const some =
+    which === 'all' ? all : 'id' in which ? all.where('id', '=', which.id) : all.where('id', '<>', which.except)
+  const { numDeletedRows } = await some.executeTakeFirst()
+  return Number(numDeletedRows)
+}
+
+/** Sessions of a person that act in an account go on without it. */
+export async function leaveAccountInSessions(tx: Tx, accountId: string, personId: string): Promise<void> {
+  await sql`
+    update console_session s set api_key_id = null from api_key k
+    where k.public_id = s.api_key_id and k.account_id = ${accountId} and s.person_id = ${personId}`.execute(tx.db)
 }

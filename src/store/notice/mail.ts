@@ -107,7 +107,41 @@ export async function insertMails(
   tx.wake.add('send-mail')
 }
 
-export interface OutgoingMail {
+/** `isWithheld`: it is written and not sent. */
+export async function insertTemplateMail(
+  tx: Tx,
+  mail: { to: string; template: string; dataSealed: string; isWithheld: boolean },
+): Promise<void> {
+  const now = toDate(tx.clock.now())
+  await tx.db
+    .insertInto('mail')
+    .values({
+      id: randomId('mail'),
+      to_address: mail.to,
+      template: mail.template,
+      data_sealed: mail.dataSealed,
+      state: mail.isWithheld ? 'withheld' : 'pending',
+      due_at: now,
+      created_at: now,
+      ended_at: mail.isWithheld ? now : null,
+    })
+    .execute()
+}
+
+export type OutgoingMail = NoticeMail | OutgoingTemplateMail
+
+/** A message with a template, to an address that may belong to nobody here. */
+export interface OutgoingTemplateMail {
+  readonly about: 'template'
+  readonly id: string
+  readonly attempts: number
+  readonly to: string
+  readonly dataSealed: string
+}
+
+/** A message to a member about notifications of one kind. */
+export interface NoticeMail {
+  readonly about: 'notifications'
   readonly id: string
   readonly attempts: number
   readonly accountId: string
@@ -126,10 +160,10 @@ export async function leaseMails(
   if (rows.length === 0) return { token, rows: [] }
   const messages = await db
     .selectFrom('mail as m')
-    .innerJoin('person as p', 'p.id', 'm.person_id')
-    .innerJoin('account as a', 'a.id', 'm.account_id')
+    .leftJoin('person as p', 'p.id', 'm.person_id')
+    .leftJoin('account as a', 'a.id', 'm.account_id')
     .select(['m.id', 'm.attempts', 'm.account_id', 'm.person_id', 'm.kind', 'm.notification_ids'])
-    .select(['p.email', 'a.name as account_name'])
+    .select(['m.to_address', 'm.data_sealed', 'p.email', 'a.name as account_name'])
     .where(
       'm.id',
       'in',
@@ -140,16 +174,25 @@ export async function leaseMails(
     .execute()
   return {
     token,
-    rows: messages.map((row) => ({
-      id: row.id,
-      attempts: row.attempts,
-      accountId: row.account_id,
-      personId: row.person_id,
-      kind: row.kind,
-      to: row.email,
-      accountName: row.account_name,
-      notificationIds: row.notification_ids.map(BigInt),
-    })),
+    rows: messages.map((row): OutgoingMail => {
+      const { id, attempts, to_address: to, data_sealed: dataSealed } = row
+      if (to !== null && dataSealed !== null) return { about: 'template', id, attempts, to, dataSealed }
+      const { account_id: accountId, person_id: personId, kind, email, account_name: accountName } = row
+      if (accountId === null || personId === null || kind === null || email === null || accountName === null)
+        throw new Error(`the mail ${id} is about nothing`)
+      const notificationIds = (row.notification_ids ?? []).map(BigInt)
+      return {
+        about: 'notifications',
+        id,
+        attempts,
+        accountId,
+        personId,
+        kind,
+        to: email,
+        accountName,
+        notificationIds,
+      }
+    }),
   }
 }
 
@@ -170,7 +213,9 @@ export async function endMail(
   state: 'sent' | 'failed',
   end: { at: Instant; error: string | null },
 ): Promise<void> {
-  const change = { state, last_error: errorText(end.error), ended_at: toDate(end.at) }
+  // A code or a link is not kept longer than its message needs it.
+  const dataSealed = sql<string | null>`case when data_sealed is not null then '' end`
+  const change = { state, last_error: errorText(end.error), ended_at: toDate(end.at), data_sealed: dataSealed }
   await releaseLease(db, 'mail', mail, mail.token, change)
 }
 

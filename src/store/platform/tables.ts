@@ -46,7 +46,9 @@ export interface Tables {
     name: string
     platform_fee_bp: OrNull<number>
     quota: JsonOptional<Partial<Quota>>
+    requires_factor: Optional<boolean>
     runway_warned_h: OrNull<number>
+    sso_provider_id: OrNull<string>
     stores_responses: Optional<boolean>
     suspended_at: AtOrNull
   }
@@ -62,6 +64,7 @@ export interface Tables {
     class: Optional<'interactive' | 'batch'>
     created_at: At
     expires_at: AtOrNull
+    kind: Optional<'key' | 'device' | 'person'>
     last4: string
     last_used_at: AtOrNull
     monthly_limit_nano: NanoOrNull
@@ -178,9 +181,19 @@ export interface Tables {
     total_nano: Nano
   }
   console_session: {
-    api_key_id: string
+    address: OrNull<string>
+    api_key_id: OrNull<string>
+    auth_at: AtOrNull
+    browser: OrNull<string>
     created_at: At
     expires_at: At
+    factor_at: AtOrNull
+    id: Optional<string>
+    is_host_cookie: Optional<boolean>
+    method: Optional<'key' | 'code' | 'provider' | 'passkey'>
+    person_id: OrNull<string>
+    provider_id: OrNull<string>
+    seen_at: AtOrNull
     token_hash: Buffer
   }
   credit_line: {
@@ -212,6 +225,31 @@ export interface Tables {
     failed_reason: OrNull<string>
     spec: Json<DeploymentSpec>
     version: number
+  }
+  device_login: {
+    address: string
+    api_key_id: OrNull<string>
+    created_at: At
+    decision: OrNull<'approved' | 'denied'>
+    device_code_hash: Buffer
+    expires_at: At
+    host_name: string
+    interval_s: number
+    key_sealed: OrNull<string>
+    polled_at: AtOrNull
+    user_code_hash: Buffer
+  }
+  email_code: {
+    address: string
+    code_hash: Buffer
+    created_at: At
+    ended_at: AtOrNull
+    expires_at: At
+    flow_hash: Buffer
+    id: string
+    identity_sealed: OrNull<string>
+    purpose: 'sign-in' | 'step-up'
+    wrong_tries: Optional<number>
   }
   event: {
     account_id: string
@@ -340,6 +378,32 @@ export interface Tables {
     operation: string
     response_sealed: OrNull<string>
   }
+  identity: {
+    created_at: At
+    email: OrNull<string>
+    id: string
+    issuer: string
+    last_used_at: At
+    person_id: string
+    provider_id: string
+    subject: string
+  }
+  identity_provider: {
+    account_id: OrNull<string>
+    client_id: string
+    client_secret_sealed: OrNull<string>
+    created_at: At
+    disabled_at: AtOrNull
+    domains: Optional<string[]>
+    failed_at: AtOrNull
+    id: string
+    issuer: string
+    kind: 'oidc' | 'github'
+    last_error: OrNull<string>
+    name: string
+    required_domain: OrNull<string>
+    succeeded_at: AtOrNull
+  }
   installation: {
     created_at: At
     id: string
@@ -355,6 +419,17 @@ export interface Tables {
     machine_id: string
     rental_id: number
     told_at: AtOrNull
+  }
+  invitation: {
+    account_id: OrNull<string>
+    created_at: At
+    email: string
+    ended_at: AtOrNull
+    expires_at: At
+    id: string
+    outcome: OrNull<'accepted' | 'declined' | 'revoked' | 'replaced'>
+    role: 'owner' | 'member' | 'viewer'
+    sender_id: string
   }
   job: {
     account_id: string
@@ -505,19 +580,22 @@ export interface Tables {
     online: number
   }
   mail: {
-    account_id: string
+    account_id: OrNull<string>
     attempts: Optional<number>
     created_at: At
+    data_sealed: OrNull<string>
     due_at: At
     ended_at: AtOrNull
     id: string
-    kind: NotificationKind
+    kind: OrNull<NotificationKind>
     last_error: OrNull<string>
     lease_token: OrNull<string>
     lease_until: AtOrNull
-    notification_ids: bigint[]
-    person_id: string
-    state: ColumnType<'pending' | 'sent' | 'failed', 'pending' | undefined, 'pending' | 'sent' | 'failed'>
+    notification_ids: OrNull<bigint[]>
+    person_id: OrNull<string>
+    state: ColumnType<'pending' | 'sent' | 'failed' | 'withheld', 'pending' | 'withheld' | undefined, 'pending' | 'sent' | 'failed'>
+    template: OrNull<string>
+    to_address: OrNull<string>
   }
   mail_confirmation: {
     account_id: string
@@ -550,6 +628,7 @@ export interface Tables {
     version: Optional<number>
   }
   member: {
+    accepted_at: AtOrNull
     account_id: string
     created_at: At
     mail_confirmed_at: AtOrNull
@@ -634,9 +713,23 @@ export interface Tables {
     kind: NotificationKind
     subject: string
   }
+  passkey: {
+    counter: Optional<bigint>
+    created_at: At
+    credential_id: string
+    id: string
+    is_synced: boolean
+    last_used_at: AtOrNull
+    name: string
+    person_id: string
+    public_key: Buffer
+    transports: Optional<string[]>
+  }
   person: {
     created_at: At
+    disabled_at: AtOrNull
     email: string
+    email_verified_at: AtOrNull
     id: string
     name: OrNull<string>
     picture: OrNull<string>
@@ -754,6 +847,12 @@ export interface Tables {
     minute: At
     subject: string
     taken: number
+  }
+  recovery_code: {
+    code_hash: Buffer
+    created_at: At
+    person_id: string
+    used_at: AtOrNull
   }
   registry_credential: {
     account_id: string
@@ -1010,6 +1109,17 @@ export interface Tables {
     id: string
     seen_at: At
   }
+  sign_in: {
+    created_at: At
+    expires_at: At
+    flow_hash: Buffer
+    provider_id: OrNull<string>
+    purpose: 'sign-in' | 'step-up' | 'connect' | 'test' | 'passkey' | 'add-passkey'
+    return_to: Optional<string>
+    sealed: OrNull<string>
+    session_id: OrNull<string>
+    state_hash: Buffer
+  }
   ssh_key: {
     account_id: string
     created_at: At
@@ -1051,6 +1161,17 @@ export interface Tables {
     term_period_days: DecimalOrNull
     term_type: 'on-demand' | 'reserved' | 'private-cloud'
     warned_days: OrNull<number>
+  }
+  terms: {
+    body: string
+    created_at: At
+    version: number
+  }
+  terms_acceptance: {
+    accepted_at: At
+    address: string
+    person_id: string
+    version: number
   }
   transfer: {
     amount_nano: Nano

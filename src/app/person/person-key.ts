@@ -1,0 +1,21 @@
+/**
+ * The hidden key of a membership. Sessions of the member act with it, so a request of a signed-in person is authorized,
+ * limited and charged like one with a key. Nobody has its secret.
+ */
+import { makeApiKey } from '../../base/api-key.ts'
+import { scopes, type Scope } from '../../contract/endpoint.ts'
+import type { Role } from '../../contract/account.ts'
+import { upsertPersonKey, type Membership } from '../../store/account/person.ts'
+import type { Tx } from '../../store/platform/database.ts'
+import { HOUSE_ACCOUNT } from '../money/house.ts'
+
+/** Roles reduce them further (domain/api-key.ts). Owners of the operator's account are operators. */
+export function personScopes(member: { accountId: string; role: Role; isSupplier: boolean }): Scope[] {
+  const isOperator = member.accountId === HOUSE_ACCOUNT && member.role === 'owner'
+  return scopes.filter((scope) => (scope === 'operator' ? isOperator : scope !== 'supply' || member.isSupplier))
+}
+
+export async function ensurePersonKey(tx: Tx, personId: string, membership: Membership): Promise<string> {
+  const { accountId } = membership
+  return upsertPersonKey(tx, { accountId, personId, scopes: personScopes(membership) }, makeApiKey())
+}

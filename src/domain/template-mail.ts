@@ -1,0 +1,22 @@
+/** Messages that are not about notifications, by template. Their texts are in server/mail/template-text.ts. */
+import type { Instant } from '../base/instant.ts'
+
+export type TemplateMail =
+  /** The code is typed in the browser that asked for it; there is no link, since mail scanners open links. */
+  | { readonly template: 'sign-in-code'; readonly code: string; readonly browser: string; readonly address: string }
+  | {
+      readonly template: 'new-sign-in'
+      readonly method: string
+      readonly browser: string
+      readonly address: string
+      readonly at: Instant
+    }
+  | {
+      readonly template: 'invitation'
+      /** null: to open an account of their own. */
+      readonly accountName: string | null
+      readonly senderName: string
+      readonly role: string
+      readonly invitationId: string
+      readonly days: number
+    }

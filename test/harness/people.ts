@@ -1,0 +1,59 @@
+/** A person at a browser that keeps its cookies, with a mailbox on a real SMTP server. */
+import type { Browser } from '../../src/app/person/session.ts'
+import { CODE_PATH, REDEEM_CODE_PATH } from '../../src/contract/session.ts'
+import { ask, consoleHeaders, type Answer } from './console.ts'
+import { textOf, type MailServer } from './mail-server.ts'
+import { waitFor } from './wait.ts'
+
+export const testBrowser: Browser = { address: '127.0.0.1', name: undefined, isHttps: false, replaces: undefined }
+
+export class TestBrowser {
+  readonly cookies = new Map<string, string>()
+  readonly #url: string
+  readonly #mails: MailServer
+
+  constructor(url: string, mails: MailServer) {
+    this.#url = url
+    this.#mails = mails
+  }
+
+  /** A request of the console's own page. */
+  async send(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+    const answer = await ask(this.#url, path, { method, headers: { ...this.headers(), ...headers }, body })
+    for (const set of answer.headers['set-cookie'] ?? []) {
+      const [name = '', value = ''] = set.split(';')[0]?.split('=') ?? []
+      this.cookies.set(name, value)
+    }
+    return answer
+  }
+
+  headers(): Record<string, string> {
+    const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ')
+    return { ...consoleHeaders, 'User-Agent': 'Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0', Cookie: cookie }
+  }
+
+  /** Returns the code from the mail. */
+  async askForCode(address: string): Promise<string> {
+    const before = this.#mails.received.length
+    const answer = await this.send('POST', CODE_PATH, { email: address })
+    requireDone(answer)
+    const mail = await waitFor('the mail with the code', () => this.#mails.received[before])
+    return /^\d{4} \d{4}$/m.exec(textOf(mail).replaceAll('\r', ''))?.[0] ?? ''
+  }
+
+  redeem(code: string): Promise<Answer> {
+    return this.send('POST', REDEEM_CODE_PATH, { code })
+  }
+
+  async signIn(address: string): Promise<void> {
+    requireDone(await this.redeem(await this.askForCode(address)))
+  }
+}
+
+export function reasonOf(answer: Answer): string | undefined {
+  return (JSON.parse(answer.text) as { reason?: string }).reason
+}
+
+function requireDone({ status, text }: Answer): void {
+  if (status !== 200) throw new Error(`refused: ${status} ${text}`)
+}
