@@ -133,6 +133,15 @@ export const pages = [
     load: async () => (await import('./pages/speech/page.tsx')).SpeechPage,
   }),
   page({
+    path: '/transcription',
+    title: 'Transcription',
+    icon: 'microphone',
+    in: 'Models',
+    scopes: ['inference'],
+    search: playgroundSearch,
+    load: async () => (await import('./pages/transcription/page.tsx')).TranscriptionPage,
+  }),
+  page({
     path: '/deployments',
     title: 'Deployments',
     icon: 'layers',

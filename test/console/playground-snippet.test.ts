@@ -6,7 +6,9 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { chatProtocols } from '../../console/pages/playground/protocol.ts'
+import { transcriptionSnippets } from '../../console/pages/playground/sound-snippet.ts'
 import { imageSnippets, speechSnippets, type Snippets } from '../../console/pages/playground/snippet.ts'
+import { silentWav } from '../../src/base/sound/wav.ts'
 import { grayPng, silentMp3 } from '../sim/model-server-answer.ts'
 import { serveModel, type TestModel } from '../harness/inference.ts'
 import { removeFolder } from '../harness/leftover.ts'
@@ -33,6 +35,7 @@ let server: TestServer
 let chat: TestModel
 let painter: TestModel
 let voice: TestModel
+let listener: TestModel
 let folder: string
 
 beforeAll(async () => {
@@ -47,6 +50,10 @@ beforeAll(async () => {
     name: 'house/voice',
     model: { ...noTokens, kind: 'speech', characterUsdPerMillion: '0.001' },
   })
+  listener = await serveModel(server, {
+    name: 'house/listener',
+    model: { ...noTokens, kind: 'transcription', soundMsUsdPerMillion: '0.001' },
+  })
   folder = await mkdtemp(path.join(os.tmpdir(), 'berth-snippet-'))
   const modules = path.join(folder, 'node_modules')
   await mkdir(path.join(modules, '@anthropic-ai'), { recursive: true })
@@ -54,7 +61,7 @@ beforeAll(async () => {
   await symlink(path.resolve('node_modules/anthropic-sdk-1'), path.join(modules, '@anthropic-ai/sdk'))
 })
 afterAll(async () => {
-  for (const { upstream } of [chat, painter, voice]) await upstream.close()
+  for (const { upstream } of [chat, painter, voice, listener]) await upstream.close()
   await server.close()
   await removeFolder(folder)
 })
@@ -171,6 +178,51 @@ describe.each(kinds)('%s', (kind) => {
     const wanted = JSON.stringify(body).split(JSON.stringify(nasty)).length - 1
     expect(texts.filter((text) => text === nasty)).toHaveLength(wanted)
     expect(snippets.python).not.toMatch(/^(lines|and|returns|\$HOME|\*\/)/m)
+  })
+})
+
+describe('a recording', () => {
+  const FILE = 'it\'s a "ship".wav'
+  const fields = { model: 'house/listener', language: 'en', prompt: `@${nasty}` }
+  const code = (): Snippets => transcriptionSnippets(server.url, fields, FILE)
+
+  /** Runs it beside the recording. Returns its output and the fields of the form at the engine. */
+  async function transcribe(command: string, args: readonly string[]) {
+    await writeFile(path.join(folder, FILE), silentWav(1))
+    const env = { ...process.env, BERTH_KEY: server.demoKey }
+    const { stdout } = await run(command, args, { cwd: folder, env })
+    const request = listener.upstream.requests.at(-1)
+    const headers = { 'content-type': String(request?.headers['content-type']) }
+    const form = await new Response(Uint8Array.from(request?.body ?? []), { headers }).formData()
+    const typed = (form.get('prompt') as string).replaceAll(/\r\n?|\n/g, '\r\n')
+    const sent = { language: form.get('language'), prompt: typed }
+    return { stdout, sent, strays: (await readdir(folder)).filter((name) => name === 'ran') }
+  }
+
+  // Forms have lines that end with both.
+  const prompt = fields.prompt.replaceAll(/\r\n?|\n/g, '\r\n')
+  const outcome = {
+    stdout: expect.stringContaining('The ship left the harbor') as string,
+    sent: { language: 'en', prompt },
+    strays: [],
+  }
+
+  test('as curl', async () => {
+    // The name of a file within -F has quotes of its own.
+    const { curl } = transcriptionSnippets(server.url, fields, 'ship.wav')
+    await writeFile(path.join(folder, 'ship.wav'), silentWav(1))
+    expect(await transcribe('bash', ['-c', curl])).toEqual(outcome)
+  })
+
+  test('as TypeScript', async () => {
+    const program = path.join(folder, 'transcribe.mts')
+    await writeFile(program, code().typescript)
+    expect(await transcribe(process.execPath, ['--import', 'tsx', program])).toEqual(outcome)
+  })
+
+  test('as Python, whose texts are those that were typed', async () => {
+    const texts = (await readByPython(code().python)) ?? readAsJson(code().python)
+    expect(texts).toEqual(expect.arrayContaining([FILE, fields.prompt]))
   })
 })
 

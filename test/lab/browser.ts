@@ -78,7 +78,10 @@ async function startChromium(): Promise<Browser> {
   const asRoot = process.getuid?.() === 0 ? ['--no-sandbox'] : []
   const cheap = ['--disable-gpu', '--disable-software-rasterizer', '--disable-extensions', '--in-process-gpu']
   try {
-    const browser = await chromium.launch({ executablePath, args: [...asRoot, '--disable-dev-shm-usage', ...cheap] })
+    // A microphone that beeps, and that every page may use: without a window the browser cannot ask.
+    const microphone = ['--use-fake-device-for-media-stream', '--use-fake-ui-for-media-stream']
+    const args = [...asRoot, '--disable-dev-shm-usage', ...microphone, ...cheap]
+    const browser = await chromium.launch({ executablePath, args })
     browser.once('disconnected', forget)
     return browser
   } catch (error) {

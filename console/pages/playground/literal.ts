@@ -14,7 +14,7 @@ export function curl(url: string, body: Body, options: readonly string[]): strin
 }
 
 /** Within single quotes, only the closing quote is special. */
-function inShell(word: string): string {
+export function inShell(word: string): string {
   return `'${word.replaceAll("'", String.raw`'\''`)}'`
 }
 

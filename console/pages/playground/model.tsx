@@ -114,6 +114,10 @@ function priceOf({ kind, context_length: context, input_price: input, output_pri
   if (model.pixel_step_price !== undefined) {
     parts.push(`${money(model.pixel_step_price)} per megapixel-step`)
   }
+  if (model.sound_ms_price !== undefined) {
+    // A million milliseconds are 1,000 seconds.
+    parts.push(`${money(model.sound_ms_price)} per 1,000 seconds of sound`)
+  }
   if (context !== null) parts.push(`${number(context)}-token context`)
   return parts.length === 0 ? 'The cost is shown with each result.' : `${parts.join('; ')}.`
 }

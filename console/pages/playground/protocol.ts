@@ -1,5 +1,6 @@
 /** A chat as code in each protocol that models answer. All of them reach the same model, at the same price. */
 import { curl, lines, python, text, typescript, type Body } from './literal.ts'
+import { transcriptionSnippets, type Fields } from './sound-snippet.ts'
 import { chatSnippets, imageSnippets, speechSnippets, type Snippets } from './snippet.ts'
 
 /** The request in one protocol. */
@@ -22,13 +23,18 @@ export function chatProtocols(url: string, body: Body): ProtocolCode[] {
   ]
 }
 
-/** Images and speech have one protocol. */
+/** Images, speech and transcription have one protocol. */
 export function imageProtocols(url: string, body: Body): ProtocolCode[] {
   return [{ protocol: 'Images', snippets: imageSnippets(url, body) }]
 }
 
 export function speechProtocols(url: string, body: Body): ProtocolCode[] {
   return [{ protocol: 'Speech', snippets: speechSnippets(url, body) }]
+}
+
+/** `fields`: those of the form, beside the file. */
+export function transcriptionProtocols(url: string, fields: Fields, file: string): ProtocolCode[] {
+  return [{ protocol: 'OpenAI Transcription', snippets: transcriptionSnippets(url, fields, file) }]
 }
 
 type Code = Omit<ProtocolCode, 'protocol'>

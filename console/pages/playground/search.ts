@@ -1,4 +1,4 @@
-/** Search parameters of the chat, image and speech pages. */
+/** Search parameters of the pages that call models. */
 import { searchReader, text } from '../../search.ts'
 
 export const playgroundSearch = searchReader({
