@@ -122,16 +122,18 @@ export function openaiConventionSuite(berth: () => Berth): void {
 
     test('streams images as the events of its own types', async () => {
       const { painter } = berth()
-      const asked = { model: painter.name, prompt: 'a harbour', width: 256, height: 128, n: 2 } as const
-      const { data, response } = await client()
-        .images.generate({ ...asked, stream: true, partial_images: 2 })
-        .withResponse()
-      const events: OpenAI.ImageGenStreamEvent[] = []
-      for await (const event of data) events.push(event)
       const b64_json = grayPng(256, 128).toString('base64')
       const completed = { type: 'image_generation.completed', b64_json, output_format: 'png', size: '256x128' }
-      expect(events).toMatchObject([completed, completed])
-      expect(await costOf(response)).toBe(2 * 256 * 128 * 30)
+      for (const sides of [{ width: 256, height: 128 }, { size: '256x128' as '256x256' }]) {
+        const asked = { model: painter.name, prompt: 'a harbour', n: 2, ...sides }
+        const { data, response } = await client()
+          .images.generate({ ...asked, stream: true, partial_images: 2 })
+          .withResponse()
+        const events: OpenAI.ImageGenStreamEvent[] = []
+        for await (const event of data) events.push(event)
+        expect(events).toMatchObject([completed, completed])
+        expect(await costOf(response)).toBe(2 * 256 * 128 * 30)
+      }
     })
 
     test('pays nothing when one of several images fails', async () => {

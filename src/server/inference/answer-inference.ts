@@ -114,17 +114,19 @@ async function streamMediaAnswer(gateway: Gateway, work: Result<MediaWork>, call
     streamMedia(answer, {
       run: (onProgress, signal) => runMedia(gateway, work, call, { signal, onProgress }),
       errorOf: streamErrorOf(call),
-      events: eventsOf(call),
+      events: work.ok ? eventsOf(call, work.value) : undefined,
     }),
   )
 }
 
 /** undefined: our own. */
-function eventsOf({ operation, body }: InferenceCall): MediaEvents | undefined {
+function eventsOf({ operation, body }: InferenceCall, work: MediaWork): MediaEvents | undefined {
   if (operation === 'createTranscription') return transcriptEvents()
   if (operation !== 'generateImageBySecondPath') return undefined
   const request = body as BodyOf<Api['generateImageBySecondPath']>
-  return typeof request.partial_images === 'number' ? openaiImageEvents(request) : undefined
+  // The sides of the request are not those of the image where its `size` says other ones.
+  const sides = work.body as { readonly width: number; readonly height: number }
+  return typeof request.partial_images === 'number' ? openaiImageEvents(sides) : undefined
 }
 
 async function streamSpeechAnswer(gateway: Gateway, work: Result<MediaWork>, call: InferenceCall): Promise<void> {
