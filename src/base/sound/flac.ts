@@ -40,7 +40,28 @@ function startOfFrames(bytes: Buffer): number | undefined {
   return undefined
 }
 
+/** Parts of the file, in order, of which each decodes to about `samples` per channel, or to one frame: silence takes few bytes. */
+export function* slicesOfFlac(bytes: Buffer, samples: number): Generator<Buffer> {
+  let from = 0
+  let sum = 0
+  for (const { at, blockSize } of framesOf(bytes, startOfFrames(bytes) ?? bytes.length)) {
+    if (sum > 0 && sum + blockSize > samples) {
+      yield bytes.subarray(from, at)
+      from = at
+      sum = 0
+    }
+    sum += blockSize
+  }
+  yield bytes.subarray(from)
+}
+
 function countSamples(bytes: Buffer, start: number): number {
+  let samples = 0
+  for (const { blockSize } of framesOf(bytes, start)) samples += blockSize
+  return samples
+}
+
+function* framesOf(bytes: Buffer, start: number): Generator<{ readonly at: number; readonly blockSize: number }> {
   let samples = 0
   let frames = 0
   let first: number | undefined
@@ -52,11 +73,11 @@ function countSamples(bytes: Buffer, start: number): number {
       at += 1
       continue
     }
+    yield { at, blockSize: frame.blockSize }
     samples += frame.blockSize
     frames += 1
     at += frame.headerBytes
   }
-  return samples
 }
 
 function readFrame(bytes: Buffer, at: number): Frame | undefined {

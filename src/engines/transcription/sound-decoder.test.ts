@@ -61,3 +61,45 @@ test.each(['ship.flac', 'ship.opus'])('P33: a damaged frame in the middle is not
   bytes.fill(0x55, middle, middle + 40)
   await expect(decodeAll(bytes)).rejects.toThrow(DamagedSound)
 })
+
+/** Silence at 16 kHz in frames of 14 bytes, each with the most samples that a frame can have. */
+function silentFlac(frames: number): Buffer {
+  const info = Buffer.alloc(34)
+  info.writeUInt32BE((16_000 << 12) | (15 << 4), 10)
+  const head = Buffer.concat([Buffer.from('fLaC'), Buffer.from([0x80, 0, 0, info.length]), info])
+  const all = Array.from({ length: frames }, (_, number) => {
+    // A size of 16 bits, 16 kHz, one channel, 16 bits a sample; then the number and the size.
+    const header = [0xff, 0xf8, 0x75, 0x08, ...Buffer.from(String.fromCodePoint(number)), 0xff, 0xfe]
+    const frame = [...header, checksum(header, 8, 0x07), 0, 0, 0]
+    const sum = checksum(frame, 16, 0x80_05)
+    return Buffer.from([...frame, sum >>> 8, sum & 0xff])
+  })
+  return Buffer.concat([head, ...all])
+}
+
+function checksum(bytes: readonly number[], bits: number, polynomial: number): number {
+  const [top, mask] = [2 ** (bits - 1), 2 ** bits - 1]
+  return bytes.reduce((before, byte) => {
+    let sum = before ^ (byte << (bits - 8))
+    for (let bit = 0; bit < 8; bit += 1) sum = ((sum << 1) ^ (sum & top ? polynomial : 0)) & mask
+    return sum
+  }, 0)
+}
+
+test('P32: hours of silence in a few kilobytes are decoded in parts', async () => {
+  const frames = 880
+  const bytes = silentFlac(frames)
+  expect(bytes.length).toBeLessThan(16_000)
+  const sound = measureSound(bytes)
+  if ('fault' in sound) throw new Error('not a recording')
+  expect(sound.samples).toBe(frames * 65_535)
+  let most = 0
+  let sum = 0
+  for await (const slice of decodeSound(bytes, sound)) {
+    most = Math.max(most, slice.length)
+    sum += slice.length
+  }
+  expect(sum).toBe(frames * 65_535)
+  // The decoder may hold one frame back.
+  expect(most).toBeLessThanOrEqual(2 * 65_535)
+})

@@ -2,6 +2,7 @@
  * Decodes a sound file piece by piece into one channel, so that an hour of it is never in memory at once. A file whose
  * frames do not decode to the length that its headers promised is damaged: nobody pays for sound that nobody heard.
  */
+import { slicesOfFlac } from '../../base/sound/flac.ts'
 import { hasDamagedPage, readOpus, type OpusSound } from '../../base/sound/ogg.ts'
 import type { Sound } from '../../base/sound/sound.ts'
 import { readWav, type Wav } from '../../base/sound/wav.ts'
@@ -102,7 +103,7 @@ async function* decodeFlac(bytes: Buffer): AsyncGenerator<readonly Float32Array[
   const { FLACDecoder } = await import('@wasm-audio-decoders/flac')
   const decoder = new FLACDecoder()
   await decoder.ready
-  for (const slice of slicesOf(bytes)) yield checked(await decoder.decode(slice))
+  for (const slice of slicesOfFlac(bytes, SLICE_SAMPLES)) yield checked(await decoder.decode(slice))
   // It frees what it has.
   yield checked(await decoder.flush())
 }

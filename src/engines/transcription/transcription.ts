@@ -3,6 +3,7 @@
  * at the end. Requests alternate piece by piece, so that a long file does not block short ones.
  */
 import type { ServerResponse } from 'node:http'
+import { setImmediate } from 'node:timers/promises'
 import { formatSse } from '../../base/net/sse.ts'
 import { measureSound, millisecondsOf, type Sound } from '../../base/sound/sound.ts'
 import { failField, ok, type Failure, type Result } from '../../contract/result.ts'
@@ -51,7 +52,7 @@ export class TranscriptionHandler {
   async #run(bytes: Buffer, sound: Sound, response: ServerResponse, signal: AbortSignal): Promise<void> {
     const steps = millisecondsOf(sound)
     const segments: Segment[] = []
-    for await (const piece of piecesOf(bytes, sound)) {
+    for await (const piece of piecesOf(bytes, sound, signal)) {
       const text = await this.#recognize(piece, signal)
       const end = Math.min(piece.endSeconds, steps / 1_000)
       const segment = { start: round(piece.startSeconds), end: round(end), text }
@@ -79,10 +80,16 @@ export class TranscriptionHandler {
   }
 }
 
-async function* piecesOf(bytes: Buffer, sound: Sound): AsyncGenerator<Piece, void> {
+/** Throws the signal's reason, also between two pieces: an hour of silence has none. */
+async function* piecesOf(bytes: Buffer, sound: Sound, signal: AbortSignal): AsyncGenerator<Piece, void> {
   const cutter = new PieceCutter()
   const resampler = new Resampler(sound.sampleRate, PIECE_RATE)
-  for await (const samples of decodeSound(bytes, sound)) yield* cutter.push(resampler.push(samples))
+  for await (const samples of decodeSound(bytes, sound)) {
+    // Decoding gives the event loop no turn, so that other requests and a client that leaves would have to wait.
+    await setImmediate()
+    signal.throwIfAborted()
+    yield* cutter.push(resampler.push(samples))
+  }
   yield* cutter.push(resampler.end())
   yield* cutter.end()
 }
