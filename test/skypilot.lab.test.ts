@@ -4,12 +4,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { checkLedgerAndEngines, succeed } from './harness/journey.ts'
 import { testServer, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
-import { installSkypilot, whyNoSkypilot, type Skypilot } from './lab/skypilot.ts'
+import { whyNoPython } from './lab/python-packages.ts'
+import { installSkypilot, type Skypilot } from './lab/skypilot.ts'
 import { needs } from './needs.ts'
 
 needs('python')
 
-const why = whyNoSkypilot()
+const why = whyNoPython()
 /** The first run installs it. */
 const START_MS = 10 * 60_000
 
