@@ -31,7 +31,7 @@ hyperbolicSuite(() => berth)
 huggingFaceSuite(() => berth)
 
 test.each(['OpenAI/', 'openai-compatible/', 'openrouter/', 'huggingface/'])(
-  '%s on a fresh connection is served by the fast path',
+  'P65: a chat of %s on a fresh connection is served by the fast path',
   (name) => {
     expect([...seenOnFastPath]).toContainEqual(expect.stringContaining(name))
   },

@@ -25,7 +25,22 @@ needs('build')
 const MAX_BYTES = 250_000_000
 
 const run = promisify(execFile)
+/** Packages that only files, transcription, and speech in more formats need. */
+const protocolPackages = [
+  '@fastify/busboy',
+  '@wasm-audio-decoders/flac',
+  '@wasm-audio-decoders/common',
+  '@eshaz/web-worker',
+  'codec-parser',
+  'llama-tokenizer-js',
+  'mpg123-decoder',
+  'opus-decoder',
+  'opusscript',
+  'simple-yenc',
+]
+const MAX_PROTOCOL_BYTES = 5_000_000
 let bytes = 0
+let protocolBytes = 0
 let folder: string
 let berth: string
 
@@ -33,7 +48,11 @@ beforeAll(async () => {
   folder = await mkdtemp(path.join(os.tmpdir(), 'berth-package-'))
   const [installed, prefix] = [path.join(folder, 'package'), path.join(folder, 'prefix')]
   const files = packedFiles({ root: path.resolve('.'), dist: path.dirname(inject('serverBundle')) })
-  for (const [name, file] of files) bytes += place(path.join(folder, name), file)
+  for (const [name, file] of files) {
+    const size = place(path.join(folder, name), file)
+    bytes += size
+    if (protocolPackages.some((one) => name.startsWith(`/package/node_modules/${one}/`))) protocolBytes += size
+  }
   await run('npm', ['install', '--global', '--offline', '--ignore-scripts', '--prefix', prefix, installed], npm())
   berth = path.join(prefix, 'bin', 'berth')
 })
@@ -71,6 +90,11 @@ test('a build replaces its own files and no image or client beside them, which a
 
 test('takes at most 250 MB', () => {
   expect(bytes).toBeLessThan(MAX_BYTES)
+})
+
+test('P66: what the protocols need beyond chats takes at most 5 MB', () => {
+  expect(protocolBytes).toBeGreaterThan(1_000_000)
+  expect(protocolBytes).toBeLessThan(MAX_PROTOCOL_BYTES)
 })
 
 test('brings everything that its packages need, so that npm downloads nothing', async () => {

@@ -51,9 +51,15 @@ afterAll(async () => {
   await removeFolder(folder)
 }, STARTUP_MS)
 
-function ask(messages: readonly object[], path = '/v1/messages') {
+function ask(messages: readonly object[], path = '/v1/messages', more: object = {}) {
   const limit = path === '/v1/messages' ? { max_tokens: 5 } : {}
-  return call('POST', path, { model, messages, system: 'You are a pilot.', ...limit })
+  return call('POST', path, { model, messages, system: 'You are a pilot.', ...limit, ...more })
+}
+
+const look = {
+  name: 'look',
+  description: 'Looks at a place',
+  input_schema: { type: 'object', properties: { place: { type: 'string' } }, required: ['place'] },
 }
 
 test(
@@ -74,6 +80,35 @@ test(
       // $0.05 per million tokens, also for cached ones; answers are free.
       expect(costs.requests[0].costNanoUsd).toBe((fresh + cached) * 50)
       messages.push({ role: 'assistant', content: body.content.length === 0 ? 'Aye.' : body.content })
+    }
+  },
+)
+
+test(
+  'P20: tools, calls, results and thinking are counted as the engine counts them',
+  { timeout: STARTUP_MS },
+  async () => {
+    const called = [
+      { role: 'user', content: 'Look.' },
+      {
+        role: 'assistant',
+        content: [
+          { type: 'thinking', thinking: 'A place.', signature: 'any' },
+          { type: 'text', text: 'I look.' },
+          { type: 'tool_use', id: 'call_1', name: 'look', input: { place: 'Kai' } },
+        ],
+      },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'call_1', content: 'Ships.', is_error: true }] },
+    ]
+    const plain = await ask(called.slice(0, 1), '/v1/messages/count_tokens')
+    for (const messages of [called.slice(0, 1), called]) {
+      const counted = await ask(messages, '/v1/messages/count_tokens', { tools: [look] })
+      const { status, body } = await ask(messages, '/v1/messages', { tools: [look] })
+      expect([status, counted.headers.get('x-berth-token-count')]).toEqual([200, 'exact'])
+      const { input_tokens: fresh, cache_read_input_tokens: cached } = body.usage
+      expect(counted.body.input_tokens).toBe(fresh + cached)
+      // The tool is part of the prompt.
+      expect(counted.body.input_tokens).toBeGreaterThan(plain.body.input_tokens)
     }
   },
 )
