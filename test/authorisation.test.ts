@@ -9,10 +9,13 @@ import { isInference, scopes, type Access, type Endpoint, type Scope } from '../
 import { absent, examples, makeOwned, type Example, type Owned } from './harness/examples.ts'
 import { fingerprint, type Fingerprint } from './harness/fingerprint.ts'
 import { checkLedgerAndEngines, startJourney, succeed, type Journey } from './harness/journey.ts'
+import { personHeaders } from './harness/people.ts'
 import { send } from './harness/send.ts'
 import type { Reply } from './harness/exchange.ts'
 import type { Call } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
+
+type Headers = Readonly<Record<string, string>>
 
 const operations = Object.entries(api) as Array<[OperationId, Endpoint]>
 const open = operations.filter(([, { access }]) => access === 'public')
@@ -25,6 +28,8 @@ let journey: Journey
 let owner: { id: string; key: string; call: Call }
 let stranger: { id: string; key: string; call: Call }
 let its: Owned
+/** The headers of the signed-in owner of each account. */
+let sessions: { readonly owner: Headers; readonly stranger: Headers }
 /** The Authorization header to send, and the expected status and reason. */
 let wrongKeys: Array<{ what: string; header: string | undefined; status: 401 | 403; reason: string }>
 /** Keys by scope. They belong to the owner, or to the operator for scopes only the operator has. */
@@ -39,6 +44,8 @@ beforeAll(async () => {
   stranger = await journey.account(options)
   its = await makeOwned(journey, owner)
   wrongKeys = await makeWrongKeys()
+  const { app } = journey
+  sessions = { owner: await personHeaders(app, owner), stranger: await personHeaders(app, stranger) }
   for (const [, { access }] of keyed) {
     for (const held of [...acceptedScopeSets(access), ...rejectedScopeSets(access)]) await makeKey(held)
   }
@@ -78,8 +85,18 @@ function acceptedScopeSets(access: Access): Scope[][] {
   return Array.isArray(access) ? access.map((scope: Scope) => [scope]) : [['inference']]
 }
 
-/** All scopes that do not grant access. Empty where any key is accepted. */
+/** A session for operations of people, a key with these scopes for the others. */
+function acceptedHeaders({ access }: Endpoint, held: readonly Scope[]): Headers {
+  return access === 'person' ? sessions.owner : { Authorization: `Bearer ${keys.get(held.join(' '))}` }
+}
+
+function strangersHeaders({ access }: Endpoint): Headers {
+  return access === 'person' ? sessions.stranger : { Authorization: `Bearer ${stranger.key}` }
+}
+
+/** All scopes that do not grant access: every scope for people. Empty where any key is accepted. */
 function rejectedScopeSets(access: Access): Scope[][] {
+  if (access === 'person') return [customerScopes]
   return Array.isArray(access) ? [customerScopes.filter((scope) => !access.includes(scope))] : []
 }
 
@@ -91,12 +108,16 @@ async function makeKey(held: readonly Scope[]): Promise<void> {
   keys.set(name, key)
 }
 
-function call(operation: OperationId, example: Example, authorization: string | undefined): Promise<Reply> {
+function call(operation: OperationId, example: Example, headers: Headers): Promise<Reply> {
   return send(journey.url, api[operation], example, {
-    ...(authorization === undefined ? {} : { Authorization: authorization }),
+    ...headers,
     // Failed attempts are rate-limited by address.
     'X-Forwarded-For': `10.1.0.${Object.keys(api).indexOf(operation)}`,
   })
+}
+
+function authorizationOf(header: string | undefined): Headers {
+  return header === undefined ? {} : { Authorization: header }
 }
 
 /** The error body of the operation's form, with a request id. */
@@ -125,7 +146,7 @@ async function nothingChanged(): Promise<void> {
 describe('a public operation accepts calls without a key or with any key', () => {
   test.each(open)('%s', async (operation) => {
     for (const { what, header } of wrongKeys) {
-      const reply = await call(operation, examples[operation](its), header)
+      const reply = await call(operation, examples[operation](its), authorizationOf(header))
       expect([what, reply.status]).toEqual([what, 200])
     }
   })
@@ -137,10 +158,10 @@ describe('rejects an invalid key and a key without the scope, and changes nothin
       what: `only ${held.join(', ')}`,
       header: `Bearer ${keys.get(held.join(' '))}`,
       status: 403,
-      reason: 'missing_scope',
+      reason: endpoint.access === 'person' ? 'person_session_required' : 'missing_scope',
     }))
     for (const { what, header, status, reason } of [...wrongKeys, ...lacking]) {
-      const reply = await call(operation, examples[operation](its), header)
+      const reply = await call(operation, examples[operation](its), authorizationOf(header))
       expect([what, reply.body.reason]).toEqual([what, reason])
       expectErrorPage(endpoint, reply, status)
     }
@@ -151,8 +172,8 @@ describe('rejects an invalid key and a key without the scope, and changes nothin
 describe("another account's resources are not found and do not change", () => {
   const naming = keyed.filter(([operation, endpoint]) => isOwned(operation) && !isOperators(endpoint))
   test.each(naming)('%s', async (operation, endpoint) => {
-    const foreign = await call(operation, examples[operation](its), `Bearer ${stranger.key}`)
-    const missing = await call(operation, examples[operation](absent), `Bearer ${stranger.key}`)
+    const foreign = await call(operation, examples[operation](its), strangersHeaders(endpoint))
+    const missing = await call(operation, examples[operation](absent), strangersHeaders(endpoint))
     const status = endpoint.family === 'v1' || endpoint.errors.includes(404) ? 404 : 400
     expectErrorPage(endpoint, foreign, status)
     expectErrorPage(endpoint, missing, status)
@@ -163,8 +184,8 @@ describe("another account's resources are not found and do not change", () => {
   const reading = keyed.filter(([operation, endpoint]) => {
     return endpoint.method === 'GET' && !isOwned(operation) && !isOperators(endpoint)
   })
-  test.each(reading)('%s', async (operation) => {
-    const reply = await call(operation, examples[operation](its), `Bearer ${stranger.key}`)
+  test.each(reading)('%s', async (operation, endpoint) => {
+    const reply = await call(operation, examples[operation](its), strangersHeaders(endpoint))
     expect(reply.status).toBe(200)
     const shown = JSON.stringify(reply.body)
     for (const secret of [its.account, its.instanceToEnd, its.webhook, its.member]) expect(shown).not.toContain(secret)
@@ -181,7 +202,7 @@ function withoutIds(body: unknown, ids: Owned): string {
 describe('accepts a key that has only the required scope', () => {
   test.each(keyed)('%s', async (operation, endpoint) => {
     for (const [index, held] of acceptedScopeSets(endpoint.access).entries()) {
-      const reply = await call(operation, examples[operation](its), `Bearer ${keys.get(held.join(' '))}`)
+      const reply = await call(operation, examples[operation](its), acceptedHeaders(endpoint, held))
       expect(reply.headers.get('x-request-id')).toMatch(/^req_/)
       // An earlier call may have used up the example's resource; a server without model engines accepts the key and
       // then finds no model; a simulated machine has no logs; a test server sends no e-mail and has no clusters or

@@ -15,6 +15,7 @@ import { fingerprint, type Fingerprint } from './harness/fingerprint.ts'
 import { bodySchema, parameterFaults, schemas } from './harness/described-input.ts'
 import { edgesOf, faultsOf, type Fault, variantOf } from './harness/input-faults.ts'
 import { checkLedgerAndEngines, startJourney, succeed, type Journey } from './harness/journey.ts'
+import { personHeaders } from './harness/people.ts'
 import { send } from './harness/send.ts'
 import { sampleOf, walkSeed } from './harness/walk.ts'
 import type { Reply } from './harness/exchange.ts'
@@ -30,6 +31,8 @@ type Texts = Readonly<Record<string, string>>
 let journey: Journey
 let its: Owned
 const keys = { customer: '', operator: '' }
+/** The headers of the signed-in owner. */
+let session: Readonly<Record<string, string>>
 /** Fingerprint of the database before the first call: a rejected call must not change it. */
 let untouched: Fingerprint
 
@@ -49,6 +52,7 @@ beforeAll(async () => {
   const often = { name: 'often', requestsPerMinute: 1_000_000 }
   keys.customer = (await succeed(owner.call, 'POST', '/v2/api-keys', { ...often, scopes })).key
   keys.operator = (await succeed(journey.operator, 'POST', '/v2/api-keys', { ...often, scopes: ['operator'] })).key
+  session = await personHeaders(journey.app, owner)
   untouched = await fingerprint(journey.app)
 })
 afterAll(() => journey.close())
@@ -56,8 +60,9 @@ afterAll(() => journey.close())
 function call(operation: OperationId, change: Example, headers: Record<string, string> = {}): Promise<Reply> {
   const endpoint: Endpoint = api[operation]
   const key = endpoint.access.includes('operator') ? keys.operator : keys.customer
-  const authorization = endpoint.access === 'public' ? {} : { Authorization: `Bearer ${key}` }
-  return send(journey.url, endpoint, { ...examples[operation](its), ...change }, { ...authorization, ...headers })
+  const isPersons = endpoint.access === 'person'
+  const credentials = isPersons ? session : endpoint.access === 'public' ? {} : { Authorization: `Bearer ${key}` }
+  return send(journey.url, endpoint, { ...examples[operation](its), ...change }, { ...credentials, ...headers })
 }
 
 /** What the error says in every form. */

@@ -7,7 +7,8 @@ import { endpoint, scopes } from './endpoint.ts'
 import { message, nonNegativeUsd, textIdParams, time, timestamp, usdAmount } from './shared.ts'
 
 const nameText = z.string().trim().min(1).max(limits.nameChars)
-const role = z.enum(['owner', 'member', 'viewer'])
+export const roles = ['owner', 'member', 'viewer'] as const
+const role = z.enum(roles)
 export type Role = z.infer<typeof role>
 
 export const accountRecord = z

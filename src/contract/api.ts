@@ -23,6 +23,7 @@ import { mediaEndpoints } from './media.ts'
 import { messageEndpoints } from './message.ts'
 import { rerankEndpoints } from './rerank.ts'
 import { modelEndpoints } from './model.ts'
+import { personEndpoints } from './person.ts'
 import { portEndpoints } from './port.ts'
 import { notificationEndpoints } from './notification.ts'
 import { operatorMonitorEndpoints } from './operator-monitor.ts'
@@ -85,6 +86,7 @@ export const api = {
   ...catalogEndpoints,
   ...economicsEndpoints,
   ...accountEndpoints,
+  ...personEndpoints,
   ...secretEndpoints,
   ...templateEndpoints,
   ...eventEndpoints,

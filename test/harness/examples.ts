@@ -201,6 +201,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listResponseInput: (its) => ({ ...owned({ id: its.response }), query: { limit: '10', order: 'asc' } }),
   deleteResponse: (its) => owned({ id: its.responseToDelete }),
   getMe: none,
+  getPerson: none,
   changeAccountSettings: withBody(exampleBodies.changeAccountSettings),
   listMembers: none,
   addMember: withBody(exampleBodies.addMember),

@@ -1,11 +1,29 @@
 /** A person at a browser that keeps its cookies, with a mailbox on a real SMTP server. */
-import type { Browser } from '../../src/app/person/session.ts'
+import type { App } from '../../src/app/app.ts'
+import { startPersonSession, type Browser } from '../../src/app/person/session.ts'
 import { CODE_PATH, REDEEM_CODE_PATH } from '../../src/contract/session.ts'
+import { acceptMembership, proveAddress } from '../../src/store/account/person.ts'
+import { transact } from '../../src/store/platform/database.ts'
 import { ask, consoleHeaders, type Answer } from './console.ts'
+import { succeed } from './journey.ts'
 import { textOf, type MailServer } from './mail-server.ts'
+import type { Call } from './server.ts'
 import { waitFor } from './wait.ts'
 
 export const testBrowser: Browser = { address: '127.0.0.1', name: undefined, isHttps: false, replaces: undefined }
+
+const proof = { method: 'code', providerId: null, hasFactor: false } as const
+
+/** The headers of a person who proved their address, accepted the account that others opened for them, and signed in. */
+export async function personHeaders(app: App, owner: { id: string; call: Call }): Promise<Record<string, string>> {
+  const { id } = await succeed(owner.call, 'GET', '/v2/users/me')
+  const token = await transact(app.database, async (tx) => {
+    await proveAddress(tx, id)
+    await acceptMembership(tx, owner.id, id)
+    return startPersonSession(tx, id, proof, testBrowser)
+  })
+  return { ...consoleHeaders, Cookie: `berth_session=${token}` }
+}
 
 export class TestBrowser {
   readonly cookies = new Map<string, string>()

@@ -18,12 +18,19 @@ export function writeCurl(operationId: string, endpoint: Endpoint): string {
   return [
     // A long URL gets its own line, so that the column need not break it.
     ...(url.length > 48 ? [`curl ${followed}${method}`.trimEnd(), url] : [`curl ${followed}${method}${url}`]),
-    ...(endpoint.access === 'public' ? [] : ['-H "Authorization: Bearer $BERTH_KEY"']),
+    ...credentialsOf(endpoint),
     ...(endpoint.idempotent === true ? ['-H "Idempotency-Key: $(date +%s)"'] : []),
     ...(body === undefined
       ? []
       : ['-H "Content-Type: application/json"', `-d ${quoteForShell(writeJson(body)).replaceAll('\n', '\n  ')}`]),
   ].join(' \\\n  ')
+}
+
+/** A person's operations take the cookie of a browser. */
+function credentialsOf({ access }: Endpoint): string[] {
+  if (access === 'public') return []
+  if (access === 'person') return ['-b "berth_session=$BERTH_SESSION"', '-H "X-Berth-Console: 1"']
+  return ['-H "Authorization: Bearer $BERTH_KEY"']
 }
 
 /** Single quotes keep the shell out of everything but themselves. */

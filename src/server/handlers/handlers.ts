@@ -37,6 +37,7 @@ import { onDemandRentalHandlers } from './on-demand-rental.ts'
 import { operatorRentalHandlers } from './operator-rental.ts'
 import { operatorSummaryHandlers } from './operator-summary.ts'
 import { operatorVolumeHandlers } from './operator-volume.ts'
+import { personHandlers } from './person.ts'
 import { placementReportHandlers } from './placement-report.ts'
 import { portHandlers } from './port.ts'
 import { priceBookHandlers } from './price-book.ts'
@@ -91,6 +92,7 @@ export function makeHandlers(
     ...marketplaceOrderHandlers,
     ...marketplaceSearchHandlers,
     ...accountHandlers,
+    ...personHandlers,
     ...sshKeyHandlers,
     ...apiKeyHandlers,
     ...secretHandlers,

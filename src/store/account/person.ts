@@ -39,6 +39,8 @@ export interface Membership {
   readonly requiresFactor: boolean
   readonly ssoProviderId: string | null
   readonly suspendedAt: Instant | null
+  /** When the person was added. */
+  readonly createdAt: Instant
 }
 
 function selectMemberships(db: Db, personId: string) {
@@ -46,7 +48,7 @@ function selectMemberships(db: Db, personId: string) {
     .selectFrom('member as m')
     .innerJoin('account as a', 'a.id', 'm.account_id')
     .select(['a.id as accountId', 'a.name as accountName', 'm.role', 'a.requires_factor as requiresFactor'])
-    .select(['a.sso_provider_id as ssoProviderId', 'a.suspended_at as suspendedAt'])
+    .select(['a.sso_provider_id as ssoProviderId', 'a.suspended_at as suspendedAt', 'm.created_at as createdAt'])
     .select(sql<boolean>`a.platform_fee_bp is not null`.as('isSupplier'))
     .where('m.person_id', '=', personId)
 }

@@ -1,0 +1,73 @@
+/** A signed-in person: what they belong to, and what is offered to them. */
+import type { Instant } from '../../base/instant.ts'
+import type { Role } from '../../contract/account.ts'
+import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
+import type { ConsoleSession } from '../../store/account/console-session.ts'
+import { listInvitationsTo } from '../../store/account/invitation.ts'
+import {
+  findPerson,
+  listMemberships,
+  listOfferedMemberships,
+  type Membership,
+  type Person,
+} from '../../store/account/person.ts'
+import type { Db } from '../../store/platform/database.ts'
+import type { Actor, App } from '../app.ts'
+
+/** An invitation, or a membership that others wrote without asking the person. */
+export interface Offer {
+  /** The id of the invitation, or of the account. */
+  readonly id: string
+  /** null: to open an account of their own. */
+  readonly accountId: string | null
+  readonly accountName: string | null
+  readonly role: Role
+  readonly sender: string | null
+  readonly createdAt: Instant
+  readonly expiresAt: Instant | null
+}
+
+interface SignedInPerson {
+  readonly person: Person
+  readonly session: ConsoleSession
+  readonly memberships: readonly Membership[]
+  readonly offers: readonly Offer[]
+}
+
+export async function getPerson(app: App, actor: Actor): Promise<Result<SignedInPerson>> {
+  const signedIn = sessionOf(actor)
+  if (!signedIn.ok) return signedIn
+  const { db } = app.database
+  const person = await findPerson(db, signedIn.value.personId)
+  if (person === undefined) return noSession()
+  const memberships = await listMemberships(db, person.id)
+  return ok({
+    person,
+    session: signedIn.value.session,
+    memberships,
+    offers: await listOffers(db, person, app.clock.now()),
+  })
+}
+
+/** An invitation to an account hides that others also added the person to it. */
+async function listOffers(db: Db, { id, email }: Pick<Person, 'id' | 'email'>, now: Instant): Promise<Offer[]> {
+  const invitations = await listInvitationsTo(db, email, now)
+  const invitedTo = new Set(invitations.map(({ accountId }) => accountId))
+  const memberships = await listOfferedMemberships(db, id)
+  return [
+    ...invitations.map((one) => ({ ...one, sender: one.senderEmail })),
+    ...memberships
+      .filter(({ accountId }) => !invitedTo.has(accountId))
+      .map((one) => ({ ...one, id: one.accountId, sender: null, expiresAt: null })),
+  ]
+}
+
+/** The session of an operation with the access `person`. */
+function sessionOf(actor: Actor): Result<{ readonly personId: string; readonly session: ConsoleSession }> {
+  const { session } = actor
+  return session === undefined || session.personId === null ? noSession() : ok({ personId: session.personId, session })
+}
+
+function noSession(): Failure {
+  return fail('person_session_required')
+}
