@@ -232,6 +232,17 @@ test('P4, P11: names what it ignores', async () => {
   expect(reply.body.tools).toEqual(tools)
 })
 
+test('an error names the field, and none where the whole body is wrong', async () => {
+  for (const [body, param] of [
+    [[], null],
+    [{ input: 'Hi' }, 'model'],
+    [bodyOf({ input: [{ role: 'user', content: [{ type: 'input_text' }] }] }), 'input[0].content[0].text'],
+  ] as const) {
+    const reply = await customer.call('POST', '/v1/responses', body)
+    expect([reply.status, reply.body.error.type, reply.body.error.param]).toEqual([400, 'invalid_request_error', param])
+  }
+})
+
 test('P3: the key may be in x-api-key, and Authorization wins', async () => {
   const send = (headers: Record<string, string>) => server.anonymous('POST', '/v1/responses', bodyOf(), headers)
   expect((await send({ 'x-api-key': customer.key })).status).toBe(200)

@@ -42,7 +42,8 @@ const contentPart = z
   })
   .superRefine((part, context) => {
     for (const name of requiredFields[part.type] ?? []) {
-      if (part[name] === undefined) context.addIssue({ code: 'invalid_type', expected: 'string', path: [name] })
+      const expected = name === 'source' ? 'object' : 'string'
+      if (part[name] === undefined) context.addIssue({ code: 'invalid_type', expected, path: [name] })
     }
   })
 

@@ -45,10 +45,12 @@ function writeResponseError(fault: Fault): ErrorPage {
   const page = openaiForm.write({ ...fault, status })
   const { error } = page.body as { error: { message: string; type: string; code: string | null } }
   const [issue] = fault.issues ?? []
+  // The whole body has no name.
+  const param = paramOf(issue?.path ?? [])
   return {
     status,
     body: {
-      error: { ...error, param: issue === undefined ? null : paramOf(issue.path) },
+      error: { ...error, param: param === '' ? null : param },
       ...(fault.reason === undefined ? {} : { reason: fault.reason }),
     },
   }

@@ -187,14 +187,14 @@ class PromptReader {
   #readDocument(part: Part, path: Path): ChatPart[] | Failure {
     const source = objectOf(part['source'])
     const title = { type: 'text', text: titleOf(part) }
-    switch (source['type']) {
-      case 'text':
-        return this.#readList([title, ...listOf(source['data'])], path)
-      case 'content':
-        return this.#readList([title, ...listOf(source['content'])], path)
-      default:
-        return failField([...path, 'source'], 'not_supported', { feature: 'documents other than text' })
+    const field = source['type'] === 'text' ? 'data' : source['type'] === 'content' ? 'content' : undefined
+    if (field === undefined) {
+      return failField([...path, 'source'], 'not_supported', { feature: 'documents other than text' })
     }
+    if (source[field] === undefined || source[field] === null) {
+      return failField([...path, 'source', field], 'invalid_value', { message: `The document has no ${field}.` })
+    }
+    return this.#readList([title, ...listOf(source[field])], path)
   }
 
   #readList(parts: readonly Part[], path: Path): ChatPart[] | Failure {

@@ -106,6 +106,7 @@ describe('the prompt', () => {
     ])
     const pdf = { type: 'base64', media_type: 'application/pdf', data: 'AAAA' }
     expect(refusal(document(pdf))).toEqual(['not_supported', 'messages.0.content.0.source'])
+    expect(refusal(document({ type: 'text' }))).toEqual(['invalid_value', 'messages.0.content.0.source.data'])
     expect(refusal({ messages: [{ role: 'user', content: [{ type: 'video' }] }] })).toEqual([
       'not_supported',
       'messages.0.content.0.type',

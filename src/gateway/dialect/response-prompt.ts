@@ -167,11 +167,13 @@ function readContent(content: unknown, path: Path): ChatPart[] | Failure {
 }
 
 function readPart(part: JsonObject, path: Path): ChatPart | Failure {
-  const { type, text, refusal, image_url: url, detail } = part
-  if ((type === 'input_text' || type === 'output_text' || type === 'text') && typeof text === 'string') {
-    return { type: 'text', text }
+  const { type, image_url: url, detail } = part
+  const field = type === 'refusal' ? 'refusal' : 'text'
+  if (type === 'refusal' || type === 'input_text' || type === 'output_text' || type === 'text') {
+    const text = part[field]
+    if (typeof text === 'string') return { type: 'text', text }
+    return failField([...path, field], 'invalid_value', { message: `A part of type ${type} needs a ${field}.` })
   }
-  if (type === 'refusal' && typeof refusal === 'string') return { type: 'text', text: refusal }
   if (type === 'input_image' && typeof url === 'string') {
     return { type: 'image_url', image_url: { url, ...(typeof detail === 'string' ? { detail } : {}) } }
   }

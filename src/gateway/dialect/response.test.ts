@@ -160,6 +160,12 @@ describe('the prompt', () => {
       'not_supported',
       'input.0.content.0.image_url',
     ],
+    [{ input: [{ role: 'user', content: [{ type: 'input_text' }] }] }, 'invalid_value', 'input.0.content.0.text'],
+    [
+      { input: [{ role: 'assistant', content: [{ type: 'refusal', refusal: 7 }] }] },
+      'invalid_value',
+      'input.0.content.0.refusal',
+    ],
     [{ input: [output('nobody')] }, 'invalid_value', 'input.0.call_id'],
     [{ input: [] }, 'invalid_value', 'input'],
     [{ background: true }, 'not_supported', 'background'],
