@@ -18,6 +18,8 @@ import { waitFor } from './harness/wait.ts'
 const SLOTS = 10
 const LINE_SLOTS = 8
 const CLIENTS = 16
+/** Within this time free slots have lines. */
+const FILL_MS = 2_000
 
 describe('P23: interactive requests', () => {
   let server: TestServer
@@ -63,11 +65,13 @@ describe('P23: interactive requests', () => {
 
     isLoaded = false
     await Promise.all(clients)
+    const idleSince = performance.now()
     let most = 0
     await waitFor('lines to fill their slots', () => {
       most = Math.max(most, upstream.inFlight)
       return most >= LINE_SLOTS
     })
+    expect(performance.now() - idleSince).toBeLessThan(FILL_MS)
     await waitFor('the batch to end', async () => {
       most = Math.max(most, upstream.inFlight)
       return (await readBatch(call, id)).status === 'completed'

@@ -28,7 +28,8 @@ const IDLE_TICKS = 5
 const LEASE_MS = 60 * SECOND_MS
 const RENEW_MS = 15 * SECOND_MS
 const MONEY_WAIT_MS = 10 * SECOND_MS
-const CAPACITY_WAIT_MS = 2 * SECOND_MS
+/** With the idle ticks, slots that become free have lines within two seconds. */
+const CAPACITY_WAIT_MS = SECOND_MS / 2
 const FAULT_WAIT_MS = 5 * SECOND_MS
 const BATCHES = 100
 /** One batch starts so many in one turn, so that batches share idle slots. */
