@@ -40,7 +40,7 @@ interface NeedRow {
 const rows = {
   build: { project: 'process', what: 'the built programs', programs: [] },
   go: { project: 'process', what: 'Go modules', programs: [] },
-  npm: { project: 'process', what: 'npm packages that name a newer Node', programs: [] },
+  npm: { project: 'process', what: 'npm packages that are not installed', programs: [] },
   python: {
     project: 'process',
     what: 'clients in Python',
