@@ -100,12 +100,25 @@ describe('an engine with fewer slots than streams', () => {
     }
   })
 
-  test('under a constant load the limit stays within a tenth (gpus promise 12)', () => {
-    for (const load of cases) {
-      const { limits } = runToyLoad({ ...load, seconds: 180 })
-      const steady = limits.slice(-60).map(([limit = 0]) => limit)
-      expect(Math.max(...steady) / Math.min(...steady)).toBeLessThan(1.1)
-    }
+  test.each([1, 2, 4])(
+    'under a constant load the limits of %d gateways stay within a tenth (gpus promise 12)',
+    (gateways) => {
+      for (const load of cases) {
+        const { limits } = runToyLoad({ ...load, gateways, seconds: 180 })
+        for (let n = 0; n < gateways; n += 1) {
+          const steady = limits.slice(-60).map((all) => all[n] ?? 0)
+          expect(Math.max(...steady) / Math.min(...steady)).toBeLessThan(1.1)
+        }
+      }
+    },
+  )
+
+  test('a full cache whose calls become shorter gets more of them', () => {
+    const full = loadOf({ running: 100, kvShare: 0.99 })
+    const at = (ms: number, load: EngineLoad) => sampleAt(ms, { load, inFlight: 100, isWaiting: true })
+    const before = { ...started, limit: 100, isProven: true }
+    expect(learnLimit(before, at(1_000, full), facts).limit).toBe(100)
+    expect(learnLimit(before, at(1_000, { ...full, kvShare: 0.9 }), facts).limit).toBe(107)
   })
 })
 

@@ -148,13 +148,16 @@ function learnFromLoad(before: LimitState, sample: LimitSample, load: EngineLoad
   // After a cut, our calls beyond the limit drain first: a cut by their share of the moment would favor who drains last.
   const isDraining = inFlight > state.limit
   const hasPreempted = preemptions !== null && state.preemptions !== null && preemptions > state.preemptions
-  if (hasPreempted || ((load.kvShare ?? 0) >= FULL_KV && waiting > 0)) {
+  const isFull = (load.kvShare ?? 0) >= FULL_KV
+  if (hasPreempted || (isFull && waiting > 0)) {
     const limit = isDraining ? state.limit : Math.max(1, Math.ceil(share * running))
     return { ...seen, limit, isProven: true, running: [running], longQueues: 0, heldUntilMs: atMs + HOLD_MS }
   }
   if (longQueues >= LONG_QUEUE_SAMPLES && !isDraining)
     return { ...seen, limit: Math.ceil(share * (most + queue)), isProven: true }
-  const mayGrow = sample.isWaiting && waiting <= queue && atMs >= state.heldUntilMs && inFlight >= state.limit / 2
+  // Into a full cache only the gateway that looks first would grow, and the others would be cut for it.
+  const hasRoom = waiting <= queue && !isFull && atMs >= state.heldUntilMs
+  const mayGrow = sample.isWaiting && hasRoom && inFlight >= state.limit / 2
   const grown = mayGrow ? (state.isProven ? state.limit + Math.ceil(share * queue) : state.limit * 2) : state.limit
   return { ...seen, limit: inFlight === 0 ? grown : Math.max(grown, Math.ceil(share * most)) }
 }
