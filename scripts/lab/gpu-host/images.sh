@@ -9,7 +9,7 @@ source "$(dirname "$0")/lib.sh"
 image() {
   local name=$1 && shift
   local root=$LAB/image && rm -rf "$root" && mkdir -p "$root"/{app,bin,etc,tmp,lib64}
-  cp "$LAB/docker/bin/busybox" "$root/bin/" && for tool in sh ls cat echo sleep env; do ln -s busybox "$root/bin/$tool"; done
+  cp "$LAB/docker/bin/busybox" "$root/bin/" && for tool in sh ls cat echo mkdir sleep env; do ln -s busybox "$root/bin/$tool"; done
   cp "$@" "$root/app/"
   # The libraries of the driver come from the toolkit, in each container; what they need has to be there.
   ldd "$@" /usr/local/nvidia/lib64/libcuda.so.1 | grep -oE '/[^ ]+ \(0x' | cut -d' ' -f1 | sort -u | grep -vE '^/usr/local/nvidia/|libcuda\.so' |

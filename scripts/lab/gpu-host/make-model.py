@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Writes a GGUF model of the shape of a Llama of 8 billion weights, with random weights in 16 bits: as fast as a trained
-one, but what it says means nothing. Usage: make-model.py GGUF_PY_FOLDER OUTPUT"""
+one, but what it says means nothing. With LAYERS=4 it has fewer. Usage: make-model.py GGUF_PY_FOLDER OUTPUT"""
 
+import os
 import sys
 
 sys.path.insert(0, sys.argv[1])
 import gguf  # noqa: E402
 import numpy as np  # noqa: E402
 
-LAYERS, WIDTH, HIDDEN, HEADS, KV_HEADS, VOCABULARY = 32, 4096, 14336, 32, 8, 32768
+LAYERS = int(os.environ.get("LAYERS", "32"))
+WIDTH, HIDDEN, HEADS, KV_HEADS, VOCABULARY = 4096, 14336, 32, 8, 32768
 KV_WIDTH = WIDTH // HEADS * KV_HEADS
 TEMPLATE = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:"
 
