@@ -158,6 +158,7 @@ const samples: {
   catalog_model_not_found: { model: 'qwen3', similar: ['qwen3-8b'] },
   model_gated: { model: 'llama-3.1-8b' },
   driver_too_old: { recipe: 'vllm', needs: '13.0', has: '12.4' },
+  gpu_vendor_differs: { recipe: 'vllm', needs: 'nvidia', has: 'amd' },
   heads_not_divisible: { heads: 32, gpuCount: 3 },
   model_does_not_fit: {
     model: 'owner/model',

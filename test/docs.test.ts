@@ -2,6 +2,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
+import { recipeName } from '../src/contract/recipe.ts'
 import { fillTables, pagesWithTables } from '../scripts/doc-tables.ts'
 import { listFiles } from './tidy/source.ts'
 
@@ -45,3 +46,23 @@ test('the tables of states, scopes and quotas are those of the contract; `npm ru
     expect(text).toBe(fillTables(text))
   }
 })
+
+test('gpus promise 18: the docs say of each recipe which version has answered on which GPU, or that none has', () => {
+  const rows = gpuRows()
+  expect([...rows.keys()].toSorted()).toEqual(recipeName.options.toSorted())
+  const tried = [...rows].filter(([, facts]) => facts.includes('NVIDIA')).map(([name]) => name)
+  expect(tried).toEqual(['vllm', 'llama.cpp'])
+  for (const name of tried) expect(rows.get(name)).toMatch(/\| NVIDIA \w+ \| \w+ 20\d\d \|$/)
+})
+
+/** The facts about each recipe in the table of GPUs on which it has answered. */
+function gpuRows(): Map<string, string> {
+  const text = fs.readFileSync('docs/serving.md', 'utf8')
+  const [, table = ''] = text.split('| recipe | version | card | date |')
+  const lines = table.split('\n\n', 1)[0]?.split('\n').slice(2) ?? []
+  return new Map(
+    lines.flatMap((line) =>
+      [...(line.split('|')[1] ?? '').matchAll(/`([^`]+)`/g)].map(([, name = '']) => [name, line]),
+    ),
+  )
+}

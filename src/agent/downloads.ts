@@ -11,6 +11,8 @@ import type { AgentKey, Membership } from './identity.ts'
 const BYTES_PER_GB = 1_000_000_000
 /** The part of the disk for weights, unless the supplier has chosen. */
 const WEIGHTS_PART = 0.2
+/** The part of that for what engines have compiled: vLLM needs some 0.3 GB per model. */
+const COMPILE_CACHE_PART = 0.1
 /** The rest is for tenants. */
 const MAX_PART = 0.9
 
@@ -21,6 +23,8 @@ export function weightsGbOf({ run, storageGb, terms }: Pick<Membership, 'run' | 
 }
 
 export interface AgentDownloads extends HostDownloads {
+  /** For what engines have compiled. */
+  readonly compileCacheBytes: number
   /** For metrics; nothing where the host offers no space for weights. */
   weightsUse(): Promise<Pick<HostMetrics, 'weights'>>
 }
@@ -32,13 +36,15 @@ export function makeDownloads(folder: AgentFolder, membership: Membership, key: 
     allowPrivate: membership.run.allowPrivateRegistries === true,
   })
   const budgetGb = weightsGbOf(membership)
-  const budgetBytes = budgetGb * BYTES_PER_GB
+  const compileCacheBytes = Math.floor(budgetGb * BYTES_PER_GB * COMPILE_CACHE_PART)
+  const budgetBytes = budgetGb * BYTES_PER_GB - compileCacheBytes
   const weights = makeWeightsCache({ dir: path.join(folder.dir, 'weights'), budgetBytes, files, clock: systemClock })
   return {
     weights,
     weightsUse: async () =>
       budgetGb === 0 ? {} : { weights: { usedGb: (await weights.usedBytes()) / BYTES_PER_GB, budgetGb } },
     images: files,
+    compileCacheBytes,
     openDisk: (workloadId, signal) => files.openDisk(workloadId, signal),
     imageFolder: path.join(folder.dir, 'images'),
   }

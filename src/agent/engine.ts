@@ -5,7 +5,6 @@ import { z } from 'zod'
 import { SECOND_MS } from '../base/instant.ts'
 import { whyNoFence } from '../runtimes/docker/fence.ts'
 import { dockerRuntime } from '../runtimes/docker/runtime.ts'
-import type { HostDownloads } from '../runtimes/docker/weights.ts'
 import { chooseAccelerator } from '../runtimes/qemu/accelerator.ts'
 import { qemuProgram } from '../runtimes/qemu/command-line.ts'
 import { findProgram } from '../runtimes/run-program.ts'
@@ -14,6 +13,7 @@ import { buildSmallImage, type SmallImage } from '../runtimes/qemu/small-image.t
 import type { Runtime } from '../runtimes/runtime.ts'
 import { AgentError } from './agent-error.ts'
 import { findDockerSocket, type SocketPlaces } from './docker-socket.ts'
+import type { AgentDownloads } from './downloads.ts'
 import type { AgentFolder } from './folder.ts'
 import { claimMachine } from './machine-claim.ts'
 import type { GpuSnapshot } from './gpu-source.ts'
@@ -26,7 +26,7 @@ export type HostRuntime = Runtime & { close(): Promise<void> | void }
 export type MakeRuntime = (
   snapshot: GpuSnapshot,
   onError: (what: string, error: unknown) => void,
-  downloads: HostDownloads,
+  downloads: AgentDownloads,
 ) => HostRuntime
 
 export interface EngineOptions {
@@ -103,13 +103,19 @@ async function openDocker({ socket, folder, settings, isSimulated }: EngineOptio
     dockerRuntime({
       notes,
       downloads,
+      compileCacheBytes: downloads.compileCacheBytes,
       socketPath,
       folder: path.join(folder.dir, 'containers'),
       volumeFolder: path.join(folder.dir, 'volumes'),
       defaultImage: settings.image ?? DEFAULT_IMAGE,
       ...(settings.image === undefined ? { smallImageFolder: path.join(folder.dir, 'small-image') } : {}),
       allowLocalImages: settings.allowLocalImages === true,
-      gpus: snapshot.gpus.map(({ gpu }, index) => ({ index, uuid: gpu.uuid, simulated: snapshot.simulated })),
+      gpus: snapshot.gpus.map(({ gpu }, index) => ({
+        index,
+        uuid: gpu.uuid,
+        name: gpu.name,
+        simulated: snapshot.simulated,
+      })),
       allowPrivateRegistries: settings.allowPrivateRegistries === true,
       allowedRegistries: settings.allowRegistry ?? [],
       registries,

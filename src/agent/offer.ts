@@ -35,6 +35,7 @@ export function makeOffer(terms: AgentTerms, hardware: HostHardware, snapshot: G
       gpuClockMhz: first.clockMhz,
       gpuComputePower: model?.tflops ?? (TFLOPS_PER_GHZ * first.clockMhz) / 1_000,
       gpuInterface: first.interface,
+      gpuVendor: 'nvidia',
       ...(snapshot.driver === undefined ? {} : { gpuDriver: snapshot.driver }),
       ...(snapshot.cuda === undefined ? {} : { cudaVersion: snapshot.cuda }),
     },

@@ -80,6 +80,7 @@ export const limits = {
   volumesPerRental: 16,
   /** Files of one model's weights. */
   weightsFiles: 500,
+  compileCacheVariables: 10,
   /** A download of weights or of an image without a byte for this long is cut. */
   weightsIdleMs: 60_000,
   /** GPU-minutes of an account and day in which starting replicas are free, unless the operator sets another number. */

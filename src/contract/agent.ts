@@ -5,8 +5,9 @@
  */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
+import { hostCompileCache } from './compile-cache.ts'
 import { clusterOffer, groupLink, groupOrder } from './agent-group.ts'
-import { gpuFormFactor, gpuType, networkType } from './shared.ts'
+import { gpuFormFactor, gpuType, gpuVendor, networkType } from './shared.ts'
 import { hostWeights } from './weights.ts'
 import { hostStates } from './choices.ts'
 
@@ -59,6 +60,8 @@ export const hostOffer = z.object({
     gpuInterface: z.string().min(1).max(200).meta({ title: 'Interface' }),
     gpuDriver: z.string().max(100).optional(),
     cudaVersion: z.string().max(100).optional(),
+    /** Absent: nvidia. */
+    gpuVendor: gpuVendor.optional(),
     cpuArch: z.enum(['x64', 'arm64']).optional(),
     /** Beyond its disk size: `enforced`: writes fail. `watched`: the machine is stopped. `shared`: nothing happens. */
     disk: z.enum(['enforced', 'watched', 'shared']).optional(),
@@ -105,6 +108,8 @@ const program = z.object({
   registry: z.object({ server: z.string(), username: z.string(), password: z.string() }).nullable(),
   /** Downloaded before the start, and mounted read-only. Agents before this field start without them. */
   weights: hostWeights.optional(),
+  /** A folder with what an engine compiled. Agents before this field start without it. */
+  compileCache: hostCompileCache.optional(),
   /** A job: its program is never started again, and its output is handed over before it is removed. Absent: it is none. */
   runsOnce: z.boolean().optional(),
   /** Values of secrets in the above. They must not appear in messages or logs. */

@@ -16,9 +16,12 @@ const version = z.string().min(1).max(50)
 const args = z.array(z.string().min(1).max(500)).max(MAX_ARGS)
 const parserName = z.string().regex(/^[a-z0-9_-]{1,50}$/i, 'Must be letters, digits and _ -, at most 50')
 
+const image = z.strictObject({ name: z.string().min(1).max(500), tag: z.string().min(1).max(128) })
+
 const engineDefaults = z
   .strictObject({
-    image: z.strictObject({ name: z.string().min(1).max(500), tag: z.string().min(1).max(128) }),
+    image,
+    amdImage: image.optional().describe('The image for AMD GPUs'),
     version: version.describe('Version of the engine in the image'),
     cuda: z
       .string()

@@ -1,6 +1,7 @@
 /** How a model is served: the engine and its options. `domain/recipe.ts` turns it into a container. */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
+import { gpuVendor } from './shared.ts'
 import { programFields } from './workload.ts'
 import { weights } from './weights.ts'
 
@@ -84,6 +85,11 @@ export const recipe = z
       .optional()
       .describe(
         "`vllm` and `sglang`: names of the engine's parsers; default: those of the model's family, `{}` for none",
+      ),
+    gpuVendor: gpuVendor
+      .optional()
+      .describe(
+        'Vendor of the GPUs that the image is for; default: nvidia. Machines of another vendor are not ordered',
       ),
     cuda: z
       .string()

@@ -108,6 +108,10 @@ export const reasonText = z
 
 export const rentalKind = z.enum(['virtual-machine', 'bare-metal', 'container'])
 
+/** Images for the GPUs of one do not run on those of another. */
+export const gpuVendor = z.enum(['nvidia', 'amd'])
+export type GpuVendor = z.output<typeof gpuVendor>
+
 export const simulation = z
   .enum(['machine', 'gpus'])
   .describe('`machine`: no real machine; login is not possible. `gpus`: a real machine with simulated GPUs')

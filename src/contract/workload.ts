@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
+import { compileCache } from './compile-cache.ts'
 import { hasNoDots, mountPath } from './mount-path.ts'
 import { nonNegativeUsd, positiveId, time } from './shared.ts'
 import { weights } from './weights.ts'
@@ -186,12 +187,13 @@ export const orderFields = {
 export const OTHER_KINDS = 'Only for other kinds of machines: rejects the order'
 export const ofOtherKinds = z.unknown().optional().describe(OTHER_KINDS)
 
-/** `weights` is not in any request yet: managed deployments order with it. */
+/** `weights` and `compileCache` are not in any request yet: managed deployments order with them. */
 const orderOptions = z.object({
   ...orderFields,
   ports: workloadPorts.optional(),
   metadata: metadata.optional(),
   weights: weights.optional(),
+  compileCache: compileCache.optional(),
   storageVolume: z.unknown().optional(),
   cudaVersion: z.unknown().optional(),
   customPorts: z.unknown().optional(),
@@ -222,6 +224,9 @@ export const orderedWorkload = z
     registryCredentialId: z.string().nullable(),
     restart: z.object({ policy: z.enum(['never', 'on-failure', 'always']), maxRetries: z.number() }),
     weights: weights.optional().describe('Files that its host downloads once and mounts read-only'),
+    compileCache: compileCache
+      .optional()
+      .describe('Folder with what its engine compiles, for the next start on its host'),
     runsOnce: z.boolean().optional().describe('It belongs to a job: its program is never started again'),
   })
   .meta({ id: 'Workload' })

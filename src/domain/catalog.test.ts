@@ -20,6 +20,7 @@ function gpus(gpuModel: string, gpuRamMib: number, price: string, more: Partial<
     ramGb: 64,
     region: 'here',
     cuda: '13.0',
+    vendor: 'nvidia',
     costPerHour: usd(price),
     simulation: null,
     ...more,
@@ -126,6 +127,21 @@ describe('the cheapest fit', () => {
     expect(!none.ok && none.message).toMatch(/13\.0.*12\.4/)
     expect(whyDriverTooOld({ name: 'vllm', cuda: '12.9' }, '12.10')).toBeUndefined()
     expect(whyDriverTooOld({ name: 'vllm', cuda: '13.0' }, null)).toBeUndefined()
+  })
+
+  test('is no machine with GPUs of another vendor than the image is for (gpus promise 47)', () => {
+    const amd = gpus('AMD-Instinct-MI300X', 196_592, '0.10', { vendor: 'amd', cuda: null })
+    expect(cheapestFit(builtInCatalog, modelOf('qwen3-8b'), [amd, l4])).toMatchObject({
+      value: { gpus: { gpuModel: 'NVIDIA-L4' } },
+    })
+    const none = cheapestFit(builtInCatalog, modelOf('qwen3-8b'), [amd])
+    expect(none).toMatchObject({ ok: false, reason: 'gpu_vendor_differs' })
+    expect(!none.ok && none.message).toMatch(/vllm.*NVIDIA.*AMD/)
+    const order: RecipeOrder = { name: 'vllm', hubModel: 'Qwen/Qwen3-8B', gpuVendor: 'amd' }
+    expect(withCatalogDefaults(builtInCatalog, order)).toMatchObject({ image: { name: 'vllm/vllm-openai-rocm' } })
+    expect(withCatalogDefaults(builtInCatalog, order).cuda).toBeUndefined()
+    // TEI has no image for them: the order must name its own.
+    expect(withCatalogDefaults(builtInCatalog, { ...order, name: 'tei' }).image).toBeUndefined()
   })
 
   test('is never simulated', () => {

@@ -4,7 +4,8 @@ import type { CatalogFile, CatalogModel } from '../contract/catalog.ts'
 import type { DeploymentSpec } from '../contract/managed-deployment.ts'
 import type { RecipeName, RecipeOrder } from '../contract/recipe.ts'
 import { fail, failField, ok, type Result } from '../contract/result.ts'
-import { whyDriverTooOld, whyTooLarge } from './model-memory.ts'
+import type { GpuVendor } from '../contract/shared.ts'
+import { whyDriverTooOld, whyOtherVendor, whyTooLarge } from './model-memory.ts'
 import { engines } from './recipe-engine.ts'
 
 const BYTES_PER_GB = 1e9
@@ -23,6 +24,7 @@ export interface FreeGpus {
   readonly region: string
   /** null: the driver does not report it. */
   readonly cuda: string | null
+  readonly vendor: GpuVendor
   readonly costPerHour: NanoUsd
   /** `machine`: nothing runs on it. `gpus`: a real machine whose GPUs do not exist. */
   readonly simulation: 'machine' | 'gpus' | null
@@ -39,7 +41,7 @@ export const gpuCounts: readonly number[] = GPU_COUNTS
 
 /** The order with the image, the CUDA version and the parsers of the catalog, where it names none itself. */
 export function withCatalogDefaults(file: CatalogFile, order: RecipeOrder, modelFamily?: string): RecipeOrder {
-  const usual = file.engines[order.name]
+  const usual = engineImageOf(file, order)
   const ownImage = order.image === undefined && usual !== undefined
   const parsers = order.parsers ?? parsersOf(file, order, modelFamily)
   return {
@@ -48,6 +50,16 @@ export function withCatalogDefaults(file: CatalogFile, order: RecipeOrder, model
     ...(ownImage && order.cuda === undefined && usual.cuda !== undefined ? { cuda: usual.cuda } : {}),
     ...(parsers === undefined ? {} : { parsers }),
   }
+}
+
+/** The image of an engine for the GPUs of the order. undefined: the catalog has none. */
+export function engineImageOf(
+  file: CatalogFile,
+  { name, gpuVendor }: Pick<RecipeOrder, 'name' | 'gpuVendor'>,
+): { readonly image: NonNullable<RecipeOrder['image']>; readonly cuda?: string | undefined } | undefined {
+  const { image, amdImage, cuda } = file.engines[name] ?? {}
+  if (gpuVendor === 'amd') return amdImage === undefined ? undefined : { image: amdImage }
+  return image === undefined ? undefined : { image, cuda }
 }
 
 function parsersOf(file: CatalogFile, { name, hubModel }: RecipeOrder, familyId?: string): RecipeOrder['parsers'] {
@@ -87,7 +99,7 @@ export function cheapestFit(
   const [best] = fits.toSorted((a, b) => compare(a.gpus.costPerHour, b.gpus.costPerHour))
   if (best !== undefined) return ok(best)
   const faults = plans.flatMap((plan) => free.map((gpus) => whyNot(plan, gpus)))
-  const reasons = ['driver_too_old', 'only_simulated_machines', 'model_does_not_fit'] as const
+  const reasons = ['driver_too_old', 'gpu_vendor_differs', 'only_simulated_machines', 'model_does_not_fit'] as const
   const fault = reasons.flatMap((reason) => faults.find((one) => one?.reason === reason) ?? [])[0]
   return fault ?? fail('no_capacity', { gpus: needText(model), where: 'on the marketplace' })
 }
@@ -138,7 +150,7 @@ function whyNot({ spec: { recipe, gpus: need } }: Plan, gpus: FreeGpus) {
   if (gpus.simulation === 'machine' || (needsGpu && gpus.simulation === 'gpus')) {
     return failField(['gpus'], 'only_simulated_machines', { gpus: text })
   }
-  return whyDriverTooOld(recipe, gpus.cuda)
+  return whyOtherVendor(recipe, gpus.vendor) ?? whyDriverTooOld(recipe, gpus.cuda)
 }
 
 function needText({ variants }: CatalogModel): string {

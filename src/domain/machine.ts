@@ -1,4 +1,6 @@
 /** Machines: hardware, simulated parts, and the share that a rental gets. */
+import type { GpuVendor } from '../contract/shared.ts'
+
 /** The hardware that its driver reports. */
 export interface MachineHardware {
   readonly cpuModel: string
@@ -11,6 +13,8 @@ export interface MachineHardware {
   readonly gpuInterface: string
   readonly gpuDriver?: string | undefined
   readonly cudaVersion?: string | undefined
+  /** undefined: nvidia. */
+  readonly gpuVendor?: GpuVendor | undefined
   readonly cpuArch?: 'x64' | 'arm64' | undefined
   /** The treatment of a machine that uses more disk than it has. */
   readonly disk?: 'enforced' | 'watched' | 'shared' | undefined

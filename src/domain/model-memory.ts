@@ -5,6 +5,7 @@
  */
 import { fail, failField, type Failure } from '../contract/result.ts'
 import type { RecipeOrder } from '../contract/recipe.ts'
+import type { GpuVendor } from '../contract/shared.ts'
 import { engines } from './recipe-engine.ts'
 import type { MemoryRule } from './recipe-engine-type.ts'
 
@@ -76,6 +77,15 @@ export function kvTokensOf(order: RecipeOrder, memory: ReplicaMemory): number | 
   if (weightsBytes === null || order.kvBytesPerToken === undefined || of === 'machine') return null
   const bytes = haveBytes({ of, usable }, memory) - weightsBytes - ENGINE_GIB * GIB * memory.gpuCount
   return Math.max(0, Math.floor(bytes / order.kvBytesPerToken))
+}
+
+/** Why the image cannot use the GPUs of a machine at all. undefined: it can, or it needs none. */
+export function whyOtherVendor(
+  { name, gpuVendor = 'nvidia' }: RecipeOrder,
+  has: GpuVendor = 'nvidia',
+): Failure | undefined {
+  if (engines[name].memory.of === 'machine' || gpuVendor === has) return undefined
+  return fail('gpu_vendor_differs', { recipe: name, needs: gpuVendor, has })
 }
 
 /** Why the driver of a machine cannot run the image. undefined: it can, or nothing is known. */

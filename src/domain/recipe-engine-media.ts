@@ -9,6 +9,7 @@ export const mediaEngines = {
     healthPath: '/health',
     concurrency: 4,
     metrics: null,
+    compilesInto: ['VLLM_CACHE_ROOT', 'FLASHINFER_WORKSPACE_BASE', 'TRITON_CACHE_DIR'],
     model: 'weights_or_hub',
     adapters: 'none',
     memory: { of: 'gpu', factor: 1.2, extraGib: 2, usable: 0.9 },

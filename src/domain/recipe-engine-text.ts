@@ -20,6 +20,7 @@ export const textEngines = {
       waiting: 'vllm:num_requests_waiting',
       cacheUsage: 'vllm:kv_cache_usage_perc',
     },
+    compilesInto: ['VLLM_CACHE_ROOT', 'FLASHINFER_WORKSPACE_BASE', 'TRITON_CACHE_DIR'],
     model: 'weights_or_hub',
     adapters: 'by_model',
     memory: llm,
@@ -84,6 +85,7 @@ export const textEngines = {
       waiting: 'sglang:num_queue_reqs',
       cacheUsage: 'sglang:token_usage',
     },
+    compilesInto: ['TORCHINDUCTOR_CACHE_DIR', 'FLASHINFER_WORKSPACE_BASE', 'TRITON_CACHE_DIR'],
     model: 'weights_or_hub',
     adapters: 'by_path',
     // It takes what follows a colon for an adapter, and prefers that to `lora_path`.

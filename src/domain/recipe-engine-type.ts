@@ -32,6 +32,8 @@ export interface EngineRecipe {
   readonly concurrency: number | null
   readonly metrics: EngineMetrics | null
   readonly startSeconds?: number
+  /** Variables with the folders for what it compiles. Absent: it compiles nothing that a later start could use. */
+  readonly compilesInto?: readonly string[]
   /** The possible origins of its model. `any`: the image may contain it. */
   readonly model: 'weights' | 'weights_or_hub' | 'any'
   /** How a request asks for an adapter: as its model, as `lora_path`, or as a scale per adapter. */

@@ -46,6 +46,16 @@ describe('a recipe', () => {
     expect([stated.concurrency, wordAfter(stated.args, flag)]).toEqual([16, '16'])
   })
 
+  test('keeps what an engine compiles for the next start, per model (gpus promise 25)', () => {
+    const cacheOf = (name: RecipeOrder['name']) => containerOf({ name, hubModel: 'a/b' }).compileCache
+    expect(cacheOf('vllm')).toMatchObject({
+      model: 'house/seven',
+      variables: expect.arrayContaining(['VLLM_CACHE_ROOT']),
+    })
+    expect(cacheOf('sglang')?.variables).toContain('TORCHINDUCTOR_CACHE_DIR')
+    expect(cacheOf('tgi')).toBeNull()
+  })
+
   test('leaves TGI its own limit (issue 31, 11)', () => {
     const { args, concurrency } = containerOf({ name: 'tgi', weights })
     expect([concurrency, wordAfter(args, '--max-concurrent-requests')]).toEqual([120, '128'])

@@ -5,9 +5,11 @@
 import { NO_CONCURRENCY_LIMIT } from '../base/limits.ts'
 import { failField, ok, type Result } from '../contract/result.ts'
 import type { RecipeName, RecipeOrder } from '../contract/recipe.ts'
+import type { CompileCache } from '../contract/compile-cache.ts'
 import type { Weights } from '../contract/weights.ts'
 import { readinessOf, type ReadinessJob } from './readiness.ts'
 import { builtInCatalog } from './built-in-catalog.ts'
+import { engineImageOf } from './catalog.ts'
 import { engines } from './recipe-engine.ts'
 import type { EngineMetrics, EngineRecipe, ReplicaProtocol, ServedModel } from './recipe-engine-type.ts'
 
@@ -25,6 +27,8 @@ export interface ReplicaContainer {
   readonly healthPath: string
   readonly readiness: ReadinessJob
   readonly weights: Weights | null
+  /** null: it compiles nothing that a later start could use. */
+  readonly compileCache: CompileCache | null
   readonly protocol: ReplicaProtocol
   readonly concurrency: number
   /** Names of the engine's own load metrics, at `/metrics`. null: it has none, and the gateway's counts are all. */
@@ -58,7 +62,7 @@ export function replicaOf(order: RecipeOrder, served: ServedModel): Result<Repli
   }
   const fault = optionFault(order, engine)
   if (fault !== undefined) return failField(['recipe', fault.option], 'recipe_option', { recipe: order.name, ...fault })
-  const image = order.image ?? engine.image ?? builtInCatalog.engines[order.name]?.image
+  const image = order.image ?? engine.image ?? engineImageOf(builtInCatalog, order)?.image
   if (image === undefined) {
     return failField(['recipe', 'image'], 'recipe_option', { recipe: order.name, option: 'image', fault: 'missing' })
   }
@@ -86,6 +90,7 @@ export function replicaOf(order: RecipeOrder, served: ServedModel): Result<Repli
     healthPath: order.healthPath ?? engine.healthPath,
     readiness: readinessOf(protocol, model),
     weights: order.weights ?? null,
+    compileCache: engine.compilesInto === undefined ? null : { model: model.name, variables: [...engine.compilesInto] },
     protocol,
     concurrency,
     metrics: engine.metrics,

@@ -53,6 +53,27 @@ describe('a plan for a replica', () => {
       undefined,
     ],
     [
+      'GPUs of AMD for an image for those of NVIDIA (gpus promise 47)',
+      [machine('amd', '1', { hardware: { ramGb: 512, gpuVendor: 'amd' } }), machine('nvidia', '2')],
+      {},
+      ['gpu_vendor_differs', 'nvidia'],
+      undefined,
+    ],
+    [
+      'GPUs of NVIDIA for an image for those of AMD (gpus promise 47)',
+      [machine('nvidia', '1'), machine('amd', '2', { hardware: { ramGb: 512, gpuVendor: 'amd' } })],
+      { spec: { ...spec, recipe: { ...spec.recipe, gpuVendor: 'amd' } } },
+      ['gpu_vendor_differs', 'amd'],
+      undefined,
+    ],
+    [
+      'GPUs of AMD for an engine that uses none',
+      [machine('amd', '1', { hardware: { ramGb: 512, gpuVendor: 'amd' } })],
+      { spec: own },
+      ['amd'],
+      undefined,
+    ],
+    [
       'weights, which one cannot download',
       [machine('a', '1', { hasDownloads: false }), machine('b', '2')],
       { container: { weights: { mountPath: '/models', files: [] } } },

@@ -4,7 +4,8 @@ import { nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { DeploymentSpec } from '../contract/managed-deployment.ts'
 import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import type { ModelKind } from './inference.ts'
-import { kvTokensOf, whyDriverTooOld, whyTooLarge } from './model-memory.ts'
+import { kvTokensOf, whyDriverTooOld, whyOtherVendor, whyTooLarge } from './model-memory.ts'
+import type { MachineHardware } from './machine.ts'
 import { replicaOf, type ReplicaContainer } from './recipe.ts'
 import { rankForReplica, type PastStarts, type ReplicaMachine } from './replica-rank.ts'
 import { pricePerHour } from './term.ts'
@@ -48,7 +49,7 @@ export function adapterModel(name: string, isPublic: boolean, accountId: string)
 export interface ReplicaCandidate extends ReplicaMachine {
   readonly gpu_ram_mib: number
   readonly gpus_total: number
-  readonly hardware: { readonly ramGb: number; readonly cudaVersion?: string | undefined }
+  readonly hardware: Pick<MachineHardware, 'ramGb' | 'cudaVersion' | 'gpuVendor'>
   /** Whether its driver downloads files for a workload. */
   readonly hasDownloads: boolean
 }
@@ -97,7 +98,9 @@ export function planReplica<Machine extends ReplicaCandidate>(
     }
     const ramGb = (machine.hardware.ramGb * gpus.count) / machine.gpus_total
     const memory = { gpuCount: gpus.count, gpuRamMib: machine.gpu_ram_mib, ramGb }
-    const fault = whyTooLarge(model, recipe, memory) ?? whyDriverTooOld(recipe, machine.hardware.cudaVersion ?? null)
+    const { gpuVendor, cudaVersion = null } = machine.hardware
+    const fault =
+      whyOtherVendor(recipe, gpuVendor) ?? whyTooLarge(model, recipe, memory) ?? whyDriverTooOld(recipe, cudaVersion)
     choices.push(fault ?? ok({ machine, costPerHour, kvTokens: kvTokensOf(recipe, memory) }))
   }
   return { choices, overBudget }

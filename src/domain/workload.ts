@@ -49,6 +49,7 @@ export function workloadOf(options: OrderOptions, templateId: string | null): Wo
     registryCredentialId: options.registryCredentialId ?? null,
     restart: options.restart ?? emptyWorkload.restart,
     ...(options.weights === undefined ? {} : { weights: options.weights }),
+    ...(options.compileCache === undefined ? {} : { compileCache: options.compileCache }),
   }
 }
 
@@ -136,9 +137,10 @@ export function withSecrets(text: string, values: ReadonlyMap<string, string>): 
 
 /** The program that a host gets. Secrets are references here. */
 export function programOf(workload: WorkloadSpec): Program {
-  const { env, files, command, args, onStart, userData, shmGb, restart, weights, runsOnce } = workload
+  const { env, files, command, args, onStart, userData, shmGb, restart, weights, compileCache, runsOnce } = workload
   const once = runsOnce === true ? { runsOnce } : {}
-  const program = { env, files, command, args, onStart, userData, shmGb, restart, registry: null, ...once }
+  const cache = compileCache === undefined ? {} : { compileCache }
+  const program = { env, files, command, args, onStart, userData, shmGb, restart, registry: null, ...once, ...cache }
   return weights === undefined ? program : { ...program, weights: hostWeightsOf(weights) }
 }
 

@@ -23,7 +23,7 @@ export function runtimeOn(lab: DockerLab, changes: Partial<DockerRuntimeOptions>
     socketPath: lab.socketPath,
     folder: path.join(lab.folder, 'kept'),
     defaultImage: `${lab.images.busybox.name}:${lab.images.busybox.tag}`,
-    gpus: [0, 1].map((index) => ({ index, uuid: `GPU-sim-${index}`, simulated: true })),
+    gpus: [0, 1].map((index) => ({ index, uuid: `GPU-sim-${index}`, name: 'NVIDIA H200', simulated: true })),
     allowLocalImages: false,
     allowPrivateRegistries: false,
     // Includes options a test adds to the lab's own.

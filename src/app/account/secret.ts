@@ -56,7 +56,7 @@ export async function deleteRegistryCredential(tx: Tx, actor: Actor, id: string)
   return rentalIds.length === 0 ? ok(id) : fail('registry_credential_in_use', { rentalIds })
 }
 
-/** The desired state of a host, with values in place of references, and the owners of weights. Never stored or logged. */
+/** The desired state of a host, with values in place of references, and the owners of weights and caches. Never stored or logged. */
 export async function resolveSecrets(
   app: Pick<App, 'database' | 'vault' | 'installationId'>,
   desired: Desired,
@@ -99,10 +99,12 @@ function fillIn(
     (one) => one.rental_id === rentalId && isOfRegistry(one.image ?? '', one.server),
   )
   const owner = credentials.owners.find((one) => one.rental_id === rentalId)?.account_id
-  const { weights } = program
+  const { weights, compileCache } = program
+  const by = owner === undefined ? undefined : { owner: weightsOwner(owner) }
   return {
     ...program,
-    ...(weights === undefined || owner === undefined ? {} : { weights: { ...weights, owner: weightsOwner(owner) } }),
+    ...(weights === undefined || by === undefined ? {} : { weights: { ...weights, ...by } }),
+    ...(compileCache === undefined || by === undefined ? {} : { compileCache: { ...compileCache, ...by } }),
     env: Object.fromEntries(Object.entries(program.env).map(([name, value]) => [name, resolve(value)])),
     files: program.files.map((file) => ({ ...file, content: resolve(file.content) })),
     onStart: program.onStart === null ? null : resolve(program.onStart),

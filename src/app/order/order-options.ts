@@ -19,6 +19,7 @@ const unsupported: Readonly<Record<RentalKind, ReadonlyArray<keyof OrderOptions>
     'registryCredentialId',
     'restart',
     'weights',
+    'compileCache',
     'storageVolume',
     'cudaVersion',
   ],
@@ -34,6 +35,7 @@ const unsupported: Readonly<Record<RentalKind, ReadonlyArray<keyof OrderOptions>
     'customPorts',
     'volumes',
     'weights',
+    'compileCache',
   ],
 }
 

@@ -97,6 +97,7 @@ async function listFreeGpus(db: Db, { region, model, maxUsdPerGpuHour }: Ordered
     ramGb: (machine.hardware.ramGb * machine.gpu_count) / machine.gpus_total,
     region: machine.region,
     cuda: machine.hardware.cudaVersion ?? null,
+    vendor: machine.hardware.gpuVendor ?? 'nvidia',
     costPerHour: pricePerHour(machine.price_nano_per_gpu_hour ?? nanoUsdOf(0n), machine.gpu_count),
     simulation: machine.simulation,
   }))

@@ -163,7 +163,7 @@ async function draftReplica(
   tx: Tx,
   { id, model, account_id }: ManagedDeployment,
   spec: DeploymentSpec,
-  { image, command, args, env, port, shmGb, weights }: ReplicaContainer,
+  { image, command, args, env, port, shmGb, weights, compileCache }: ReplicaContainer,
 ): Promise<Result<OrderDraft>> {
   const fields: OrderFields = {
     gpuCount: spec.gpus.count,
@@ -174,6 +174,7 @@ async function draftReplica(
     args: args === null ? undefined : [...args],
     shmGb: shmGb ?? undefined,
     weights: weights ?? undefined,
+    compileCache: compileCache ?? undefined,
     // Gateways come through the link of the host, so the port is private and has no public address.
     ports: [{ port, protocol: 'http', access: 'private' }],
     metadata: { deployment: id },

@@ -1,7 +1,8 @@
 /** The commands of `berth agent` share this: the folder, the membership, and errors the owner can fix. */
+import { amdNotes } from '../../agent/amd-smi.ts'
 import { AgentError } from '../../agent/agent-error.ts'
 import { openAgentFolder, type AgentFolder } from '../../agent/folder.ts'
-import { listGpus } from '../../agent/gpu-listing.ts'
+import { listGpus, type GpuListing } from '../../agent/gpu-listing.ts'
 import { resetGpu } from '../../agent/gpu-reset.ts'
 import { realGpus, simulatedGpus, type GpuSource } from '../../agent/gpu-source.ts'
 import { forgetMembership, readMembership, type AgentTerms, type Membership } from '../../agent/identity.ts'
@@ -24,7 +25,12 @@ export function gpusOf(
   const program = options.nvidiaSmi ?? 'nvidia-smi'
   const own = folder === undefined ? {} : { folder }
   if (terms.offering === 'virtual-machine') return realGpus({ list: async () => listPassthroughGpus(), ...own })
-  const list = (signal?: AbortSignal) => listGpus(program, signal)
+  // Its GPUs do not change while the machine runs.
+  const amd = amdNotes()
+  const list = async (signal?: AbortSignal): Promise<GpuListing> => {
+    const listing = await listGpus(program, signal)
+    return { ...listing, notes: [...(listing.notes ?? []), ...(await amd)] }
+  }
   return realGpus({ list, reset: (uuid, signal) => resetGpu(uuid, { program, list }, signal), ...own })
 }
 

@@ -22,6 +22,7 @@ const usuallyNull =
 
 const texts: ReadonlyArray<readonly [RegExp, string]> = [
   [/^cuda$/, '13.0'],
+  [/^variables$/, 'VLLM_CACHE_ROOT'],
   [/Usd|^usd|_usd/, '12.500000000'],
   [/month/i, '2026-11'],
   [/^(day|from|to)$/, '2026-11-14'],

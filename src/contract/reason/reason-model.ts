@@ -10,10 +10,13 @@ import {
   rateLimited,
   unavailable,
 } from './reason-entry.ts'
+import type { GpuVendor } from '../shared.ts'
 
 type Model = {
   readonly model: string
 }
+
+const vendorNames = { nvidia: 'NVIDIA', amd: 'AMD' } as const satisfies Readonly<Record<GpuVendor, string>>
 
 type RecipeOption = {
   readonly recipe: string
@@ -113,6 +116,11 @@ export const modelReasons = {
     ({ recipe, needs, has }: { readonly recipe: string; readonly needs: string; readonly has: string }) =>
       `The image of ${recipe} needs a driver for CUDA ${needs}, and the machine has one for CUDA ${has}.`,
     'Choose other GPUs, or an image for an older driver.',
+  ),
+  gpu_vendor_differs: noCapacity(
+    ({ recipe, needs, has }: { readonly recipe: string; readonly needs: GpuVendor; readonly has: GpuVendor }) =>
+      `The image of ${recipe} is for GPUs of ${vendorNames[needs]}, and the machine has GPUs of ${vendorNames[has]}.`,
+    'Choose other GPUs, or an image for these and its `gpuVendor`.',
   ),
   heads_not_divisible: invalid(
     ({ heads, gpuCount }: { readonly heads: number; readonly gpuCount: number }) =>

@@ -2,6 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Workload } from '../../contract/agent.ts'
 import { DockerRefused, type DockerClient } from './client.ts'
+import type { CompileCaches } from './compile-cache.ts'
 import { fileFault, startFault } from './container-end.ts'
 import {
   chooseCpus,
@@ -30,6 +31,7 @@ export interface ContainerMakerOptions {
   readonly portAddress: string
   readonly volumeFolder?: string
   readonly downloads?: HostDownloads | undefined
+  readonly caches: CompileCaches
   readonly noticeFolder: string
 }
 
@@ -125,7 +127,7 @@ export class ContainerMaker {
   /** Some limits of a daemon show only when it refuses: those options are dropped, and the call repeated. */
   async #create(workload: Workload, from: Source, signal: AbortSignal): Promise<void> {
     const { info } = from
-    const { client, gpus, gpuMode, portAddress, volumeFolder, downloads, noticeFolder } = this.#options
+    const { client, caches, gpus, gpuMode, portAddress, volumeFolder, downloads, noticeFolder } = this.#options
     const neighbors = await client.containers(TAG_LABEL, signal)
     const usedCpus = neighbors.flatMap(({ Labels }) => Labels[CPUS_LABEL] ?? [])
     const cpus = this.#pinsCpus ? chooseCpus(workload.spec?.resources.cpuCount ?? 1, info, usedCpus) : undefined
@@ -140,6 +142,7 @@ export class ContainerMaker {
       hostProcesses: await hostProcesses(),
       volumeFolder,
       downloads,
+      cache: await caches.mountFor(workload, from.image, neighbors, signal),
       noticeFolder,
     })
     try {

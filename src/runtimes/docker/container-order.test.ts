@@ -5,7 +5,7 @@ import { hasProjectQuota } from './notes.ts'
 import { infoReply } from './reply.ts'
 
 const info = infoReply.parse({ NCPU: 8, MemTotal: 16_000_000_000 })
-const gpus = [0, 1, 2].map((index) => ({ index, uuid: `GPU-${index}`, simulated: false }))
+const gpus = [0, 1, 2].map((index) => ({ index, uuid: `GPU-${index}`, name: 'NVIDIA H200', simulated: false }))
 const orderFor = (gpuMode: GpuMode, gpuIndexes: number[], changes: Parameters<typeof workloadOf>[1] = {}) =>
   containerOrder(
     { ...workloadOf('one', changes), node: { index: 0, gpuIndexes, peers: [] } },
@@ -65,6 +65,28 @@ test('the image decides what runs unless the order does; /dev/shm is half of the
   expect(order).not.toHaveProperty('Entrypoint')
   const commanded = orderFor('request', [], { program: programOf({ command: ['/bin/a'], shmGb: 99 }) })
   expect(commanded).toMatchObject({ Entrypoint: ['/bin/a'], HostConfig: { ShmSize: 200_000_000 } })
+})
+
+test('a compile cache is a writable volume, and variables of the order win over its own', () => {
+  const cache = { volume: 'berth-compile-cache-1-0', variables: { VLLM_CACHE_ROOT: '/a', TRITON_CACHE_DIR: '/b' } }
+  const program = programOf({ env: { TRITON_CACHE_DIR: '/own' } })
+  const order = containerOrder(workloadOf('one', { program }), {
+    image: 'a:1',
+    info,
+    gpus,
+    gpuMode: 'request',
+    diskQuota: false,
+    cpus: undefined,
+    portAddress: '127.0.0.1',
+    hostProcesses: 32_768,
+    noticeFolder: '/var/lib/berth/notices',
+    cache,
+  })
+  expect(order).toMatchObject({
+    Env: expect.arrayContaining(['VLLM_CACHE_ROOT=/a', 'TRITON_CACHE_DIR=/own']),
+    HostConfig: { Mounts: [{ Type: 'volume', Source: cache.volume, Target: '/var/cache/berth' }] },
+  })
+  expect(JSON.stringify(order)).not.toContain('"ReadOnly":true')
 })
 
 test('rejects a GPU that the host does not have', () => {

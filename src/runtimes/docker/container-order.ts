@@ -6,6 +6,7 @@
 import type { Workload } from '../../contract/agent.ts'
 import { isReservedVariable } from '../../contract/workload.ts'
 import { NeverStarts } from '../runtime.ts'
+import { cacheOrder, type CacheMount } from './compile-cache.ts'
 import { hasNotices, noticeMount } from './end-notice.ts'
 import { bridgeOf } from './fence.ts'
 import { GATE, groupEnvironment } from './group-network.ts'
@@ -24,6 +25,7 @@ export const GPUS_LABEL = 'berth.gpus'
 export interface DockerGpu {
   readonly index: number
   readonly uuid: string
+  readonly name: string
   /** There is no device to attach. */
   readonly simulated: boolean
 }
@@ -45,6 +47,7 @@ export interface OrderOptions {
   readonly hostProcesses: number
   readonly volumeFolder?: string | undefined
   readonly downloads?: HostDownloads | undefined
+  readonly cache?: CacheMount | undefined
   /** The folder with what containers are told of interruptions. */
   readonly noticeFolder: string
   /** Volumes of the image that an earlier container of this workload has filled, by path. */
@@ -112,7 +115,7 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
     Tty: true,
     OpenStdin: true,
     Env: [
-      ...environmentOf({ ...groupVariables(workload, 'open'), ...program?.env }),
+      ...environmentOf({ ...groupVariables(workload, 'open'), ...options.cache?.variables, ...program?.env }),
       ...gpus.env,
       ...reservedVariables(workload),
     ],
@@ -128,6 +131,7 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
         ? {}
         : { [VOLUMES_LABEL]: workload.disks.map(({ volumeId }) => volumeId).join(',') }),
       ...weightsOrder(workload, options.downloads).labels,
+      ...cacheOrder(options.cache).labels,
       ...(group === undefined ? {} : { [GROUP_LABEL]: String(group.rank) }),
     },
     ExposedPorts: Object.fromEntries(ports.map((port) => [port, {}])),
@@ -195,12 +199,13 @@ function sharedMemoryBytes(shmGb: number | null, memory: number): number {
 }
 
 function mountsOf(workload: Workload, options: OrderOptions): { Mounts?: unknown[] } {
-  const { keptVolumes = [], volumeFolder = '', downloads } = options
+  const { keptVolumes = [], volumeFolder = '', downloads, cache } = options
   const volumes = keptVolumes.map(({ name, path }) => ({ Type: 'volume', Source: name, Target: path }))
   const mounts = [
     ...volumes,
     ...volumeMounts(workload.disks, volumeFolder),
     ...weightsOrder(workload, downloads).mounts,
+    ...cacheOrder(cache).mounts,
     ...(hasNotices(workload) ? [noticeMount(options.noticeFolder, workload.id)] : []),
   ]
   return mounts.length === 0 ? {} : { Mounts: mounts }

@@ -118,7 +118,9 @@ export const imageReply = z.object({
   /** Unpacked. */
   Size: z.number().catch(0),
   RepoTags: listOf(z.string()),
-  Config: z.object({ Entrypoint: listOf(z.string()), Cmd: listOf(z.string()) }).catch({ Entrypoint: [], Cmd: [] }),
+  Config: z
+    .object({ Entrypoint: listOf(z.string()), Cmd: listOf(z.string()), User: z.string().catch('') })
+    .catch({ Entrypoint: [], Cmd: [], User: '' }),
   RootFS: z.object({ Layers: listOf(z.string()) }),
 })
 

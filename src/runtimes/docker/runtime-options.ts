@@ -40,6 +40,8 @@ export interface DockerRuntimeOptions {
   readonly notes?: readonly string[]
   /** Downloads from the server. Absent: no weights, and no image of our engines. */
   readonly downloads?: HostDownloads | undefined
+  /** For what engines have compiled. Absent: nothing is kept. */
+  readonly compileCacheBytes?: number
   /** Receives errors outside of any call. */
   readonly onError: (what: string, error: unknown) => void
 }

@@ -80,7 +80,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
   })
 
   test('real GPUs are requested from the daemon by id', async () => {
-    const gpus = [{ index: 0, uuid: 'GPU-real-0', simulated: false }]
+    const gpus = [{ index: 0, uuid: 'GPU-real-0', name: 'NVIDIA H200', simulated: false }]
     const other = runtimeOn(lab, { gpus })
     await other.start(workloadOf('gpu'), silent, forever)
     expect(await shell('gpu', 'env')).toMatch(/^NVIDIA_VISIBLE_DEVICES=GPU-real-0$/m)

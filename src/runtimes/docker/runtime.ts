@@ -10,6 +10,7 @@ import type { HostFault, StreamRequest, Workload } from '../../contract/agent.ts
 import { NeverStarts, type WorkloadStatus, type Measured, type Runtime, type RuntimeStream } from '../runtime.ts'
 import { DockerClient } from './client.ts'
 import { endOf, lost, startFault } from './container-end.ts'
+import { CompileCaches } from './compile-cache.ts'
 import { ContainerMaker } from './container-maker.ts'
 import { ContainerPower, isGoing } from './container-power.ts'
 import { GROUP_LABEL, ID_LABEL, nameOf, TAG_LABEL } from './container-order.ts'
@@ -60,6 +61,7 @@ class DockerRuntime implements Runtime {
   readonly #fence: ContainerFence
   readonly #images: ImageStore
   readonly #scripts: StartScripts
+  readonly #caches: CompileCaches
   readonly #maker: ContainerMaker
   readonly #power: ContainerPower
   readonly #copies: DiskCopies
@@ -87,7 +89,9 @@ class DockerRuntime implements Runtime {
     })
     this.#notices = new EndNotices(path.join(options.folder, 'notices'))
     const { folder: noticeFolder } = this.#notices
-    this.#maker = new ContainerMaker({ portAddress: LOOPBACK, ...options, noticeFolder, client: this.#client })
+    const [client, budgetBytes] = [this.#client, options.compileCacheBytes ?? 0]
+    this.#caches = new CompileCaches({ ...options, client, budgetBytes })
+    this.#maker = new ContainerMaker({ portAddress: LOOPBACK, ...options, caches: this.#caches, noticeFolder, client })
     this.#power = new ContainerPower({ ...options, client: this.#client, files: this.#files, maker: this.#maker })
     this.#copies = new DiskCopies({ ...options, client: this.#client, files: this.#files })
     this.#images = new ImageStore({ ...options, client: this.#client })
@@ -263,8 +267,9 @@ class DockerRuntime implements Runtime {
     this.#scripts.forget(id)
     this.#ends.delete(id)
     this.#diskBytes.delete(id)
-    // Not awaited: removing a large image takes a while.
+    // Not awaited: removing a large image and measuring volumes take a while.
     void this.#images.sweep(this.#closing.signal)
+    void this.#caches.tidy(this.#closing.signal)
     await this.#fence.maintain(() => this.#hasNetworks(signal))
   }
 

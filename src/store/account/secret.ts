@@ -65,7 +65,7 @@ export async function listSecretUses(db: Db, accountId: string): Promise<Map<str
   return new Map(rows.map(({ name, rentals }) => [name, rentals]))
 }
 
-/** Hosts get the sealed secrets and registry logins of their rentals, and the accounts of those with weights. */
+/** Hosts get the sealed secrets and registry logins of their rentals, and the accounts of those with weights or a compile cache. */
 export async function readSecretsOf(db: Db, rentalIds: readonly number[]) {
   if (rentalIds.length === 0) return { secrets: [], logins: [], owners: [] }
   const ids = sql`${[...rentalIds]}::integer[]`
@@ -81,7 +81,7 @@ export async function readSecretsOf(db: Db, rentalIds: readonly number[]) {
       and c.id = r.spec -> 'workload' ->> 'registryCredentialId' where r.id = any (${ids})`.execute(db)
   const owners = await sql<{ rental_id: number; account_id: string }>`
     select id as rental_id, account_id from rental
-    where id = any (${ids}) and spec -> 'workload' ? 'weights'`.execute(db)
+    where id = any (${ids}) and spec -> 'workload' ?| '{weights,compileCache}'`.execute(db)
   return { secrets: secrets.rows, logins: logins.rows, owners: owners.rows }
 }
 

@@ -170,7 +170,7 @@ export async function listCheapest(
 
 const isWholeGpu = sql<boolean>`gpu_model not like '%-MIG-%'`
 
-/** Free GPUs of the cheapest machine for each count, GPU model and CUDA version; simulated ones apart from real ones. */
+/** Free GPUs of the cheapest machine for each count, GPU model, CUDA version and vendor; simulated ones apart from real ones. */
 export async function listCheapestOfEach(
   db: Db,
   counts: readonly number[],
@@ -179,14 +179,15 @@ export async function listCheapestOfEach(
   const conditions = conditionsOf({ available_only: true, ...(region === undefined ? {} : { region }) })
   const columns = listedColumns.map((name) => sql.ref(name))
   const { rows } = await sql<ListedMachine & { gpu_count: number }>`
-    select distinct on (wanted.gpu_count, gpu_model, gpu_ram_mib, hardware ->> 'cudaVersion', simulation)
+    select distinct on (wanted.gpu_count, gpu_model, gpu_ram_mib, hardware ->> 'cudaVersion',
+      hardware ->> 'gpuVendor', simulation)
       wanted.gpu_count, ${sql.join(columns)}
     from unnest(${counts}::int[]) wanted (gpu_count) join machine on gpus_free >= wanted.gpu_count
     where ${allOf(conditions)} and price_nano_per_gpu_hour is not null
       and ${maxPrice === undefined ? sql`true` : sql`price_nano_per_gpu_hour <= ${maxPrice}`}
       and ${gpuLike === undefined ? sql`true` : isLike(gpuLike)}
       and (wanted.gpu_count = 1 or ${isWholeGpu})
-    order by wanted.gpu_count, gpu_model, gpu_ram_mib, hardware ->> 'cudaVersion', simulation,
+    order by wanted.gpu_count, gpu_model, gpu_ram_mib, hardware ->> 'cudaVersion', hardware ->> 'gpuVendor', simulation,
       price_nano_per_gpu_hour, id`.execute(db)
   return rows
 }
