@@ -3,6 +3,7 @@
  * hardware discovery, a `Runtime` driven by the `Keeper`, the connection to the server, and the control socket.
  * Workloads keep running when the agent stops; the next agent adopts them.
  */
+import { systemClock } from '../base/instant.ts'
 import type { Desired, HostFault, HostMetrics, HostOffer, HostReport } from '../contract/agent.ts'
 import { Keeper } from '../runtimes/keeper.ts'
 import { ActivityWatch } from './activity.ts'
@@ -332,7 +333,7 @@ class Agent {
     const workloads = [...observed.workloads, ...this.#pending()]
     const gpuFaults = faultsOf(this.#snapshot)
     const offered = { offer: this.#offer, gpuFaults, notes: this.#notes() }
-    return { type: 'report', ...offered, ...observed, workloads, ...problem, ...blind }
+    return { type: 'report', sentAt: systemClock.now(), ...offered, ...observed, workloads, ...problem, ...blind }
   }
 
   #notes(): string[] {

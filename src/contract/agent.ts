@@ -181,6 +181,8 @@ const observation = z.object({
   message: sentence.optional(),
   /** Exit code of the program of a container that ended by itself. */
   exitCode: z.int().min(0).max(255).optional(),
+  /** When it ended, in milliseconds since 1970 by the clock of its host. The time after it is not charged. */
+  endedAt: z.int().min(0).optional(),
   /** Customers paste it into their shells, so it is restricted. */
   sshUser: z
     .string()
@@ -236,6 +238,8 @@ const hostReport = z.object({
   /** Generation of the last `desired` it applied; 0 before the first. */
   generation: z.int().min(0),
   offer: hostOffer,
+  /** The clock of the host, in milliseconds since 1970. */
+  sentAt: z.int().min(0).optional(),
   /** The engine could not be inspected: the workloads are not current, and none is known to run. */
   blind: z.boolean().optional(),
   /** Capabilities and limitations, as sentences for the supplier and the operator. */

@@ -229,6 +229,8 @@ export interface DriverMachine {
   readonly message?: string
   /** Exit code of a program that ended by itself; with the failure `process_exited`, 0 is success. */
   readonly exitCode?: number
+  /** When it ended, where that is known. */
+  readonly endedAt?: Instant
   /** Changes with every restart, where the provider knows. */
   readonly incarnation?: string
   /** Last report of its host, unless that is now. */

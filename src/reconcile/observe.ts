@@ -274,14 +274,17 @@ async function takeStep(
 }
 
 /**
- * It is billed up to the last time the provider showed it running. A program that ended with exit code 0 has not
- * failed.
+ * It is billed up to the last time the provider showed it running, or to the end of its program, which an agent that was
+ * away reports late. A program that ended with exit code 0 has not failed.
  */
 async function end(tx: Tx, rental: Rental, machine: DriverMachine, shownUntil: Instant): Promise<void> {
-  const { failure = 'engine_failure', message, exitCode } = machine
+  const { failure = 'engine_failure', message, exitCode, endedAt = shownUntil } = machine
+  // The charges of the meantime stay.
+  const charged = await findOpenSegment(tx.db, { rentalId: rental.id, volumeId: null })
+  const until = endedAt < shownUntil ? later(endedAt, charged?.settled_until ?? endedAt) : shownUntil
   if (exitCode !== undefined) await updateRental(tx, rental.id, { exit_code: exitCode })
-  if (failure === 'process_exited' && exitCode === 0) await terminateRental(tx, rental, 'completed', shownUntil)
-  else await failRental(tx, rental, failure, message, shownUntil)
+  if (failure === 'process_exited' && exitCode === 0) await terminateRental(tx, rental, 'completed', until)
+  else await failRental(tx, rental, failure, message, until)
 }
 
 async function adopt(tx: Tx, rental: Rental, machine: DriverMachine): Promise<void> {

@@ -378,6 +378,7 @@ function observationOf(status: WorkloadStatus): Observation {
     ...(status.failure === undefined ? {} : { failure: status.failure }),
     ...(status.message === undefined ? {} : { message: status.message }),
     ...(status.exitCode === undefined ? {} : { exitCode: status.exitCode }),
+    ...(status.endedAt === undefined ? {} : { endedAt: status.endedAt }),
     ...(status.sshUser === undefined ? {} : { sshUser: status.sshUser }),
     ...(status.incarnation === undefined ? {} : { incarnation: status.incarnation }),
     disks: [...status.disks],

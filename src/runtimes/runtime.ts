@@ -82,6 +82,8 @@ export interface WorkloadStatus {
   readonly message?: string
   /** Exit code of a program that ended by itself. */
   readonly exitCode?: number | undefined
+  /** When that was, in milliseconds since 1970 by the clock of the host. */
+  readonly endedAt?: number | undefined
   /** An ended workload is not started again before this time has passed. */
   readonly waitMs?: number
   readonly sshUser?: string

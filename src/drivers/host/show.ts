@@ -45,6 +45,7 @@ function stateOf(
       failure: failed.failure ?? 'host_failure',
       ...messageField(failed.message),
       ...(failed.exitCode === null ? {} : { exitCode: failed.exitCode }),
+      ...(failed.endedAt === null ? {} : { endedAt: failed.endedAt }),
     }
   }
   const silent = nodes.filter((node) => node.started && isSilent(node.seenAt, now))

@@ -100,6 +100,8 @@ export interface KnownNode {
   readonly message: string | null
   /** Set once its program has ended by itself. */
   readonly exitCode: number | null
+  /** When that was. null: not known. */
+  readonly endedAt: Instant | null
   readonly sshUser: string | null
   readonly incarnation: string | null
   readonly disks: readonly string[]

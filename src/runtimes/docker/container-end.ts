@@ -12,16 +12,20 @@ export const lost = { failure: 'vanished', message: 'The machine disappeared fro
 
 /** `restarts`: how often in a row it was started again before. */
 export function endOf(container: Container, restarts: number): WorkloadEnd {
-  const { ExitCode, OOMKilled, Error: reason } = container.State
+  const { ExitCode, OOMKilled, Error: reason, FinishedAt } = container.State
   const after = restarts === 0 ? '' : ` after ${restarts} ${restarts === 1 ? 'restart' : 'restarts'}`
-  const exitCode = isExitCode(ExitCode) ? { exitCode: ExitCode } : {}
+  const endedAt = Date.parse(FinishedAt)
+  const exit = {
+    ...(isExitCode(ExitCode) ? { exitCode: ExitCode } : {}),
+    ...(endedAt > 0 ? { endedAt } : {}),
+  }
   if (OOMKilled && ExitCode === KILLED_EXIT_CODE) {
     const message = `The container exceeded its memory limit and was killed${after}.`
-    return { failure: 'out_of_memory', message, ...exitCode }
+    return { failure: 'out_of_memory', message, ...exit }
   }
   const why = reason === '' ? '' : ` (${reason.slice(0, 200)})`
   const message = `The process exited with code ${ExitCode}${after}${why}.`
-  return { failure: 'process_exited', message, ...exitCode }
+  return { failure: 'process_exited', message, ...exit }
 }
 
 /** Refusals because of the image or the machine would repeat: they are final. */

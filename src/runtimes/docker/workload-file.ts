@@ -19,7 +19,14 @@ const workloadFile = z.object({
   /** Whether the container was created. If it is missing then, someone else has removed it. */
   made: z.boolean(),
   /** Set when the container exited while we watched it. It is not started again. */
-  end: z.object({ failure: z.string(), message: z.string(), exitCode: z.number().optional() }).optional(),
+  end: z
+    .object({
+      failure: z.string(),
+      message: z.string(),
+      exitCode: z.number().optional(),
+      endedAt: z.number().optional(),
+    })
+    .optional(),
   restart: z.object({ policy: z.enum(['never', 'on-failure', 'always']), maxRetries: z.number() }).optional(),
   /** The number of consecutive restarts after an exit of the program, and the time of the exit before the last restart. */
   restarts: z.object({ count: z.number(), finishedAt: z.string() }).optional(),

@@ -201,9 +201,14 @@ interface NodeJson {
   readonly failure: string | null
   readonly message: string | null
   readonly exitCode: number | null
+  readonly endedAt: string | null
   readonly sshUser: string | null
   readonly incarnation: string | null
   readonly disks: string[]
+}
+
+function readInstant(text: string | null): Instant | null {
+  return text === null ? null : (Number.parseInt(text, 10) as Instant)
 }
 
 async function readWorkloads(db: Db, where: ReturnType<typeof sql>) {
@@ -220,6 +225,7 @@ async function readWorkloads(db: Db, where: ReturnType<typeof sql>) {
           'hostId', n.host_id, 'index', n.node_index, 'address', h.address,
           'seenAt', (extract(epoch from h.seen_at) * 1000)::bigint::text,
           'state', n.state, 'started', n.started, 'failure', n.failure, 'message', n.message, 'exitCode', n.exit_code,
+          'endedAt', (extract(epoch from n.ended_at) * 1000)::bigint::text,
           'sshUser', n.ssh_user, 'incarnation', n.incarnation, 'disks', n.disks) order by n.node_index)
         from workload_node n join host h on h.id = n.host_id where n.workload_id = w.id), '[]') as nodes,
       coalesce((select jsonb_agg(jsonb_build_object('target', p.target, 'port', p.port) order by p.target)
@@ -229,7 +235,8 @@ async function readWorkloads(db: Db, where: ReturnType<typeof sql>) {
     ...row,
     nodes: row.nodes.map((node) => ({
       ...node,
-      seenAt: node.seenAt === null ? null : (Number.parseInt(node.seenAt, 10) as Instant),
+      seenAt: readInstant(node.seenAt),
+      endedAt: readInstant(node.endedAt),
     })),
   }))
 }

@@ -11,9 +11,10 @@ import type { HostAddress, HostState } from '../../domain/host.ts'
 import type { RentalSpec } from '../../domain/rental.ts'
 import { groupOrderOf } from '../../domain/group.ts'
 import { programOf } from '../../domain/workload.ts'
-import { prepareAs, type Db, type Tx } from '../platform/database.ts'
+import { at, prepareAs, type Db, type Tx } from '../platform/database.ts'
 import { saveVolumeReport } from './host-volume-report.ts'
 import type { Tables } from '../platform/tables.ts'
+import { hostJson, storableText, workloadsOf } from './report-json.ts'
 
 export type HostRow = Selectable<Tables['host']>
 
@@ -294,12 +295,13 @@ export async function saveReport(
         failure = case when n.generation > ${report.generation} then n.failure else r.failure end,
         message = case when n.generation > ${report.generation} then n.message else r.message end,
         exit_code = case when n.generation > ${report.generation} then n.exit_code else r."exitCode" end,
+        ended_at = case when n.generation > ${report.generation} then n.ended_at else ${at(now)}::timestamptz - r."endedAgoMs" * interval '1 millisecond' end,
         ssh_user = coalesce(r."sshUser", n.ssh_user),
         incarnation = coalesce(r.incarnation, n.incarnation),
         group_links = coalesce(r."group" -> 'links', n.group_links),
         disks = array(select jsonb_array_elements_text(r.disks)), started = n.started or r.state = 'running'
-    from jsonb_to_recordset(${hostJson(report.workloads)}::jsonb) as r (
-      id text, state text, failure text, message text, "exitCode" smallint, "sshUser" text, incarnation text, "group" jsonb, disks jsonb)
+    from jsonb_to_recordset(${hostJson(workloadsOf(report))}::jsonb) as r (
+      id text, state text, failure text, message text, "exitCode" smallint, "endedAgoMs" bigint, "sshUser" text, incarnation text, "group" jsonb, disks jsonb)
     where n.workload_id = r.id and n.host_id = ${hostId}`.execute(tx.db)
   await adoptUnknown(tx, host, report, now)
   await forgetGone(tx, hostId, report)
@@ -307,18 +309,6 @@ export async function saveReport(
   tx.wake.add('observe')
   if (report.workloads.some(({ group }) => group !== undefined)) tx.wake.add('groups')
   return true
-}
-
-/**
- * Text of a host without U+0000 and lone surrogates, which PostgreSQL rejects. Reports of agents are validated earlier,
- * but the output of programs on hosts over SSH can be anything.
- */
-function hostJson(value: unknown): string {
-  return JSON.stringify(value, (_, one: unknown) => (typeof one === 'string' ? storableText(one) : one))
-}
-
-function storableText(text: string): string {
-  return text.replaceAll(/\0|\p{Surrogate}/gu, '\uFFFD')
 }
 
 /** Unknown workloads saved per host. A host with more is broken, or lies. */

@@ -1267,6 +1267,7 @@ export interface Tables {
   }
   workload_node: {
     disks: Optional<string[]>
+    ended_at: AtOrNull
     exit_code: OrNull<number>
     failure: OrNull<string>
     generation: bigint
