@@ -7,6 +7,7 @@ import { page, type PageRow } from './page-row.ts'
 import { billingSearch } from './pages/billing/search.ts'
 import { costsSearch } from './pages/costs/search.ts'
 import { eventsSearch } from './pages/events/search.ts'
+import { jobSearch } from './pages/job/search.ts'
 import { marketplaceSearch } from './pages/marketplace/search.ts'
 import { notificationsSearch } from './pages/notifications/search.ts'
 import { playgroundSearch } from './pages/playground/search.ts'
@@ -95,6 +96,22 @@ export const pages = [
     in: 'Machines',
     scopes: compute,
     load: async () => (await import('./pages/templates/page.tsx')).TemplatesPage,
+  }),
+  page({
+    path: '/jobs',
+    title: 'Jobs',
+    icon: 'play',
+    in: 'Machines',
+    scopes: compute,
+    load: async () => (await import('./pages/jobs/page.tsx')).JobsPage,
+  }),
+  page({
+    path: '/jobs/$id',
+    title: 'Job',
+    in: '/jobs',
+    scopes: compute,
+    search: jobSearch,
+    load: async () => (await import('./pages/job/page.tsx')).JobPage,
   }),
   page({
     path: '/events',

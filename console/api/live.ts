@@ -14,6 +14,7 @@ const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
   balance: ['getCustomerBalance', 'getStatement', 'getDailyStatement', 'listInvoices', 'getPurchaseHistory'],
   budget: ['listBudgets'],
   deployment: ['listManagedDeployments', 'getManagedDeployment'],
+  job: ['listJobs', 'getJob', 'listJobTasks'],
   key: ['listApiKeys'],
   webhook: ['listWebhookDeliveries', 'listWebhooks'],
 }

@@ -1,9 +1,8 @@
 /** Jobs on a host of this process: its reports are what a test says. */
-import { Readable } from 'node:stream'
-import { pack } from 'tar-stream'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { usd } from '../../src/base/money.ts'
-import { OUTPUT_PATH, type Workload } from '../../src/contract/agent.ts'
+import { OUTPUT_PATH, type HostOffer, type Workload } from '../../src/contract/agent.ts'
+import { archiveOf, handOverOutput } from '../harness/job-output.ts'
 import { joinHost, type JoinedHost } from '../harness/joined-host.ts'
 import { succeed } from '../harness/journey.ts'
 import { testServer, type Call, type TestServer } from '../harness/server.ts'
@@ -53,28 +52,8 @@ async function workloadOf(id: string, index = 0): Promise<Workload> {
   )
 }
 
-async function archiveOf(files: Readonly<Record<string, string>>): Promise<Buffer> {
-  const archive = pack()
-  for (const [path, content] of Object.entries(files))
-    archive.entry({ name: `output/${path}`, mtime: new Date(0) }, content)
-  archive.finalize()
-  const chunks: Buffer[] = []
-  for await (const chunk of archive as AsyncIterable<Buffer>) chunks.push(chunk)
-  return Buffer.concat(chunks)
-}
-
-/** What an agent does before it removes the container. */
-async function handOver(workload: Workload, files: Readonly<Record<string, string>> | null): Promise<number> {
-  const path = `${OUTPUT_PATH}/${workload.id}`
-  const body = files === null ? Buffer.alloc(0) : await archiveOf(files)
-  const response = await fetch(`${server.url}${path}`, {
-    method: 'PUT',
-    headers: { authorization: host.authorize(path), 'content-type': 'application/x-tar' },
-    body: Readable.toWeb(Readable.from([body], { objectMode: false })) as unknown as ReadableStream,
-    duplex: 'half',
-  })
-  return response.status
-}
+const handOver = (workload: Workload, files: Readonly<Record<string, string>> | null): Promise<number> =>
+  handOverOutput(server, host, workload.id, files)
 
 async function end(id: string, how: Parameters<JoinedHost['end']>[1], index = 0): Promise<Workload> {
   const workload = await workloadOf(id, index)
@@ -250,6 +229,41 @@ describe('machines', () => {
     const named = await start({ gpus: { machineId: 'mock-iad-h100-01' } })
     const job = await untilState(named, 'Running')
     expect(job.task.attempts).toMatchObject([{ machineId: 'mock-iad-h100-01' }])
+  })
+
+  test('promise 53: the cheapest machine that fits is taken', async () => {
+    const offers: Array<Partial<HostOffer>> = [
+      { clusterName: 'small', gpuRamMib: 12_000, priceUsdPerGpuHour: '0.05' },
+      { clusterName: 'single', gpusTotal: 1, priceUsdPerGpuHour: '0.10' },
+      { clusterName: 'cheap', priceUsdPerGpuHour: '0.20' },
+      { clusterName: 'dear', priceUsdPerGpuHour: '0.90' },
+    ]
+    const others = await Promise.all(offers.map((offer) => joinHost(server, 9, offer)))
+    const [small, single, cheap] = others
+    try {
+      const machineOf = async (gpus: object, change: object = {}): Promise<string> => {
+        const id = await start({ gpus, ...change })
+        const { task } = await untilState(id, 'Starting', 'Running')
+        return task.attempts[0].machineId
+      }
+      // Two GPUs that both have the memory, while the cheap ones are too small or too few.
+      expect(await machineOf({ count: 2, minMemoryGb: 24 })).toBe(cheap?.id)
+      expect(await machineOf({ count: 1, minMemoryGb: 24 })).toBe(single?.id)
+      expect(await machineOf({ count: 1 })).toBe(small?.id)
+      // The next one in price, now that the cheaper ones are taken.
+      expect(await machineOf({ count: 2, minMemoryGb: 24 })).toBe(host.id)
+      const id = await start({ gpus: { count: 2, minMemoryGb: 24 }, maxPricePerHourUsd: '1.79' })
+      const waiting = await waitFor('the reason', async () => {
+        const job = await read(id)
+        return job.waiting !== null && job.waiting.reason !== 'turn' && job
+      })
+      expect(waiting.state).toBe('Queued')
+    } finally {
+      const { jobs } = await succeed(call, 'GET', '/v2/jobs')
+      for (const { id } of jobs) await succeed(call, 'POST', `/v2/jobs/${id}/cancel`)
+      await waitFor('the hosts to be free', () => others.every((one) => one.workloads().length === 0))
+      await Promise.all(others.map((one) => one.close()))
+    }
   })
 
   test('a task waits while its account has no money, and starts when it has', async () => {

@@ -1,8 +1,9 @@
 /** `berth run`: orders a job, shows its log as it comes, and ends as its command does. */
 import { randomUUID } from 'node:crypto'
-import type { CallInput, Reply } from '../../client/client.ts'
+import type { CallInput } from '../../client/client.ts'
 import { pause } from '../../client/pause.ts'
 import { jobStateTable } from '../../contract/job-state.ts'
+import { endedTasks, parseImage, type Job } from '../../view/job.ts'
 import { money } from '../../view/money.ts'
 import { parseNumber, parseWhole } from '../kit/flag.ts'
 import { parseJson } from '../kit/json-file.ts'
@@ -13,8 +14,6 @@ import { downloadOutput } from './job-output.ts'
 import { openLogs, printLines } from './machine-session.ts'
 import { withVolumeIds, workloadFields, workloadOptions, type WorkloadFlags } from './rent-option.ts'
 import type { Session } from './session.ts'
-
-type Job = Reply<'getJob'>
 
 export interface RunOptions extends WorkloadFlags {
   readonly gpu?: string
@@ -82,7 +81,7 @@ export async function startJob(
   const options = await withVolumeIds(client, given)
   const { maxPrice, maxCost, timeout, retries, array, parallel, priority, name, input } = options
   const body = {
-    image: imageOf(options.image),
+    image: parseImage(options.image),
     ...workloadFields(shell, { ...options, command: undefined as never }),
     ...(command.length === 0 ? {} : { command: [...command] }),
     gpus: gpusOf(options),
@@ -96,12 +95,6 @@ export async function startJob(
     ...(array === undefined ? {} : { array: { count: array, ...(parallel === undefined ? {} : { parallel }) } }),
   } as CallInput<'createJob'>['body']
   return client.call('createJob', { body, idempotencyKey: randomUUID() })
-}
-
-/** A port of a registry also follows a colon. */
-function imageOf(image: string): { readonly name: string; readonly tag?: string } {
-  const [, name, tag] = /^(.+):([\w][\w.-]{0,127})$/.exec(image) ?? []
-  return name === undefined || tag === undefined ? { name: image } : { name, tag }
 }
 
 function gpusOf({ gpu, count, region, machine }: RunOptions): Record<string, unknown> {
@@ -193,9 +186,8 @@ async function showLog(session: Session, rentalId: number, follow: boolean): Pro
   }
 }
 
-function countsText({ counts, tasks }: Job): string {
-  const done = counts.succeeded + counts.failed + counts.cancelled + counts.timedOut
-  return `(${done} of ${tasks} tasks have ended)`
+function countsText(job: Job): string {
+  return `(${endedTasks(job)} of ${job.tasks} tasks have ended)`
 }
 
 function endText({ id, task, costUsd, counts, tasks }: Job): string {

@@ -1,7 +1,15 @@
 /** `berth run` and `berth jobs`: commands that run once on the cheapest GPUs, and what they leave. */
 import path from 'node:path'
-import type { Reply } from '../../client/client.ts'
-import { jobStates, jobStateTable } from '../../contract/job-state.ts'
+import {
+  attemptEnd,
+  costText,
+  jobLabel,
+  outputText,
+  tasksText,
+  type Job,
+  type JobSummary as Summary,
+  type JobTask as Task,
+} from '../../view/job.ts'
 import { money } from '../../view/money.ts'
 import { localTime } from '../../view/time.ts'
 import { parseWhole } from '../kit/flag.ts'
@@ -13,10 +21,6 @@ import type { Call, Row } from '../kit/row-type.ts'
 import { openLogs, printLines } from './machine-session.ts'
 import { downloadOutput, type ResultOptions } from './job-output.ts'
 import { followJob, runOptions, startJob, type RunOptions } from './job-run.ts'
-
-type Job = Reply<'getJob'>
-type Summary = Reply<'listJobs'>['jobs'][number]
-type Task = Reply<'listJobTasks'>['tasks'][number]
 
 const job = targetOf<Summary>('job', 'berth jobs ls', {
   read: async (client, idOrName) => {
@@ -89,8 +93,7 @@ export const rows: readonly Row[] = [
         Tasks: tasksText,
         Image: ({ image }) => image,
         Command: ({ command, args }) => [...(command ?? []), ...(args ?? [])].join(' ') || undefined,
-        Cost: ({ costUsd, maxCostUsd }) =>
-          maxCostUsd === null ? money(costUsd) : `${money(costUsd)} of at most ${money(maxCostUsd)}`,
+        Cost: costText,
         Created: ({ createdAt }) => localTime(createdAt),
         Ended: ({ endedAt }) => (endedAt === null ? undefined : localTime(endedAt)),
         'Deleted after': ({ deletedAfter }) => (deletedAfter === null ? undefined : localTime(deletedAfter)),
@@ -115,7 +118,7 @@ export const rows: readonly Row[] = [
   act<'cancelJob', unknown, Summary>('jobs cancel', 'cancelJob', 'cancel a job; its output is kept', {
     target: job,
     done: ({ id, state, endedAt }) =>
-      endedAt === null ? `${id} is being cancelled.` : `${id} is ${jobStateTable[state].label.toLowerCase()}.`,
+      endedAt === null ? `${id} is being cancelled.` : `${id} is ${jobLabel(state)[0].toLowerCase()}.`,
   }),
   custom<LogOptions, Summary>('jobs logs', 'print the log of a job; with -f, follow it', {
     target: job,
@@ -160,26 +163,16 @@ async function taskOf({ client }: Pick<Call['session'], 'client'>, id: string, i
   return task
 }
 
-function stateCell({ state }: { readonly state: Job['state'] }): Cell {
-  const known = jobStates.includes(state) ? jobStateTable[state] : undefined
-  return known === undefined ? state : toned(known.tone, known.label)
-}
-
-function tasksText({ tasks, counts }: Summary): string | undefined {
-  if (tasks === 1) return undefined
-  const parts = Object.entries(counts).flatMap(([name, n]) =>
-    n === 0 ? [] : [`${n} ${name === 'timedOut' ? 'timed out' : name}`],
-  )
-  return `${tasks}: ${parts.join(', ')}`
+function stateCell({ state }: Pick<Job, 'state'>): Cell {
+  const [label, tone] = jobLabel(state)
+  return toned(tone, label)
 }
 
 function attemptLines({ attempts }: Task): Content[] {
   return attempts.flatMap((one) => {
-    const end = one.endedAt === null ? 'runs' : (one.outcome ?? '').replaceAll('_', ' ')
-    const files = one.output === null || one.output.fileCount === 0 ? '' : `, ${one.output.fileCount} files of output`
-    const reason = one.output?.problem ?? null
-    const problem = reason === null ? '' : `, not kept: ${reason}`
-    const line = `Attempt ${one.number} on ${one.machineId} (${one.rentalName}): ${end}, ${money(one.costUsd)}${files}${problem}`
+    const output = outputText(one)
+    const files = output === undefined ? '' : `, ${output}`
+    const line = `Attempt ${one.number} on ${one.machineId} (${one.rentalName}): ${attemptEnd(one)}, ${money(one.costUsd)}${files}`
     return ['', line, ...(one.result === null ? [] : [`Result: ${JSON.stringify(one.result)}`])]
   })
 }
