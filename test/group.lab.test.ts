@@ -66,7 +66,7 @@ beforeAll(async () => {
 }, 240_000)
 afterAll(() => machines.close())
 
-test('31: programs start when all nodes reach each other, and find each other by the variables of a launcher', async () => {
+test('promise 31: programs start when all nodes reach each other, and find each other by the variables of a launcher', async () => {
   for (const { id, name } of groups) {
     await waitForState(id, (state) => state === 'running', START_MS)
     const { nodes } = await look(id)
@@ -92,7 +92,7 @@ test('31: programs start when all nodes reach each other, and find each other by
   }
 }, 300_000)
 
-test('33: neither another group nor the network between the hosts reaches a group', async () => {
+test('promise 33: neither another group nor the network between the hosts reaches a group', async () => {
   const [one, other] = await Promise.all(groups.map(({ id }) => look(id)))
   expect(await reaches(one.nodes[0], 'node-1')).toBe(true)
   expect(await reaches(one.nodes[0], other.nodes[0].address)).toBe(false)
@@ -124,7 +124,7 @@ test('33: neither another group nor the network between the hosts reaches a grou
   await waitFor('forged packets', async () => (await count()) > before)
 })
 
-test('35: restarts of an agent change neither the network nor the programs', async () => {
+test('promise 35: restarts of an agent change neither the network nor the programs', async () => {
   const { id, nodes } = await look(groups[0].id)
   const host = hostOf(nodes[0])
   const started = async () => inside(nodes[0], 'cat', '/proc/1/stat')
@@ -137,7 +137,7 @@ test('35: restarts of an agent change neither the network nor the programs', asy
   expect((await look(id)).state).toBe('running')
 })
 
-test('32: a node whose host is gone ends its group, and the other group goes on', async () => {
+test('promise 32: a node whose host is gone ends its group, and the other group goes on', async () => {
   const { id, nodes } = await look(groups[0].id)
   const host = hostOf(nodes[1])
   await host.stopAgent('kill')

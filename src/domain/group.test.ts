@@ -69,14 +69,14 @@ test('a group goes on while its nodes run, also when some have completed', () =>
   expect(groupStep(running, [node(0, completed), node(1, completed)], NOW)).toMatchObject({ reason: 'completed' })
 })
 
-test('32: silence counts from the last report, and ends a group after 60 seconds', () => {
+test('promise 32: silence counts from the last report, and ends a group after 60 seconds', () => {
   const silent = [node(0), node(1, { status: 'Unknown', seenAt: NOW })]
   expect(groupStep(running, silent, addMs(NOW, 60 * SECOND_MS - 1)).kind).toBe('wait')
   const step = groupStep(running, silent, addMs(NOW, 60 * SECOND_MS))
   expect(step).toEqual({ kind: 'end', reason: 'node_lost', rank: 1 })
 })
 
-test('32: a fault restarts a group that has run, as often as its limit; the end of a node by a person does not', () => {
+test('promise 32: a fault restarts a group that has run, as often as its limit; the end of a node by a person does not', () => {
   const restarting = { ...running, onNodeLoss: 'restart' } as const
   const nodes = [node(0), node(1, failed)]
   expect(groupStep(restarting, nodes, NOW)).toEqual({ kind: 'restart', reason: 'process_exited', rank: 1 })

@@ -106,7 +106,7 @@ describe('an order', () => {
     await clear(group.id)
   })
 
-  test('29: without machines for all nodes it leaves nothing behind', async () => {
+  test('promise 29: without machines for all nodes it leaves nothing behind', async () => {
     const before = await availableUsd()
     const reply = await ada.call('POST', '/v2/groups', { nodes: 4, ...H100 })
     expect([reply.status, reply.body.reason]).toEqual([400, 'no_capacity'])
@@ -114,7 +114,7 @@ describe('an order', () => {
     expect(await availableUsd()).toBe(before)
   })
 
-  test('29: money for one node places none, and the amount is that of all', async () => {
+  test('promise 29: money for one node places none, and the amount is that of all', async () => {
     const poor = await journey.account({ usd: '20' })
     const reply = await poor.call('POST', '/v2/groups', { nodes: 2, ...H100 })
     expect([reply.status, reply.body.reason]).toEqual([403, 'insufficient_balance'])
@@ -142,7 +142,7 @@ describe('an order', () => {
 describe('a start', () => {
   beforeAll(() => newAccount())
 
-  test('30: no node runs before all do, and all bills begin at one instant', async () => {
+  test('promise 30: no node runs before all do, and all bills begin at one instant', async () => {
     const group = await order({ nodes: 3 })
     await journey.pass()
     // The provider shows each machine at another moment of its list lag.
@@ -168,7 +168,7 @@ describe('a start', () => {
   })
 
   test.each(['end', 'restart'])(
-    '29: a node that cannot start ends the group free of charge (%s)',
+    'promise 29: a node that cannot start ends the group free of charge (%s)',
     async (onNodeLoss) => {
       const before = await availableUsd()
       const group = await order({ label: 'fault-slow-boot', onNodeLoss })
@@ -189,7 +189,7 @@ describe('a start', () => {
 describe('a running group', () => {
   beforeAll(() => newAccount())
 
-  test('32: ends 60 seconds after the last report of a node, whose own time is free from then on', async () => {
+  test('promise 32: ends 60 seconds after the last report of a node, whose own time is free from then on', async () => {
     const group = await startGroup()
     await journey.advance(10 * MINUTE_MS)
     const seenAt = journey.clock.now()
@@ -211,7 +211,7 @@ describe('a running group', () => {
     expect(await chargedFor(ada.call, { rentalId: group.nodes[1].rentalId })).toBe(cost(seenAt))
   })
 
-  test('32: starts again on other machines if its order says so, all at one instant', async () => {
+  test('promise 32: starts again on other machines if its order says so, all at one instant', async () => {
     const group = await startGroup({ onNodeLoss: 'restart' })
     await lose(group.nodes[0])
     await journey.advance(MINUTE_MS)
@@ -251,7 +251,7 @@ describe('a running group', () => {
   })
 })
 
-test('34: concurrent orders neither deadlock nor hold machines of a group that is not placed', async () => {
+test('promise 34: concurrent orders neither deadlock nor hold machines of a group that is not placed', async () => {
   const callers = await Promise.all(Array.from({ length: 6 }, () => journey.account({ usd: '5000' })))
   const sizes = [2, 3, 2, 4, 2, 3, 5, 2]
   const replies = await Promise.all(

@@ -86,7 +86,7 @@ async function fill(more: object = {}): Promise<Array<Reply['body']>> {
 }
 
 describe('an order that finds no free GPUs', () => {
-  test('promise 37: is told its wait, and waits only if it agrees', async () => {
+  test('promises 36, 37 and 40: is told its wait, and waits only if it agrees', async () => {
     const rentals = await fill()
     expect(rentals[0]).toMatchObject({
       pricePerHourUsd: formatUsd(LOWER),
@@ -115,7 +115,7 @@ describe('an order that finds no free GPUs', () => {
     const { notifications } = await succeed(ada.call, 'GET', '/v2/notifications')
     expect(notifications.filter((one: { kind: string }) => one.kind === 'rental_interrupted')).toHaveLength(2)
 
-    // Promise 36: until ten seconds before the end they run on, and nobody else gets their GPUs.
+    // Until ten seconds before the end they run on, and nobody else gets their GPUs.
     await journey.advance(109 * SECOND_MS)
     expect((await show(ada.call, rentals[3])).state).toBe('Running')
     expect(await order(bob.call)).toMatchObject({ body: { reason: 'no_capacity' } })

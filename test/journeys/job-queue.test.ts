@@ -1,10 +1,11 @@
 /** The queue of jobs, and jobs that lose their machines: on the simulated provider, with a clock of the test. */
+import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { DAY_MS, SECOND_MS } from '../../src/base/instant.ts'
 import { limits } from '../../src/base/limits.ts'
-import { usd } from '../../src/base/money.ts'
+import { formatUsd, nanoUsdOf, usd } from '../../src/base/money.ts'
 import { VANISH_AFTER_MS } from '../../src/drivers/mock/faults.ts'
-import { checkLedgerAndEngines, startJourney, succeed, type Journey } from '../harness/journey.ts'
+import { chargedFor, checkLedgerAndEngines, startJourney, succeed, type Journey } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 
 const MACHINE = 'mock-iad-h100-01'
@@ -66,11 +67,12 @@ test('promise 56: an array of 1,000 makes at most `parallel` rentals', { timeout
 })
 
 test(
-  'promise 57: many jobs of one account delay the job of another by one turn',
+  'promise 57: ten thousand jobs of one account delay the job of another by one turn',
   { timeout: MINUTES_LONG },
   async () => {
-    // The queue counts tasks: thousands of them wait.
-    for (let n = 0; n < 10; n += 1) await start(ada, { array: { count: 1_000 } })
+    const first = await start(ada)
+    await copyJob(first, limits.jobsPerAccount - 1)
+    expect((await ada('POST', '/v2/jobs', order)).body.reason).toBe('quota_exceeded')
     await settle()
     const taken = (await livingRentals(ada)).length
     expect(taken).toBe(8)
@@ -83,9 +85,25 @@ test(
     await settle()
     expect(await read(bob, id)).toMatchObject({ state: 'Running', waiting: null, place: null })
     await cancelAll(bob)
+    await sql`delete from job where id like 'job_copy_%' and queued > 0`.execute(journey.app.database.db)
     await cancelAll(ada)
+    expect(await livingRentals(ada)).toEqual([])
   },
 )
+
+/** Orders over HTTP would take minutes. */
+async function copyJob(id: string, copies: number): Promise<void> {
+  const { db } = journey.app.database
+  const row = await db.selectFrom('job').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+  const columns = Object.keys(row)
+    .filter((name) => name !== 'id')
+    .map((name) => sql.ref(name))
+  await sql`insert into job (id, ${sql.join(columns)})
+    select 'job_copy_' || n, ${sql.join(columns)} from job, generate_series(1, ${copies}::integer) n where id = ${id}`.execute(
+    db,
+  )
+  await sql`insert into job_task (job_id, task) select id, 0 from job where id like 'job_copy_%'`.execute(db)
+}
 
 test('a server with simulated machines alone starts nothing that names none', async () => {
   const id = await start(bob, { gpus: { count: 1 } })
@@ -125,6 +143,41 @@ test(
     for (const { costUsd } of task.attempts) expect(usd(costUsd) <= seen).toBe(true)
   },
 )
+
+test('promise 51: lost attempts count for the time and the cost of a job', { timeout: MINUTES_LONG }, async () => {
+  const timeoutSeconds = 150
+  const id = await start(ada, { name: 'fault-vanish', timeoutSeconds })
+  for (let n = 0; n < 100 && (await read(ada, id)).endedAt === null; n += 1) await journey.advance(10 * SECOND_MS)
+  const { task, state } = await read(ada, id)
+  expect([state, task.reason]).toEqual(['TimedOut', 'auto_terminate'])
+  expect(task.attempts.length).toBeGreaterThanOrEqual(3)
+  // By the charged spans: none is longer than it ran.
+  const spans = await journey.app.database.db
+    .selectFrom('segment as s')
+    .innerJoin('job_attempt as a', 'a.rental_id', 's.rental_id')
+    .select(['s.started_at', 's.ended_at'])
+    .where('a.job_id', '=', id)
+    .execute()
+  const ranMs = spans.reduce((sum, { started_at: from, ended_at: to }) => sum + (Number(to) - from), 0)
+  expect(ranMs).toBeLessThanOrEqual((timeoutSeconds + 10) * SECOND_MS)
+
+  // The first attempt alone costs the price of the minute after which it is lost.
+  const [first] = task.attempts
+  const { pricePerHourUsd } = await succeed(ada, 'GET', `/v2/rentals/${first.rentalId}`)
+  const maxCost = (usd(pricePerHourUsd) * BigInt(1.5 * VANISH_AFTER_MS)) / 3_600_000n
+  const capped = await start(ada, { name: 'fault-vanish', maxCostUsd: formatUsd(nanoUsdOf(maxCost)), retries: 5 })
+  for (let n = 0; n < 100 && (await read(ada, capped)).endedAt === null; n += 1) await journey.advance(10 * SECOND_MS)
+  const end = await read(ada, capped)
+  expect([end.state, end.task.reason]).toEqual(['Failed', 'max_cost'])
+  expect(end.task.attempts.length).toBeGreaterThanOrEqual(2)
+  expect(usd(end.costUsd) <= maxCost).toBe(true)
+  expect(await chargedForRentals(end.task.attempts)).toBe(usd(end.costUsd))
+})
+
+async function chargedForRentals(attempts: ReadonlyArray<{ rentalId: number }>): Promise<bigint> {
+  const charges = await Promise.all(attempts.map(({ rentalId }) => chargedFor(ada, { rentalId })))
+  return charges.reduce((sum, charge) => sum + charge, 0n)
+}
 
 test(
   'promise 50: results stay for thirty days, and a job that runs is never deleted',
