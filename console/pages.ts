@@ -106,6 +106,13 @@ export const pages = [
     load: async () => (await import('./pages/jobs/page.tsx')).JobsPage,
   }),
   page({
+    path: '/jobs/schedules',
+    title: 'Job schedules',
+    in: '/jobs',
+    scopes: compute,
+    load: async () => (await import('./pages/job-schedules/page.tsx')).JobSchedulesPage,
+  }),
+  page({
     path: '/jobs/$id',
     title: 'Job',
     in: '/jobs',

@@ -44,6 +44,7 @@ export const json: Readonly<Record<string, string>> = {
   'host.notes': 'string[]',
   'host.offer': 'HostOffer',
   'job.spec': 'JobSpec',
+  'job_schedule.plan': 'unknown',
   'job_attempt.output': 'JobOutput',
   'job_attempt.result': 'unknown',
   'machine.hardware': 'MachineHardware',

@@ -30,6 +30,7 @@ export type IdPrefix =
   | 'reg'
   | 'tpl'
   | 'job'
+  | 'sched'
   | 'ptk'
   | 'bud'
   | 'mail'

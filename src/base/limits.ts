@@ -118,6 +118,9 @@ export const limits = {
   /** Jobs of one account that have not ended, tasks of one job, and rows of its list. */
   jobsPerAccount: 10_000,
   jobTasks: 1_000,
+  /** Schedules of jobs of one account, and the length of their times. */
+  jobSchedules: 100,
+  cronChars: 200,
   jobTaskRows: 100,
   jobGpus: 64,
   jobSeconds: 30 * 24 * 3_600,

@@ -26,6 +26,7 @@ export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
     { names: ['quote', 'reserve'], load: async () => (await import('./rental/quote.ts')).rows },
     { names: ['ls', 'rentals', 'show'], load: async () => (await import('./rental/rental.ts')).rows },
     { names: ['run', 'jobs'], load: async () => (await import('./rental/job.ts')).rows },
+    { names: ['schedules'], load: async () => (await import('./rental/job-schedule.ts')).rows },
     { names: ['metrics'], load: async () => (await import('./rental/metrics.ts')).rows },
     {
       names: ['logs', 'ssh', 'terminal', 'exec'],
@@ -103,6 +104,7 @@ export const groupDescriptions: Readonly<Record<string, string>> = {
   templates: 'templates of orders',
   deployments: 'models on rented GPUs',
   jobs: 'commands that run once, and their results',
+  schedules: 'jobs that run again and again',
   members: 'members of the account',
   keys: 'API keys of the account',
   'ssh-keys': 'SSH keys that are added to new machines',

@@ -16,6 +16,7 @@ import { inferenceEndpoints } from './inference.ts'
 import { economicsEndpoints } from './economics.ts'
 import { catalogEndpoints } from './catalog.ts'
 import { jobEndpoints } from './job.ts'
+import { jobScheduleEndpoints } from './job-schedule.ts'
 import { managedDeploymentEndpoints } from './managed-deployment.ts'
 import { marketplaceEndpoints } from './marketplace.ts'
 import { marketplaceSearchEndpoints } from './marketplace-search.ts'
@@ -82,6 +83,7 @@ export const api = {
   ...fileEndpoints,
   ...batchEndpoints,
   ...jobEndpoints,
+  ...jobScheduleEndpoints,
   ...managedDeploymentEndpoints,
   ...catalogEndpoints,
   ...economicsEndpoints,

@@ -60,28 +60,28 @@ const array = z
   })
   .describe('Runs the command once for each index, which it finds in `BERTH_JOB_INDEX`')
 
-const jobOrder = z
-  .strictObject({
-    name: z.string().trim().min(1).max(limits.nameChars).optional(),
-    ...specFields,
-    input: input.optional(),
-    array: array.optional(),
-    maxCostUsd: nonNegativeUsd.optional().describe('Most that all tasks together may cost (USD); default: no limit'),
-    timeoutSeconds: z
-      .int()
-      .min(1)
-      .max(limits.jobSeconds)
-      .default(86_400)
-      .describe('Longest running time of a task, over all its attempts'),
-    retries: z
-      .int()
-      .min(0)
-      .max(limits.jobRetries)
-      .default(0)
-      .describe('How often a task is run again after an exit code other than 0'),
-    priority: z.int().min(-100).max(100).default(0).describe('Among the jobs of the account; higher starts first'),
-  })
-  .meta({ id: 'CreateJob' })
+/** Schedules order the same. */
+export const jobOrderFields = {
+  name: z.string().trim().min(1).max(limits.nameChars).optional(),
+  ...specFields,
+  input: input.optional(),
+  array: array.optional(),
+  maxCostUsd: nonNegativeUsd.optional().describe('Most that all tasks together may cost (USD); default: no limit'),
+  timeoutSeconds: z
+    .int()
+    .min(1)
+    .max(limits.jobSeconds)
+    .default(86_400)
+    .describe('Longest running time of a task, over all its attempts'),
+  retries: z
+    .int()
+    .min(0)
+    .max(limits.jobRetries)
+    .default(0)
+    .describe('How often a task is run again after an exit code other than 0'),
+  priority: z.int().min(-100).max(100).default(0).describe('Among the jobs of the account; higher starts first'),
+}
+const jobOrder = z.strictObject(jobOrderFields).meta({ id: 'CreateJob' })
 
 const counts = z.object({
   queued: z.int(),

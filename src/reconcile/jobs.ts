@@ -5,11 +5,13 @@
 import { SECOND_MS } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
 import { advanceTask, failWaiting, noteBlocked, startTask, stepOf } from '../app/job/attempt.ts'
+import { runSchedule } from '../app/job/schedule.ts'
 import { obstacleOf } from '../domain/job.ts'
 import { transact } from '../store/platform/database.ts'
 import { endTurn, takeTurn } from '../store/platform/lease.ts'
 import { listLivingAttempts } from '../store/job/attempt.ts'
-import { deleteOldJobs, findJob, findTask, hasJobs, type Job, type JobTask } from '../store/job/job.ts'
+import { deleteOldJobs, findJob, findTask, type Job, type JobTask } from '../store/job/job.ts'
+import { hasJobWork, listDueSchedules } from '../store/job/schedule.ts'
 import { listHeads, type QueueHead } from '../store/job/queue.ts'
 import { eachOf, type Reconciler } from './loop.ts'
 
@@ -18,18 +20,21 @@ const WIDTH = 8
 /** Starts of one pass; the next one follows at once. */
 const MAX_STARTS = 50
 const MAX_DELETIONS = 100
+/** Those of one pass. */
+const MAX_SCHEDULES = 100
 const LOOP = 'jobs'
 
 export function runJobs(app: App): Reconciler {
   return {
     name: LOOP,
-    due: hasJobs,
+    due: hasJobWork,
     run: async () => {
       const { db } = app.database
       const now = app.clock.now()
       const token = await takeTurn(db, LOOP, { now, leaseMs: LEASE_MS })
       if (token === undefined) return false
       try {
+        await runSchedules(app)
         await followAttempts(app)
         const starts = await startWaiting(app)
         await deleteOldJobs(db, now, MAX_DELETIONS)
@@ -39,6 +44,11 @@ export function runJobs(app: App): Reconciler {
       }
     },
   }
+}
+
+async function runSchedules(app: App): Promise<void> {
+  const due = await listDueSchedules(app.database.db, app.clock.now(), MAX_SCHEDULES)
+  for (const id of due) await transact(app.database, (tx) => runSchedule(app, tx, id))
 }
 
 async function followAttempts(app: App): Promise<void> {

@@ -48,6 +48,8 @@ export interface Owned {
   readonly templateToDelete: string
   readonly job: string
   readonly jobToCancel: string
+  readonly jobSchedule: string
+  readonly jobScheduleToDelete: string
   readonly managedDeployment: string
   readonly managedDeploymentToDelete: string
   readonly registryCredentialToDelete: string
@@ -242,6 +244,10 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listJobTasks: (its) => owned({ id: its.job }),
   cancelJob: (its) => owned({ id: its.jobToCancel }),
   downloadJobOutput: (its) => owned({ id: its.job }),
+  createJobSchedule: withBody(exampleBodies.createJobSchedule),
+  listJobSchedules: none,
+  changeJobSchedule: (its) => owned({ id: its.jobSchedule }, exampleBodies.changeJobSchedule),
+  deleteJobSchedule: (its) => owned({ id: its.jobScheduleToDelete }),
   listTemplates: none,
   getTemplate: (its) => owned({ id: its.template }),
   createTemplate: withBody(exampleBodies.createTemplate),
@@ -382,6 +388,8 @@ export const absent: Owned = {
   secretToDelete: 'absent',
   job: 'job_absent',
   jobToCancel: 'job_absent',
+  jobSchedule: 'sched_absent',
+  jobScheduleToDelete: 'sched_absent',
   template: 'tpl_absent',
   templateToDelete: 'tpl_absent',
   managedDeployment: 'srv_00000000000000000000',
@@ -489,6 +497,8 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     templateToDelete: (await make('/v2/templates', exampleBodies.createTemplate)).id,
     job: (await make('/v2/jobs', exampleBodies.createJob)).id,
     jobToCancel: (await make('/v2/jobs', exampleBodies.createJob)).id,
+    jobSchedule: (await make('/v2/job-schedules', exampleBodies.createJobSchedule)).id,
+    jobScheduleToDelete: (await make('/v2/job-schedules', exampleBodies.createJobSchedule)).id,
     managedDeployment: (await make('/v2/deployments', { ...exampleBodies.createManagedDeployment, name: 'kept' })).id,
     managedDeploymentToDelete: (
       await make('/v2/deployments', { ...exampleBodies.createManagedDeployment, name: 'gone' })

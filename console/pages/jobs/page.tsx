@@ -4,7 +4,7 @@ import { number } from '../../../src/view/number.ts'
 import { missingScope, useMay } from '../../api/me.ts'
 import { actionsColumn, agoColumn, badgeColumn, moneyColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { PagedTable } from '../../list/table.tsx'
-import { Button, TextLink } from '../../ui/button.tsx'
+import { Button, ButtonLink, TextLink } from '../../ui/button.tsx'
 import { useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Page } from '../../ui/page.tsx'
@@ -29,7 +29,12 @@ export function JobsPage() {
   return (
     <Page
       intro="Commands that run once on the cheapest GPUs that fit. You pay while they run; their output is kept for 30 days."
-      actions={run}
+      actions={
+        <>
+          <ButtonLink to="/jobs/schedules">Schedules</ButtonLink>
+          {run}
+        </>
+      }
     >
       <PagedTable
         label="Jobs"

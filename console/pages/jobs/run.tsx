@@ -1,53 +1,7 @@
 /** The dialog that orders a job. */
 import { useNavigate } from '@tanstack/react-router'
-import { parseImage } from '../../../src/view/job.ts'
 import { FieldDialog } from '../../form/field-dialog.tsx'
-import type { Entries } from '../../form/entry.ts'
-
-const MACHINE = 'Only this machine. The only way to a simulated one.'
-
-/** The command is typed as in a shell, which most images have. */
-const shellCommand = (text: string): readonly string[] => ['/bin/sh', '-c', text]
-
-export const jobFields: Entries<'createJob'> = [
-  ['name', { hint: 'Your own name for it', placeholder: 'train' }],
-  ['image', { label: 'Image', hint: 'Docker image, as name:tag', placeholder: 'python:3.13', read: parseImage }],
-  [
-    'command',
-    { as: 'block', label: 'Command', hint: 'Runs in /bin/sh. Default: the command of the image', read: shellCommand },
-  ],
-  {
-    group: 'GPUs',
-    fields: [
-      ['gpus.model', { label: 'Model', placeholder: 'any, or a part of a name' }],
-      ['gpus.minMemoryGb', { label: 'Memory of each (GB)', placeholder: 'any' }],
-      ['gpus.count', { label: 'GPUs' }],
-      ['gpus.machineId', { label: 'Machine', hint: MACHINE, placeholder: 'the cheapest' }],
-    ],
-  },
-  {
-    group: 'Limits',
-    fields: [
-      ['timeoutSeconds', { label: 'Longest running time (seconds)' }],
-      ['maxCostUsd', { label: 'Maximum cost (USD)', placeholder: 'none' }],
-      ['maxPricePerHourUsd', { label: 'Maximum price per hour (USD)', placeholder: 'none' }],
-      'retries',
-    ],
-  },
-  {
-    group: 'Input and array',
-    isFolded: true,
-    fields: [
-      ['input', { as: 'block', label: 'Input (JSON)', hint: 'In the machine as /berth/input.json', read: readJson }],
-      [
-        'array.count',
-        { label: 'Tasks', hint: 'Runs the command once for each index, in BERTH_JOB_INDEX', placeholder: '1' },
-      ],
-      ['array.parallel', { label: 'Tasks at a time', placeholder: 'all' }],
-      'priority',
-    ],
-  },
-]
+import { isJson, jobFields } from './fields.ts'
 
 export function RunDialog({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate()
@@ -74,16 +28,4 @@ export function RunDialog({ onClose }: { onClose: () => void }) {
       </p>
     </FieldDialog>
   )
-}
-
-function isJson(text: string): boolean {
-  return text.trim() === '' || readJson(text) !== undefined
-}
-
-function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown
-  } catch {
-    return undefined
-  }
 }

@@ -20,6 +20,7 @@ import {
   updateJob,
   type Job,
 } from '../../store/job/job.ts'
+import type { JobPlan } from '../../store/job/schedule.ts'
 import type { Actor, App } from '../app.ts'
 import { draftAttempt, INPUT_PATH, OUTPUT_PATH } from './draft.ts'
 
@@ -35,43 +36,57 @@ export interface JobOrder extends Omit<JobSpec, 'inputText'> {
 
 /** Secrets, volumes and logins must exist when it is ordered. Machines, money and quotas are waited for. */
 export async function createJob(app: App, tx: Tx, actor: Actor, order: JobOrder): Promise<Result<Job>> {
-  if ((await countLivingJobs(tx, actor.accountId)) >= limits.jobsPerAccount) {
-    return fail('quota_exceeded', { quota: `${limits.jobsPerAccount} jobs that have not ended` })
-  }
+  return admitJob(app, tx, actor, planJob(order))
+}
+
+export function planJob(order: JobOrder): JobPlan {
   const { array, maxCostUsd, timeoutSeconds, retries, priority, name } = order
   const tasks = array?.count ?? 1
-  const parallel = Math.min(array?.parallel ?? tasks, tasks)
   const inputText = order.input === undefined ? {} : { inputText: JSON.stringify(order.input) }
   const spec = jobSpec.parse({ ...order, ...inputText })
-  const refused = refuseSpec(spec) ?? (await refuseDraft(app, tx, actor, spec, tasks))
-  if (refused !== undefined) return refused
-  const job = await insertJob(tx, {
-    id: randomId('job'),
-    accountId: actor.accountId,
-    personId: actor.personId,
-    keyId: actor.keyId,
+  return {
     name: name ?? null,
     spec,
     demand: demandOf(spec),
     priority,
     tasks,
-    parallel,
+    parallel: Math.min(array?.parallel ?? tasks, tasks),
     maxCost: maxCostUsd ?? null,
     timeoutMs: timeoutSeconds * SECOND_MS,
     retries,
-  })
-  recordJobEvent(tx, job, 'job.created', { tasks, image: imageText(spec) })
+  }
+}
+
+/** The member and the key that a job is ordered for. */
+export type JobOwner = Pick<Actor, 'accountId' | 'personId' | 'keyId'>
+
+export async function admitJob(app: App, tx: Tx, owner: JobOwner, plan: JobPlan): Promise<Result<Job>> {
+  const { accountId, personId, keyId } = owner
+  if ((await countLivingJobs(tx, accountId)) >= limits.jobsPerAccount) {
+    return fail('quota_exceeded', { quota: `${limits.jobsPerAccount} jobs that have not ended` })
+  }
+  const refused = await refusePlan(app, tx, owner, plan)
+  if (refused !== undefined) return refused
+  const job = await insertJob(tx, { id: randomId('job'), accountId, personId, keyId, ...plan })
+  recordJobEvent(tx, job, 'job.created', { tasks: plan.tasks, image: imageText(plan.spec) })
   return ok(job)
+}
+
+export async function refusePlan(
+  app: App,
+  tx: Tx,
+  { accountId }: Pick<JobOwner, 'accountId'>,
+  { spec, tasks }: JobPlan,
+): Promise<Failure | undefined> {
+  const refused = refuseSpec(spec)
+  if (refused !== undefined) return refused
+  const draft = await draftAttempt(app, tx, { account_id: accountId, id: 'job', name: null, spec, tasks }, 0)
+  return draft.ok ? undefined : draft
 }
 
 function refuseSpec({ files = [] }: JobSpec): Failure | undefined {
   const index = files.findIndex(({ path }) => path === INPUT_PATH || path === OUTPUT_PATH)
   return index < 0 ? undefined : failField(['files', index, 'path'], 'job_path_reserved', { path: INPUT_PATH })
-}
-
-async function refuseDraft(app: App, tx: Tx, actor: Actor, spec: JobSpec, tasks: number): Promise<Failure | undefined> {
-  const draft = await draftAttempt(app, tx, { account_id: actor.accountId, id: 'job', name: null, spec, tasks }, 0)
-  return draft.ok ? undefined : draft
 }
 
 /** Jobs with the same text fit the same machines. */

@@ -51,7 +51,8 @@ const ofWorkload = [
   '--shm <gb>',
 ]
 
-export const runOptions: Options = {
+/** Of schedules too. */
+export const jobOptions: Options = {
   '--image <image>': { help: 'image to run, such as debian:12', required: true },
   '--gpu <gpu>': 'memory of each GPU, such as 24gb, or a part of its name, such as h100 (default: any)',
   '--count <n>': { help: 'number of GPUs (default: 1)', parse: parseWhole(1, 64) },
@@ -69,6 +70,10 @@ export const runOptions: Options = {
   ...Object.fromEntries(
     ofWorkload.flatMap((flag) => (workloadOptions[flag] === undefined ? [] : [[flag, workloadOptions[flag]]])),
   ),
+}
+
+export const runOptions: Options = {
+  ...jobOptions,
   '-o, --output <folder>': 'download the output into this folder at the end',
   '-d, --detach': 'do not wait for it',
 }
@@ -78,9 +83,18 @@ export async function startJob(
   { client, shell, options: given }: Call<RunOptions>,
   command: readonly string[],
 ): Promise<Job> {
+  const body = await jobBody({ client, shell, options: given }, command)
+  return client.call('createJob', { body, idempotencyKey: randomUUID() })
+}
+
+/** The order of a job, for now or for a schedule. */
+export async function jobBody(
+  { client, shell, options: given }: Pick<Call<RunOptions>, 'client' | 'shell' | 'options'>,
+  command: readonly string[],
+): Promise<NonNullable<CallInput<'createJob'>['body']>> {
   const options = await withVolumeIds(client, given)
   const { maxPrice, maxCost, timeout, retries, array, parallel, priority, name, input } = options
-  const body = {
+  return {
     image: parseImage(options.image),
     ...workloadFields(shell, { ...options, command: undefined as never }),
     ...(command.length === 0 ? {} : { command: [...command] }),
@@ -93,8 +107,7 @@ export async function startJob(
     ...(retries === undefined ? {} : { retries }),
     ...(priority === undefined ? {} : { priority }),
     ...(array === undefined ? {} : { array: { count: array, ...(parallel === undefined ? {} : { parallel }) } }),
-  } as CallInput<'createJob'>['body']
-  return client.call('createJob', { body, idempotencyKey: randomUUID() })
+  } as NonNullable<CallInput<'createJob'>['body']>
 }
 
 function gpusOf({ gpu, count, region, machine }: RunOptions): Record<string, unknown> {

@@ -72,6 +72,14 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
     timeoutSeconds: 7200,
     input: { epochs: 3 },
   },
+  createJobSchedule: {
+    name: 'nightly',
+    cron: '0 3 * * *',
+    image: { name: 'python', tag: '3.13' },
+    command: ['python', 'report.py'],
+    gpus: { minMemoryGb: 24 },
+  },
+  changeJobSchedule: { paused: true },
   createManagedDeployment: {
     name: 'assistant',
     recipe: { name: 'vllm', hubModel: 'Qwen/Qwen3-8B', weightsGib: 16 },

@@ -68,6 +68,7 @@ export const rentalReasons = {
     'Wait for free GPUs, or roll out in place, which ends an old replica first.',
   ),
   job_not_found: notFound('Job not found.'),
+  job_schedule_not_found: notFound('Schedule not found.'),
   job_output_not_found: notFound('The job has no such output.'),
   job_path_reserved: invalid(
     ({ path }: { readonly path: string }) => `Jobs have their own file ${path}.`,

@@ -23,6 +23,7 @@ import { hostHandlers } from './host.ts'
 import { invoiceHandlers } from './invoice.ts'
 import { joinTokenHandlers } from './join-token.ts'
 import { jobHandlers } from './job.ts'
+import { jobScheduleHandlers } from './job-schedule.ts'
 import { managedDeploymentHandlers } from './managed-deployment.ts'
 import { marginHandlers } from './margin.ts'
 import { marketplaceOrderHandlers } from './marketplace-order.ts'
@@ -97,6 +98,7 @@ export function makeHandlers(
     ...apiKeyHandlers,
     ...secretHandlers,
     ...jobHandlers,
+    ...jobScheduleHandlers,
     ...managedDeploymentHandlers,
     ...economicsHandlers,
     ...templateHandlers,

@@ -476,6 +476,20 @@ export interface Tables {
     result: OrNull<unknown>
     task: number
   }
+  job_schedule: {
+    account_id: string
+    api_key_id: string
+    created_at: At
+    cron: string
+    id: string
+    last_at: AtOrNull
+    last_job_id: OrNull<string>
+    last_reason: OrNull<string>
+    name: OrNull<string>
+    next_at: AtOrNull
+    person_id: string
+    plan: Json<unknown>
+  }
   job_task: {
     ended_at: AtOrNull
     exit_code: OrNull<number>
