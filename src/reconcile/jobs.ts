@@ -13,6 +13,7 @@ import { listLivingAttempts } from '../store/job/attempt.ts'
 import { deleteOldJobs, findJob, findTask, type Job, type JobTask } from '../store/job/job.ts'
 import { hasJobWork, listDueSchedules } from '../store/job/schedule.ts'
 import { listHeads, type QueueHead } from '../store/job/queue.ts'
+import { forgetCold } from '../store/job/warm-machine.ts'
 import { eachOf, type Reconciler } from './loop.ts'
 
 const LEASE_MS = 30 * SECOND_MS
@@ -38,6 +39,7 @@ export function runJobs(app: App): Reconciler {
         await followAttempts(app)
         const starts = await startWaiting(app)
         await deleteOldJobs(db, now, MAX_DELETIONS)
+        await forgetCold(db, now)
         return starts === MAX_STARTS
       } finally {
         await endTurn(db, LOOP, token, now)

@@ -266,6 +266,32 @@ describe('machines', () => {
     }
   })
 
+  test('at equal prices, a machine that has the image of the account comes first', async () => {
+    const price = { priceUsdPerGpuHour: '0.03' }
+    const others = await Promise.all([1, 2, 3].map((n) => joinHost(server, 9, { clusterName: `warm-${n}`, ...price })))
+    try {
+      const ids = others.map(({ id }) => id).toSorted()
+      const last = ids.at(-1)
+      const machineOf = async (change: object, by = call): Promise<string> => {
+        const { id } = await succeed(by, 'POST', '/v2/jobs', { ...order, ...change })
+        const attempt = await waitFor('its machine', async () => (await read(id, by)).task.attempts[0])
+        await succeed(by, 'POST', `/v2/jobs/${id}/cancel`)
+        await waitFor('its end', async () => (await read(id, by)).endedAt !== null)
+        return attempt.machineId
+      }
+      const warm = { image: { name: 'debian', tag: 'warm' } }
+      expect(await machineOf({})).toBe(ids[0])
+      expect(await machineOf({ ...warm, gpus: { machineId: last } })).toBe(last)
+      expect(await machineOf(warm)).toBe(last)
+      expect(await machineOf({ image: { name: 'debian', tag: 'cold' } })).toBe(ids[0])
+      const stranger = await server.account({ usd: '10' })
+      expect(await machineOf(warm, stranger.call)).toBe(ids[0])
+    } finally {
+      await waitFor('the hosts to be free', () => others.every((one) => one.workloads().length === 0))
+      await Promise.all(others.map((one) => one.close()))
+    }
+  })
+
   test('a task waits while its account has no money, and starts when it has', async () => {
     const poor = await server.account({ usd: '0' })
     const id = await start({}, poor.call)

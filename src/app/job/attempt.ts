@@ -30,6 +30,7 @@ import {
   type JobTask,
 } from '../../store/job/job.ts'
 import { takeJobTurn } from '../../store/job/queue.ts'
+import { listWarm, markWarm } from '../../store/job/warm-machine.ts'
 import { meterNow } from '../../store/ledger/segment.ts'
 import { lockRental, updateRental, type Rental } from '../../store/rental/rental.ts'
 import type { App } from '../app.ts'
@@ -39,7 +40,7 @@ import { placeOrder } from '../order/place-order.ts'
 import type { OrderDraft } from '../order/read-order.ts'
 import { terminateRental } from '../rental/rental.ts'
 import { draftAttempt } from './draft.ts'
-import { recordJobEvent, settleJob } from './job.ts'
+import { imageText, recordJobEvent, settleJob } from './job.ts'
 
 /** A machine fails only if a concurrent order takes its free GPUs. */
 const MAX_MACHINES = 16
@@ -58,6 +59,7 @@ export async function startTask(app: App, tx: Tx, jobId: string): Promise<Result
   const machines = await listFitting(app, tx.db, job.spec, {
     place: draft.value.volumes.place,
     lostOn: await listLostMachines(tx.db, jobId, task.task),
+    warm: await listWarm(tx.db, { accountId: job.account_id, image: imageText(job.spec) }),
   })
   let outcome: Result<Rental> | undefined
   for (const machine of machines) {
@@ -76,6 +78,7 @@ async function endWaiting(tx: Tx, job: Job, reason: string): Promise<undefined> 
 
 async function begin(tx: Tx, job: Job, task: JobTask, rental: Rental, machineId: string): Promise<Result<Rental>> {
   await insertAttempt(tx, { job_id: job.id, task: task.task, rental_id: rental.id, machine_id: machineId })
+  await markWarm(tx, { accountId: job.account_id, image: imageText(job.spec) }, machineId)
   await updateTask(tx, task, { state: 'Starting' }, false)
   await updateJob(tx, job.id, { blocked: null })
   await takeJobTurn(tx, job.account_id)
@@ -104,15 +107,20 @@ interface FittingOptions {
   /** The place of its volumes. undefined: it has none. */
   readonly place?: OrderDraft['volumes']['place']
   readonly lostOn?: readonly string[]
+  /** Machines that need not pull its image. */
+  readonly warm?: readonly string[]
   readonly isSimulated?: boolean
 }
 
-/** Machines that the task may be ordered on, the cheapest first. Those that lost it before come last. */
+/**
+ * Machines that the task may be ordered on, the cheapest first, and at equal prices those that have its image. Those that
+ * lost it before come last.
+ */
 async function listFitting(
   app: Pick<App, 'drivers'>,
   db: Db,
   { gpus, maxPricePerHourUsd: maxPerHour }: JobSpec,
-  { place, lostOn = [], isSimulated = false }: FittingOptions,
+  { place, lostOn = [], warm = [], isSimulated = false }: FittingOptions,
 ): Promise<ListedMachine[]> {
   const { model, minMemoryGb, count, region, machineId } = gpus
   const drivers = [...app.drivers.values()].filter(({ traits }) => traits.keepsOutput === true).map(({ id }) => id)
@@ -122,6 +130,7 @@ async function listFitting(
     gpuCount: count,
     limit: MAX_MACHINES,
     avoided: { ids: lostOn, factor: AVOIDED_FACTOR },
+    preferred: warm,
     ...at,
     // Whoever names a machine has chosen. Elsewhere the output of a job would be lost.
     ...(machineId === undefined ? { isSimulated, ...(isSimulated ? {} : { drivers }) } : {}),

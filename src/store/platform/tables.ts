@@ -506,6 +506,12 @@ export interface Tables {
     account_id: string
     at: At
   }
+  job_warm_machine: {
+    account_id: string
+    at: At
+    image: string
+    machine_id: string
+  }
   join_token: {
     account_id: string
     created_at: At
