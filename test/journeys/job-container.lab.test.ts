@@ -17,6 +17,7 @@ needs('docker', 'build')
 const why = whyNoDockerLab()
 const skipped = why === undefined ? '' : ` (skipped: ${why})`
 const LONG_MS = 300_000
+const VOLUMES = '/v2/alpha/on-demand/storage-volumes'
 
 describe.skipIf(why !== undefined)(`jobs on hosts${skipped}`, () => {
   let machines: Machines
@@ -24,7 +25,7 @@ describe.skipIf(why !== undefined)(`jobs on hosts${skipped}`, () => {
   let image: { readonly name: string; readonly tag: string }
 
   beforeAll(async () => {
-    machines = await startMachines({ hosts: 2 })
+    machines = await startMachines({ hosts: 2, env: { BERTH_STORAGE_OVERCOMMIT: '1000' } })
     ada = await machines.customer()
     const { name, tag } = machines.registry.images.busybox
     image = { name, tag }
@@ -127,6 +128,29 @@ describe.skipIf(why !== undefined)(`jobs on hosts${skipped}`, () => {
       expect([job.state, await fileOf(id, 'part')]).toEqual(['TimedOut', 'part\n'])
     },
   )
+
+  test('output on a volume stays there, and only the result is handed over', { timeout: LONG_MS }, async () => {
+    const storage = [{ region: 'us-central-1', perGbHourUsd: '0.0001', enabled: true }]
+    await succeed(machines.server.operator, 'PUT', '/v2/operator/price-book', { storage, reason: 'for the test' })
+    const [host] = machines.hosts
+    const volume = { region: 'us-central-1', label: 'results', sizeInGb: 256, nodeName: host?.id }
+    const { storageVolumeId: volumeId } = await succeed(ada.call, 'POST', VOLUMES, volume)
+    await waitFor('the volume', async () => {
+      const [one] = await succeed(ada.call, 'GET', VOLUMES)
+      return one.status === 'active'
+    })
+    const mount = { volumes: [{ volumeId, path: '/berth/output' }] }
+    const script = 'echo weights > /berth/output/model; echo "{\\"loss\\":0.5}" > /berth/output/result.json'
+    const { task } = await untilEnd(await start(script, mount))
+    expect(task.attempts[0]).toMatchObject({
+      machineId: host?.id,
+      outcome: 'succeeded',
+      result: { loss: 0.5 },
+      output: { files: [{ path: 'result.json' }], fileCount: 1, problem: null },
+    })
+    const again = await untilEnd(await start('test "$(cat /berth/output/model)" = weights', mount))
+    expect(again.state).toBe('Succeeded')
+  })
 
   test('promise 49: a command that ends while its agent is dead ran once', { timeout: LONG_MS }, async () => {
     const id = await start(

@@ -8,6 +8,8 @@ import type { Container } from './reply.ts'
 import type { WorkloadEnd, WorkloadFile, WorkloadFiles } from './workload-file.ts'
 
 const OUTPUT_FOLDER = '/berth/output'
+/** All that is handed over of a volume. */
+const RESULT_FILE = `${OUTPUT_FOLDER}/result.json`
 /** Many files take the daemon a while to find. */
 const OPEN_TIMEOUT_MS = 120_000
 /** Killed, ended by a signal of the daemon, or lost with it: nothing that the program decided. */
@@ -30,11 +32,16 @@ export async function findOutput(
   if (file?.runsOnce !== true) return undefined
   const container = await client.container(nameOf(id), signal)
   if (container === undefined || isGoing(container.State.Status)) return undefined
+  const isOnVolume = container.Mounts.some(({ Destination }) => Destination === OUTPUT_FOLDER)
   return async () => {
     await power.halt(id, signal)
     try {
       const path = `/containers/${encodeURIComponent(nameOf(id))}/archive`
-      return await client.stream('GET', path, { query: { path: OUTPUT_FOLDER }, timeoutMs: OPEN_TIMEOUT_MS, signal })
+      return await client.stream('GET', path, {
+        query: { path: isOnVolume ? RESULT_FILE : OUTPUT_FOLDER },
+        timeoutMs: OPEN_TIMEOUT_MS,
+        signal,
+      })
     } catch (error) {
       // It has no such folder.
       if (error instanceof DockerRefused && error.status === 404) return Readable.from([])
