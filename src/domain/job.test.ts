@@ -80,6 +80,9 @@ describe('when its rental has ended', () => {
   test('promise 55: its output is awaited, while its host can hand it over', () => {
     const rental = { status: 'Terminating', reason: 'completed', exitCode: 0, since: START } as const
     expect(stepAfter(limits.jobCollectMs - 1, { rental })).toEqual({ kind: 'wait' })
+    // It began and ended while nobody heard its host.
+    expect(stepAfter(1, { rental: { ...rental, startedAt: null } })).toEqual({ kind: 'wait' })
+    expect(stepAfter(1, { rental: { ...rental, startedAt: null, exitCode: null } })).toMatchObject({ kind: 'finish' })
     expect(stepAfter(limits.jobCollectMs, { rental })).toMatchObject({ kind: 'finish', next: 'Succeeded' })
     expect(stepAfter(1, { rental, isCollected: true })).toMatchObject({ kind: 'finish', next: 'Succeeded' })
     expect(stepAfter(1, { rental: { ...rental, isReleased: true } })).toMatchObject({ kind: 'finish' })

@@ -72,7 +72,9 @@ function noted(state: 'Starting' | 'Running', endAt: Instant | null): JobStep {
 /** The rental has ended: its output is awaited while its host can still hand it over. */
 function stepOfEnded(facts: AttemptFacts, now: Instant): JobStep {
   const { rental, isCollected } = facts
-  const isReachable = rental.startedAt !== null && rental.reason !== 'job_lost' && !rental.isReleased
+  // A command may begin and end while its host is not heard.
+  const hasRun = rental.startedAt !== null || rental.exitCode !== null
+  const isReachable = hasRun && rental.reason !== 'job_lost' && !rental.isReleased
   const isDue = addMs(rental.since, limits.jobCollectMs) <= now
   return isReachable && !isCollected && !isDue ? { kind: 'wait' } : { kind: 'finish', ...finishOf(facts) }
 }

@@ -75,6 +75,7 @@ describe.skipIf(why !== undefined)(`jobs on hosts${skipped}`, () => {
       expect(await fileOf(job.id, 'deep/file.txt')).toBe('kept\n')
       const log = await ada.call('GET', `/v2/rentals/${attempt.rentalId}/logs`)
       expect(String(log.body)).toContain('{"epochs":3}')
+      expect(String(log.body)).toContain('index 0')
       const { segments } = await bill(attempt.rentalId)
       // The uptime of this machine is that of its containers, to the hundredth of a second.
       const endedAgoMs = (os.uptime() - Number(await fileOf(job.id, 'end'))) * 1_000
@@ -129,6 +130,17 @@ describe.skipIf(why !== undefined)(`jobs on hosts${skipped}`, () => {
     },
   )
 
+  test('each task of an array has its index, and the number of tasks', { timeout: LONG_MS }, async () => {
+    const script = 'mkdir -p /berth/output; echo "[$BERTH_JOB_INDEX,$BERTH_JOB_COUNT]" > /berth/output/result.json'
+    const id = await start(script, { array: { count: 4 } })
+    expect(await untilEnd(id)).toMatchObject({ state: 'Succeeded', counts: { succeeded: 4 } })
+    const { tasks } = await succeed(ada.call, 'GET', `/v2/jobs/${id}/tasks`)
+    const results = (tasks as Array<{ attempts: Array<{ result: unknown }> }>).map(
+      ({ attempts }) => attempts[0]?.result,
+    )
+    expect(results).toEqual([0, 1, 2, 3].map((index) => [index, 4]))
+  })
+
   test('output on a volume stays there, and only the result is handed over', { timeout: LONG_MS }, async () => {
     const storage = [{ region: 'us-central-1', perGbHourUsd: '0.0001', enabled: true }]
     await succeed(machines.server.operator, 'PUT', '/v2/operator/price-book', { storage, reason: 'for the test' })
@@ -169,25 +181,29 @@ describe.skipIf(why !== undefined)(`jobs on hosts${skipped}`, () => {
     expect(await fileOf(id, 'runs')).toBe('run\nend\n')
   })
 
+  /** `berth run` of a script, with what it has printed. */
+  function run(folder: string, script: string) {
+    const screen = { out: '', error: '' }
+    const words = ['run', '--image', `${image.name}:${image.tag}`, '--output', folder, '--', '/bin/sh', '-c', script]
+    const ended = runCli(words, {
+      env: { BERTH_URL: machines.server.url, BERTH_KEY: ada.key, XDG_CONFIG_HOME: folder },
+      color: { out: false, error: false },
+      write: (text) => void (screen.out += text),
+      writeError: (text) => void (screen.error += text),
+      readFile: () => undefined,
+      readInput: () => undefined,
+    })
+    return { screen, ended }
+  }
+
   test(
     'promise 58: berth run shows the log live, and exits with the code of the job',
     { timeout: LONG_MS },
     async () => {
-      const screen = { out: '', error: '' }
       const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-run-'))
       const script =
         'echo first; until [ -e /tmp/go ]; do sleep 0.2; done; mkdir -p /berth/output; echo kept > /berth/output/file; echo last; exit 7'
-      const ended = runCli(
-        ['run', '--image', `${image.name}:${image.tag}`, '--output', folder, '--', '/bin/sh', '-c', script],
-        {
-          env: { BERTH_URL: machines.server.url, BERTH_KEY: ada.key, XDG_CONFIG_HOME: folder },
-          color: { out: false, error: false },
-          write: (text) => void (screen.out += text),
-          writeError: (text) => void (screen.error += text),
-          readFile: () => undefined,
-          readInput: () => undefined,
-        },
-      )
+      const { screen, ended } = run(folder, script)
       await waitFor(
         () => `the first line: ${JSON.stringify(screen)}`,
         () => screen.out.includes('first\n'),
@@ -201,6 +217,10 @@ describe.skipIf(why !== undefined)(`jobs on hosts${skipped}`, () => {
       expect(await ended).toBe(7)
       expect(screen.out).toBe('first\nlast\n')
       expect(screen.error).toContain('Exit code 7.')
+      // A command may have ended before its log can be followed.
+      const short = run(folder, 'echo at once')
+      expect(await short.ended).toBe(0)
+      expect(short.screen.out).toContain('at once\n')
       expect(await readFile(path.join(folder, 'file'), 'utf8')).toBe('kept\n')
       await removeFolder(folder)
     },

@@ -21,6 +21,8 @@ export const CPUS_LABEL = 'berth.cpus'
 /** The rank of a node of a group. */
 export const GROUP_LABEL = 'berth.group-rank'
 export const GPUS_LABEL = 'berth.gpus'
+/** Variables of jobs. */
+const JOB_PREFIX = 'BERTH_JOB_'
 
 export interface DockerGpu {
   readonly index: number
@@ -115,7 +117,10 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
     Tty: true,
     OpenStdin: true,
     Env: [
-      ...environmentOf({ ...groupVariables(workload, 'open'), ...options.cache?.variables, ...program?.env }),
+      ...environmentOf(
+        { ...groupVariables(workload, 'open'), ...options.cache?.variables, ...program?.env },
+        program?.runsOnce === true,
+      ),
       ...gpus.env,
       ...reservedVariables(workload),
     ],
@@ -187,9 +192,15 @@ export function gpusText({ node }: Workload): string {
   return node.gpuIndexes.join(',')
 }
 
-/** The order's variables, without those that are ours: they decide which GPUs a container gets. */
-function environmentOf(env: Readonly<Record<string, string>>): string[] {
-  return Object.entries(env).flatMap(([name, value]) => (isReservedVariable(name) ? [] : [`${name}=${value}`]))
+/**
+ * The order's variables, without those that are ours: they decide which GPUs a container gets. The server sets those of
+ * jobs, since no order may have such names.
+ */
+function environmentOf(env: Readonly<Record<string, string>>, isJob: boolean): string[] {
+  return Object.entries(env).flatMap(([name, value]) => {
+    const isAllowed = !isReservedVariable(name) || (isJob && name.startsWith(JOB_PREFIX))
+    return isAllowed ? [`${name}=${value}`] : []
+  })
 }
 
 /** More than the memory could never be filled. */
