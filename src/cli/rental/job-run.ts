@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { CallInput } from '../../client/client.ts'
 import { pause } from '../../client/pause.ts'
 import { jobStateTable } from '../../contract/job-state.ts'
-import { endedTasks, parseImage, type Job } from '../../view/job.ts'
+import { endedTasks, parseImage, type Job, type JobAttempt } from '../../view/job.ts'
 import { money } from '../../view/money.ts'
 import { parseNumber, parseWhole } from '../kit/flag.ts'
 import { parseJson } from '../kit/json-file.ts'
@@ -39,6 +39,7 @@ const MAX_TASKS = 1_000
 const TIMED_OUT_CODE = 124
 const CANCELLED_CODE = 130
 const LOG_LINES = 100_000
+const LAST_LOG_TRIES = 10
 
 const ofWorkload = [
   '--env <name=value...>',
@@ -51,7 +52,7 @@ const ofWorkload = [
   '--shm <gb>',
 ]
 
-/** Of schedules too. */
+/** Schedules have the same ones. */
 export const jobOptions: Options = {
   '--image <image>': { help: 'image to run, such as debian:12', required: true },
   '--gpu <gpu>': 'memory of each GPU, such as 24gb, or a part of its name, such as h100 (default: any)',
@@ -107,7 +108,7 @@ export async function jobBody(
     ...(retries === undefined ? {} : { retries }),
     ...(priority === undefined ? {} : { priority }),
     ...(array === undefined ? {} : { array: { count: array, ...(parallel === undefined ? {} : { parallel }) } }),
-  } as NonNullable<CallInput<'createJob'>['body']>
+  }
 }
 
 function gpusOf({ gpu, count, region, machine }: RunOptions): Record<string, unknown> {
@@ -173,18 +174,39 @@ async function followToEnd(session: Session, started: Job): Promise<Job> {
   const never = new AbortController().signal
   let words = ''
   for (let job = started; ;) {
-    const now =
-      job.waiting === null || job.state !== 'Queued' ? jobStateTable[job.state].label : `Queued: ${job.waiting.message}`
+    const now = stateText(job)
     if (now !== words && job.endedAt === null)
       screen.remark(job.tasks === 1 ? `${id} ${now}` : `${id} ${now} ${countsText(job)}`)
     words = now
     for (const attempt of job.task?.attempts ?? []) {
-      if (printedRentals.has(attempt.rentalId) || attempt.startedAt === null) continue
+      if (printedRentals.has(attempt.rentalId) || !hasRun(attempt)) continue
       if (await showLog(session, attempt.rentalId, job.endedAt === null)) printedRentals.add(attempt.rentalId)
     }
-    if (job.endedAt !== null) return job
+    if (job.endedAt !== null) {
+      await showLastLogs(session, job, printedRentals)
+      return job
+    }
     await pause(POLL_MS, never)
     job = await client.call('getJob', { params: { id } })
+  }
+}
+
+function hasRun({ startedAt, exitCode }: JobAttempt): boolean {
+  return startedAt !== null || exitCode !== null
+}
+
+/** A short command can end before its log is followed, and its host takes a moment to keep the last lines. */
+async function showLastLogs(session: Session, { id, task }: Job, printed: ReadonlySet<number>): Promise<void> {
+  const never = new AbortController().signal
+  for (const attempt of task?.attempts ?? []) {
+    if (printed.has(attempt.rentalId) || !hasRun(attempt)) continue
+    let isShown = false
+    for (let n = 0; n < LAST_LOG_TRIES && !isShown; n += 1) {
+      if (n > 0) await pause(POLL_MS, never)
+      isShown = await showLog(session, attempt.rentalId, false)
+    }
+    if (!isShown)
+      session.screen.remark(`The log of attempt ${attempt.number} cannot be read yet: berth jobs logs ${id}`)
   }
 }
 
@@ -199,15 +221,24 @@ async function showLog(session: Session, rentalId: number, follow: boolean): Pro
   }
 }
 
+/** A job whose turn has not come yet mostly starts at once, so that is not worth a word. */
+function stateText({ state, waiting }: Job): string {
+  const { label } = jobStateTable[state]
+  return waiting === null || waiting.reason === 'turn' || state !== 'Queued' ? label : `${label}: ${waiting.message}`
+}
+
 function countsText(job: Job): string {
   return `(${endedTasks(job)} of ${job.tasks} tasks have ended)`
 }
 
 function endText({ id, task, costUsd, counts, tasks }: Job): string {
-  const why = task === null ? `${counts.succeeded} of ${tasks} tasks succeeded.` : (task.message ?? '')
-  const exitCode = task?.exitCode ?? null
-  const code = exitCode === null ? '' : ` Exit code ${exitCode}.`
-  return `${why}${code} It cost ${money(costUsd)}. Results: berth jobs results ${id}`
+  const cost = `It cost ${money(costUsd)}.`
+  if (task === null)
+    return `${counts.succeeded} of ${tasks} tasks succeeded. ${cost} To list them: berth jobs tasks ${id}`
+  const code = task.exitCode === null || task.exitCode === 0 ? '' : ` Exit code ${task.exitCode}.`
+  const hasOutput = task.attempts.some((one) => (one.output?.fileCount ?? 0) > 0)
+  const next = hasOutput ? ` Its output: berth jobs results ${id}` : ''
+  return `${task.message ?? ''}${code} ${cost}${next}`
 }
 
 /** Shells use the same codes. */

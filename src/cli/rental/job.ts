@@ -1,5 +1,6 @@
 /** `berth run` and `berth jobs`: commands that run once on the cheapest GPUs, and what they leave. */
 import path from 'node:path'
+import { pause } from '../../client/pause.ts'
 import {
   attemptEnd,
   costText,
@@ -33,6 +34,7 @@ const job = targetOf<Summary>('job', 'berth jobs ls', {
 })
 
 const LINES = 1_000
+const POLL_MS = 1_000
 const MAX_LINES = 100_000
 const INDEX = {
   '--index <n>': { help: 'task of an array', parse: parseWhole(0, 999_999), default: 0 },
@@ -72,12 +74,10 @@ export const rows: readonly Row[] = [
   list('jobs ls', 'listJobs', 'list jobs, newest first', {
     noun: 'job',
     columns: [
-      'id',
-      'name',
-      { STATE: stateCell, TASKS: tasksText, COST: ({ costUsd }) => money(costUsd) },
+      { JOB: ({ id, name }) => name ?? id, STATE: stateCell, TASKS: tasksText, COST: ({ costUsd }) => money(costUsd) },
       { CREATED: ({ createdAt }) => localTime(createdAt), WAITING: ({ waiting }) => waiting?.message },
     ],
-    wide: ['image', 'priority'],
+    wide: ['id', 'image', 'priority'],
     flags: { state: 'only jobs in this state' },
     empty: 'To run one: berth run --gpu 24gb --image IMAGE -- COMMAND',
   }),
@@ -118,7 +118,7 @@ export const rows: readonly Row[] = [
   act<'cancelJob', unknown, Summary>('jobs cancel', 'cancelJob', 'cancel a job; its output is kept', {
     target: job,
     done: ({ id, state, endedAt }) =>
-      endedAt === null ? `${id} is being cancelled.` : `${id} is ${jobLabel(state)[0].toLowerCase()}.`,
+      endedAt === null ? `${id} is being cancelled.` : `${id} has ended: ${jobLabel(state)[0].toLowerCase()}.`,
   }),
   custom<LogOptions, Summary>('jobs logs', 'print the log of a job; with -f, follow it', {
     target: job,
@@ -130,7 +130,7 @@ export const rows: readonly Row[] = [
       '--attempt <n>': { help: 'attempt of the task (default: the last)', parse: parseWhole(1, 1_000) },
     },
     run: async ({ session, options, target }) => {
-      const task = await taskOf(session, target.id, options.index)
+      const task = await startedTaskOf(session, target.id, options)
       const attempt = options.attempt === undefined ? task.attempts.at(-1) : task.attempts[options.attempt - 1]
       if (attempt === undefined)
         throw new CliError(exitCodes.failed, 'This task has not started yet.', [
@@ -154,6 +154,21 @@ export const rows: readonly Row[] = [
     examples: ['berth jobs results train -o ./results'],
   }),
 ]
+
+/** With --follow, waits until it has started. */
+async function startedTaskOf(
+  session: Pick<Call['session'], 'client'>,
+  id: string,
+  { follow, index }: LogOptions,
+): Promise<Task> {
+  const never = new AbortController().signal
+  for (;;) {
+    const task = await taskOf(session, id, index)
+    if (follow !== true || task.endedAt !== null || task.attempts.some(({ startedAt }) => startedAt !== null))
+      return task
+    await pause(POLL_MS, never)
+  }
+}
 
 async function taskOf({ client }: Pick<Call['session'], 'client'>, id: string, index: number): Promise<Task> {
   const { tasks } = await client.call('listJobTasks', { params: { id }, query: { index } })

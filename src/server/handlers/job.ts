@@ -151,10 +151,13 @@ async function describeTasks(app: App, db: Db, job: Job, tasks: readonly JobTask
 
 function sentenceOf(reason: string): string {
   const outcomes: Readonly<Record<string, { readonly sentence: string }>> = rentalOutcomes
-  return outcomes[reason]?.sentence ?? ownSentences[reason] ?? reason
+  return ownSentences[reason] ?? outcomes[reason]?.sentence ?? reason
 }
 
 const ownSentences: Readonly<Record<string, string>> = {
+  completed: 'Its command succeeded.',
+  process_exited: 'Its command failed.',
+  auto_terminate: 'It ran for as long as `timeoutSeconds` allows.',
   max_cost: 'It reached its `maxCostUsd`.',
 }
 
