@@ -7,6 +7,7 @@ import type { EventType } from '../../contract/event-type.ts'
 import { jobSpec, type JobSpec } from '../../contract/job.ts'
 import { isJobEnd, jobStateTable } from '../../contract/job-state.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
+import { obstacleOf } from '../../domain/job.ts'
 import type { Db, Tx } from '../../store/platform/database.ts'
 import { recordEvent } from '../../store/notice/event.ts'
 import {
@@ -81,7 +82,8 @@ export async function refusePlan(
   const refused = refuseSpec(spec)
   if (refused !== undefined) return refused
   const draft = await draftAttempt(app, tx, { account_id: accountId, id: 'job', name: null, spec, tasks }, 0)
-  return draft.ok ? undefined : draft
+  // A volume that another task or rental has is waited for.
+  return draft.ok || obstacleOf(draft.reason) !== 'final' ? undefined : draft
 }
 
 function refuseSpec({ files = [] }: JobSpec): Failure | undefined {
