@@ -21,4 +21,7 @@ export const groupOrder = z.object({
 })
 
 /** The measured speed to another node in Mbit/s. */
-export const groupLink = z.object({ rank: z.int().min(0), mbps: z.number().min(0).max(1e9) })
+const groupLink = z.object({ rank: z.int().min(0), mbps: z.number().min(0).max(1e9) })
+
+/** The links that a node has measured so far. Absent: it has not joined the network. */
+export const groupObservation = z.object({ links: z.array(groupLink).max(limits.groupNodes) })

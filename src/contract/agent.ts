@@ -6,7 +6,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { hostCompileCache } from './compile-cache.ts'
-import { clusterOffer, groupLink, groupOrder } from './agent-group.ts'
+import { clusterOffer, groupObservation, groupOrder } from './agent-group.ts'
 import { gpuFormFactor, gpuType, gpuVendor, networkType } from './shared.ts'
 import { hostWeights } from './weights.ts'
 import { hostStates } from './choices.ts'
@@ -179,9 +179,8 @@ const observation = z.object({
   failure: word.optional(),
   /** Progress or cause of failure, for people: `pulling debian:12, 34 of 120 MB`. */
   message: sentence.optional(),
-  /** Exit code of the program of a container that ended by itself. */
+  /** Exit code of a program that ended by itself, and when, in ms since 1970 by the clock of its host. */
   exitCode: z.int().min(0).max(255).optional(),
-  /** When it ended, in milliseconds since 1970 by the clock of its host. The time after it is not charged. */
   endedAt: z.int().min(0).optional(),
   /** Customers paste it into their shells, so it is restricted. */
   sshUser: z
@@ -190,8 +189,7 @@ const observation = z.object({
     .optional(),
   /** Identifies this run; changes when it is stopped and started again. */
   incarnation: z.string().max(100).optional(),
-  /** The links of a node of a group that it has measured so far. Absent: it has not joined the network. */
-  group: z.object({ links: z.array(groupLink).max(limits.groupNodes) }).optional(),
+  group: groupObservation.optional(),
   disks: z.array(id).max(limits.volumesPerRental),
 })
 export type Observation = z.output<typeof observation>
