@@ -214,6 +214,8 @@ describe('accepts a key that has only the required scope', () => {
         'cluster_not_found',
         'provider_not_found',
         'missing_credential',
+        'people_not_configured',
+        'invitation_not_found',
         // A job that has not run has no output.
         'job_output_not_found',
       ]

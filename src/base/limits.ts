@@ -162,6 +162,9 @@ export const limits = {
   emailCodeTries: 5,
   emailCodeMs: 10 * 60_000,
   identityProviders: 50,
+  /** Invitations: how long one can be accepted, and how many an account may send in a day. */
+  invitationDays: 7,
+  invitationsPerDay: 50,
   /** How long a browser may take for a sign-in. */
   signInFlowMs: 30 * 60_000,
   emailCodeKeptMs: 24 * 3_600_000,

@@ -82,6 +82,7 @@ async function loadOperator(): Promise<readonly Row[]> {
     import('./operator/operator-economics.ts'),
     import('./operator/operator-upstream.ts'),
     import('./operator/operator-mail.ts'),
+    import('./operator/operator-person.ts'),
     import('./operator/operator-reseal.ts'),
   ])
   return files.flatMap(({ rows }) => rows)
@@ -129,6 +130,7 @@ export const groupDescriptions: Readonly<Record<string, string>> = {
   'operator images': 'images that virtual machines boot from',
   'operator upstreams': 'servers that run models',
   'operator mail': 'outgoing e-mail',
+  'operator people': 'people who sign in',
   models: 'models on sale',
   ledger: 'the ledger',
 }

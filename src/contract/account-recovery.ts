@@ -10,6 +10,7 @@ export const accountRecoveryEndpoints = {
     family: 'v2',
     tag: 'Operator',
     access: ['operator'],
+    needsRecentSignIn: true,
     method: 'POST',
     path: '/v2/operator/accounts/{id}/restore-owner',
     summary: 'Make a person an account owner and create a key for them',

@@ -30,6 +30,7 @@ export const memberRecord = z
     name: z.string().nullable(),
     picture: z.string().nullable(),
     role,
+    state: z.enum(['invited', 'active']).describe('`invited`: has not accepted. Keys that others gave them work'),
     createdAt: timestamp,
   })
   .meta({ id: 'Member' })
@@ -123,6 +124,8 @@ export const accountEndpoints = {
     path: '/v2/members',
     access: ['keys'],
     summary: 'Add a member (owners only)',
+    description:
+      'Owners can create keys for them at once. Where people sign in, an invitation is mailed, which they accept.',
     errors: [400, 401, 403, 500],
     body: z.strictObject({ email: z.email().max(255), name: nameText.optional(), role }).meta({ id: 'AddMember' }),
     response: memberRecord,

@@ -12,6 +12,7 @@ import { eventEndpoints } from './event.ts'
 import { fileEndpoints } from './file.ts'
 import { groupEndpoints } from './group.ts'
 import { hostEndpoints } from './host.ts'
+import { invitationEndpoints } from './invitation.ts'
 import { inferenceEndpoints } from './inference.ts'
 import { economicsEndpoints } from './economics.ts'
 import { catalogEndpoints } from './catalog.ts'
@@ -89,6 +90,7 @@ export const api = {
   ...economicsEndpoints,
   ...accountEndpoints,
   ...personEndpoints,
+  ...invitationEndpoints,
   ...secretEndpoints,
   ...templateEndpoints,
   ...eventEndpoints,

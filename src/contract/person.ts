@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { roles } from './account.ts'
 import { endpoint } from './endpoint.ts'
-import { timestamp } from './shared.ts'
+import { message, textIdParams, timestamp } from './shared.ts'
 
 const sessionMethods = ['key', 'code', 'provider', 'passkey'] as const
 
@@ -63,5 +63,59 @@ export const personEndpoints = {
       accounts: z.array(membershipRecord),
       offers: z.array(offerRecord).describe('Accounts that the person may join or open'),
     }),
+  }),
+  listSessions: endpoint({
+    ...person,
+    method: 'GET',
+    path: '/v2/people/me/sessions',
+    summary: 'List your sessions of the console',
+    errors: [401, 403, 500],
+    response: z.object({ sessions: z.array(sessionRecord) }),
+  }),
+  endSession: endpoint({
+    ...person,
+    method: 'DELETE',
+    path: '/v2/people/me/sessions/{id}',
+    summary: 'End one of your sessions; takes effect on every server within a second',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    response: message,
+  }),
+  endOtherSessions: endpoint({
+    ...person,
+    method: 'DELETE',
+    path: '/v2/people/me/sessions',
+    summary: 'End all your other sessions',
+    errors: [401, 403, 500],
+    response: z.object({ ended: z.number().describe('How many') }),
+  }),
+  switchAccount: endpoint({
+    ...person,
+    method: 'POST',
+    path: '/v2/people/me/account',
+    summary: 'Choose the account in which the session acts',
+    errors: [400, 401, 403, 404, 500],
+    body: z.strictObject({ accountId: z.string().min(1).max(100) }).meta({ id: 'SwitchAccount' }),
+    response: membershipRecord,
+  }),
+  acceptOffer: endpoint({
+    ...person,
+    method: 'POST',
+    path: '/v2/people/me/offers/{id}/accept',
+    summary: 'Accept an invitation, or a membership that others wrote; the session acts in its account from then on',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    response: membershipRecord,
+  }),
+  declineOffer: endpoint({
+    ...person,
+    method: 'POST',
+    path: '/v2/people/me/offers/{id}/decline',
+    summary: 'Decline it',
+    description:
+      'A membership that others wrote ends with it, and so do the keys that act in your name in that account.',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    response: message,
   }),
 }

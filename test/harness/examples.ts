@@ -9,6 +9,7 @@ import { silentWav } from '../../src/base/sound/wav.ts'
 import { exampleBodies, inferenceExamples } from '../../src/contract/openapi/example-body.ts'
 import { makeSshKeyPair } from '../../src/base/ssh-key-pair.ts'
 import { LIST_LAG_MS, succeed, type Journey } from './journey.ts'
+import { makePersonal } from './people.ts'
 import { saveResponse } from '../../src/app/response/response.ts'
 import { testSshKey, type Call } from './server.ts'
 import { writeRequest } from './ended-request.ts'
@@ -42,6 +43,10 @@ export interface Owned {
   readonly member: string
   readonly memberToRemove: string
   readonly apiKeyToRevoke: string
+  readonly sessionToEnd: string
+  readonly offerToAccept: string
+  readonly offerToDecline: string
+  readonly invitationToRevoke: string
   readonly sshKeyToDelete: string
   readonly secretToDelete: string
   readonly template: string
@@ -204,6 +209,18 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   deleteResponse: (its) => owned({ id: its.responseToDelete }),
   getMe: none,
   getPerson: none,
+  listSessions: none,
+  endSession: (its) => owned({ id: its.sessionToEnd }),
+  endOtherSessions: none,
+  switchAccount: (its) => ({ body: { accountId: its.account } }),
+  acceptOffer: (its) => owned({ id: its.offerToAccept }),
+  declineOffer: (its) => owned({ id: its.offerToDecline }),
+  listInvitations: none,
+  createInvitation: withBody(exampleBodies.createInvitation),
+  revokeInvitation: (its) => owned({ id: its.invitationToRevoke }),
+  listSignUpInvitations: none,
+  createSignUpInvitation: withBody(exampleBodies.createSignUpInvitation),
+  revokeSignUpInvitation: () => ({ params: { id: 'inv_none' } }),
   changeAccountSettings: withBody(exampleBodies.changeAccountSettings),
   listMembers: none,
   addMember: withBody(exampleBodies.addMember),
@@ -384,6 +401,10 @@ export const absent: Owned = {
   member: 'usr_0000000000000000000000',
   memberToRemove: 'usr_0000000000000000000000',
   apiKeyToRevoke: '00000000000000',
+  sessionToEnd: 'ses_absent',
+  offerToAccept: 'inv_absent',
+  offerToDecline: 'inv_absent',
+  invitationToRevoke: 'inv_absent',
   sshKeyToDelete: 'ssh_0000000000000000000000',
   secretToDelete: 'absent',
   job: 'job_absent',
@@ -491,6 +512,7 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     machine,
     member: await member('kept@example.test'),
     memberToRemove: await member('removed@example.test'),
+    ...(await makePersonal(journey, owner)),
     apiKeyToRevoke: (await make('/v2/api-keys', { name: 'to revoke', scopes: ['keys'] })).publicId,
     sshKeyToDelete: (await make('/v2/ssh-keys', { name: 'to delete', publicKey: testSshKey })).id,
     template: (await make('/v2/templates', exampleBodies.createTemplate)).id,

@@ -2,10 +2,15 @@
 import type { App } from '../../src/app/app.ts'
 import { startPersonSession, type Browser } from '../../src/app/person/session.ts'
 import { CODE_PATH, REDEEM_CODE_PATH } from '../../src/contract/session.ts'
+import { randomId } from '../../src/base/id.ts'
+import { addMs, DAY_MS } from '../../src/base/instant.ts'
+import { listMembers } from '../../src/store/account/account.ts'
+import { listConsoleSessions } from '../../src/store/account/console-session.ts'
+import { replaceInvitation } from '../../src/store/account/invitation.ts'
 import { acceptMembership, proveAddress } from '../../src/store/account/person.ts'
 import { transact } from '../../src/store/platform/database.ts'
 import { ask, consoleHeaders, type Answer } from './console.ts'
-import { succeed } from './journey.ts'
+import { succeed, type Journey } from './journey.ts'
 import { textOf, type MailServer } from './mail-server.ts'
 import type { Call } from './server.ts'
 import { waitFor } from './wait.ts'
@@ -23,6 +28,39 @@ export async function personHeaders(app: App, owner: { id: string; call: Call })
     return startPersonSession(tx, id, proof, testBrowser)
   })
   return { ...consoleHeaders, Cookie: `berth_session=${token}` }
+}
+
+/** What belongs to the owner of an account as a person. */
+export async function makePersonal({ app, operator }: Journey, owner: { id: string; call: Call }) {
+  const { id, email } = await succeed(owner.call, 'GET', '/v2/users/me')
+  const sender = await succeed(operator, 'GET', '/v2/users/me')
+  const stranger = await succeed(operator, 'POST', '/v2/operator/accounts', {
+    name: 'Inviting',
+    ownerEmail: 'inviting@example.test',
+  })
+  const toAccount = (stranger.account as { id: string }).id
+  const { clock } = app
+  const expiresAt = addMs(clock.now(), DAY_MS)
+  await personHeaders(app, owner)
+  return transact(app.database, async (tx) => {
+    const [session] = await listConsoleSessions(tx.db, id, clock.now())
+    const strangerId = (await listMembers(tx.db, toAccount))[0]?.id ?? ''
+    const invite = async (invitation: {
+      accountId: string | null
+      email: string
+      senderId: string
+    }): Promise<string> => {
+      const invitationId = randomId('inv')
+      await replaceInvitation(tx, { ...invitation, id: invitationId, role: 'member', expiresAt })
+      return invitationId
+    }
+    return {
+      sessionToEnd: session?.id ?? '',
+      offerToAccept: await invite({ accountId: null, email, senderId: sender.id }),
+      offerToDecline: await invite({ accountId: toAccount, email, senderId: strangerId }),
+      invitationToRevoke: await invite({ accountId: owner.id, email: 'invited@example.test', senderId: id }),
+    }
+  })
 }
 
 export class TestBrowser {

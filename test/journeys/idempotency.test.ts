@@ -17,7 +17,9 @@ let journey: Journey
 let ada: { id: string; key: string; call: Call }
 let its: Owned
 beforeAll(async () => {
-  journey = await startJourney()
+  // Nothing listens there: what matters is that messages are queued.
+  const mail = { BERTH_SMTP_URL: 'smtp://127.0.0.1:9', BERTH_MAIL_FROM: 'berth@cloud.example' }
+  journey = await startJourney({ env: { BERTH_PUBLIC_URL: 'https://cloud.example', ...mail } })
   const scopes = [
     'inference',
     'compute:read',
@@ -148,6 +150,8 @@ const otherBody: { readonly [Op in OperationId]?: object } = {
   createInstance: { gpu_count: 2 },
   createCheapestInstance: { gpuCount: 2 },
   addMember: { role: 'viewer' },
+  createInvitation: { role: 'viewer' },
+  createSignUpInvitation: { email: 'other@example.com' },
   createApiKey: { name: 'other' },
   addSshKey: { name: 'other' },
   createWebhook: { description: 'other' },

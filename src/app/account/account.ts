@@ -34,8 +34,12 @@ import {
   revokeApiKeys,
   type ApiKey,
 } from '../../store/account/api-key.ts'
+import { leaveAccountInSessions } from '../../store/account/console-session.ts'
+import { endInvitationsTo } from '../../store/account/invitation.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { recordEvent } from '../../store/notice/event.ts'
+import { refreshPersonKeys } from '../person/person-key.ts'
+import { refuseOldSignIn } from '../person/recent-sign-in.ts'
 import { keyCreated, keyRevoked, notAMember, refuseToManage } from './api-key.ts'
 import type { Actor, App } from '../app.ts'
 
@@ -66,6 +70,8 @@ export async function addMember(
   if (refused !== undefined) return refused
   if ((await countMembers(tx.db, actor.accountId)) >= limits.members)
     return fail('quota_exceeded', { quota: `${limits.members} members` })
+  const unproved = input.role === 'owner' ? refuseOldSignIn(tx.clock, actor) : undefined
+  if (unproved !== undefined) return unproved
   const person = await findOrInsertPerson(tx, input)
   if (
     !(await insertMember(tx, { accountId: actor.accountId, personId: person.id, role: input.role, name: input.name }))
@@ -86,9 +92,12 @@ export async function changeMember(
   const member = await findMember(tx.db, actor.accountId, input.personId)
   if (member === undefined) return noSuchMember()
   if (member.role === input.role) return ok(member)
+  const unproved = input.role === 'owner' ? refuseOldSignIn(tx.clock, actor) : undefined
+  if (unproved !== undefined) return unproved
   const protectedBy = await refuseToWeaken(tx, actor, member)
   if (protectedBy !== undefined) return protectedBy
   await setRole(tx, actor.accountId, member.id, input.role)
+  await refreshPersonKeys(tx, actor.accountId)
   await notifyAccountKeys(tx, actor.accountId)
   return ok({ ...member, role: input.role })
 }
@@ -101,16 +110,31 @@ export async function removeMember(tx: Tx, actor: Actor, personId: string): Prom
   if (member === undefined) return noSuchMember()
   const protectedBy = await refuseToWeaken(tx, actor, member)
   if (protectedBy !== undefined) return protectedBy
-  for (const key of await revokeApiKeys(tx, actor.accountId, { personId })) recordEvent(tx, keyRevoked(key))
-  await deleteMember(tx, actor.accountId, personId)
+  await endMembership(tx, actor.accountId, member)
   return ok(member)
+}
+
+/** Sessions of the person go on without the account. */
+export async function endMembership(
+  tx: Tx,
+  accountId: string,
+  { id, email }: Pick<Member, 'id' | 'email'>,
+): Promise<void> {
+  for (const key of await revokeApiKeys(tx, accountId, { personId: id }))
+    if (key.kind !== 'person') recordEvent(tx, keyRevoked(key))
+  await leaveAccountInSessions(tx, accountId, id)
+  await endInvitationsTo(tx, accountId, email, 'revoked')
+  await deleteMember(tx, accountId, id)
 }
 
 /** Why a member keeps their rights: an account needs an owner with a working key, and a key cannot weaken a stronger one. */
 async function refuseToWeaken(tx: Tx, actor: Actor, member: Member): Promise<Failure | undefined> {
   const { accountId } = actor
   if (member.role === 'owner' && !(await hasOtherActiveOwner(tx, accountId, member.id))) return lastOwner()
-  const keys = await listLiveApiKeys(tx, accountId, member.id)
+  // The key of the console has what the role allows, so that only the rights of an operator tell more.
+  const keys = (await listLiveApiKeys(tx, accountId, member.id)).map((key) =>
+    key.kind === 'person' ? { ...key, scopes: key.scopes.filter((scope) => scope === 'operator') } : key,
+  )
   return refuseToManage({ ...actor, role: 'owner' }, member, keys)
 }
 
@@ -171,6 +195,7 @@ export async function installOwner(
   })
   if (!isNew) {
     await setRole(tx, accountId, personId, 'owner')
+    await refreshPersonKeys(tx, accountId)
     await confirmMail(tx, accountId, personId)
     // Servers cache roles with the keys.
     await notifyAccountKeys(tx, accountId)
@@ -183,7 +208,7 @@ export async function installOwner(
 }
 
 /** Locks the account. */
-async function requireOwner(tx: Tx, actor: Actor, action = 'manage members'): Promise<Failure | undefined> {
+export async function requireOwner(tx: Tx, actor: Actor, action = 'manage members'): Promise<Failure | undefined> {
   await lockAccount(tx, actor.accountId)
   const caller = await findMember(tx.db, actor.accountId, actor.personId)
   if (caller === undefined) return notAMember()
@@ -191,10 +216,10 @@ async function requireOwner(tx: Tx, actor: Actor, action = 'manage members'): Pr
   return fail('owner_only', { action })
 }
 
-function noSuchMember(): Failure {
+export function noSuchMember(): Failure {
   return fail('member_not_found')
 }
 
-function lastOwner(): Failure {
+export function lastOwner(): Failure {
   return fail('last_owner')
 }

@@ -18,6 +18,7 @@ import type { Db, Tx } from '../../store/platform/database.ts'
 import { readBalances } from '../../store/ledger/ledger.ts'
 import { readCreditLine, saveCreditLine } from '../../store/ledger/standing.ts'
 import { listFleet } from '../../store/machine/machine.ts'
+import { refreshPersonKeys } from '../person/person-key.ts'
 import { installOwner, openAccount } from './account.ts'
 import type { Actor } from '../app.ts'
 
@@ -139,8 +140,10 @@ export async function changeAccount(
   if (Object.keys(changed).length > 0) await updateAccount(tx, accountId, changed)
   const lineBefore = await readCreditLine(tx.db, accountId)
   if (creditLine !== undefined) await saveCreditLine(tx, accountId, creditLine)
-  // Servers cache both with the keys.
-  if (suspended !== undefined || quota !== undefined) await notifyAccountKeys(tx, accountId)
+  if (platformFeeBp !== undefined) await refreshPersonKeys(tx, accountId)
+  // Servers cache these with the keys.
+  if (suspended !== undefined || quota !== undefined || platformFeeBp !== undefined)
+    await notifyAccountKeys(tx, accountId)
   await writeAudit(tx, {
     actor: actor.keyId,
     action: 'account.change',

@@ -5,12 +5,13 @@
 import { makeApiKey } from '../../base/api-key.ts'
 import { scopes, type Scope } from '../../contract/endpoint.ts'
 import type { Role } from '../../contract/account.ts'
-import { upsertPersonKey, type Membership } from '../../store/account/person.ts'
+import { findAccount, listMembers } from '../../store/account/account.ts'
+import { setPersonKeyScopes, upsertPersonKey, type Membership } from '../../store/account/person.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { HOUSE_ACCOUNT } from '../money/house.ts'
 
 /** Roles reduce them further (domain/api-key.ts). Owners of the operator's account are operators. */
-export function personScopes(member: { accountId: string; role: Role; isSupplier: boolean }): Scope[] {
+function personScopes(member: { accountId: string; role: Role; isSupplier: boolean }): Scope[] {
   const isOperator = member.accountId === HOUSE_ACCOUNT && member.role === 'owner'
   return scopes.filter((scope) => (scope === 'operator' ? isOperator : scope !== 'supply' || member.isSupplier))
 }
@@ -18,4 +19,11 @@ export function personScopes(member: { accountId: string; role: Role; isSupplier
 export async function ensurePersonKey(tx: Tx, personId: string, membership: Membership): Promise<string> {
   const { accountId } = membership
   return upsertPersonKey(tx, { accountId, personId, scopes: personScopes(membership) }, makeApiKey())
+}
+
+/** After a change of roles, or of whether the account is a supplier. The caller notifies servers of the keys. */
+export async function refreshPersonKeys(tx: Tx, accountId: string): Promise<void> {
+  const isSupplier = (await findAccount(tx.db, accountId))?.platform_fee_bp != null
+  for (const { id: personId, role } of await listMembers(tx.db, accountId))
+    await setPersonKeyScopes(tx, { accountId, personId }, personScopes({ accountId, role, isSupplier }))
 }

@@ -5,14 +5,16 @@ import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
 import type { ConsoleSession } from '../../store/account/console-session.ts'
 import { listInvitationsTo } from '../../store/account/invitation.ts'
 import {
+  findMembership,
   findPerson,
   listMemberships,
   listOfferedMemberships,
   type Membership,
   type Person,
 } from '../../store/account/person.ts'
-import type { Db } from '../../store/platform/database.ts'
+import type { Db, Tx } from '../../store/platform/database.ts'
 import type { Actor, App } from '../app.ts'
+import { switchAccount } from './session.ts'
 
 /** An invitation, or a membership that others wrote without asking the person. */
 export interface Offer {
@@ -49,6 +51,17 @@ export async function getPerson(app: App, actor: Actor): Promise<Result<SignedIn
   })
 }
 
+/** The session acts in another account of the person. */
+export async function actInAccount(tx: Tx, actor: Actor, accountId: string): Promise<Result<Membership>> {
+  const signedIn = sessionOf(actor)
+  if (!signedIn.ok) return signedIn
+  const { personId, session } = signedIn.value
+  const switched = await switchAccount(tx, session, accountId)
+  if (!switched.ok) return switched
+  const membership = await findMembership(tx.db, personId, accountId)
+  return membership === undefined ? fail('account_not_found') : ok(membership)
+}
+
 /** An invitation to an account hides that others also added the person to it. */
 async function listOffers(db: Db, { id, email }: Pick<Person, 'id' | 'email'>, now: Instant): Promise<Offer[]> {
   const invitations = await listInvitationsTo(db, email, now)
@@ -63,7 +76,7 @@ async function listOffers(db: Db, { id, email }: Pick<Person, 'id' | 'email'>, n
 }
 
 /** The session of an operation with the access `person`. */
-function sessionOf(actor: Actor): Result<{ readonly personId: string; readonly session: ConsoleSession }> {
+export function sessionOf(actor: Actor): Result<{ readonly personId: string; readonly session: ConsoleSession }> {
   const { session } = actor
   return session === undefined || session.personId === null ? noSession() : ok({ personId: session.personId, session })
 }

@@ -29,6 +29,13 @@ const member = targetOf('member', 'berth members ls', {
   named: 'email address',
 })
 
+const invitation = targetOf('invitation', 'berth members invitations', {
+  read: async (client) => (await client.call('listInvitations')).invitations,
+  id: 'id',
+  name: 'email',
+  named: 'email address',
+})
+
 const sshKey = targetOf('SSH key', 'berth ssh-keys ls', {
   read: async (client) => (await client.call('listSshKeys')).sshKeys,
   id: 'id',
@@ -87,7 +94,7 @@ one. With off, none are stored, and clients have to send whole conversations.`,
 
 const memberRows: readonly Row[] = [
   list('members ls', 'listMembers', 'list members and their roles', {
-    columns: ['id', 'email', 'role', { ADDED: (one) => utcDay(one.createdAt) }],
+    columns: ['id', 'email', 'role', 'state', { ADDED: (one) => utcDay(one.createdAt) }],
   }),
   act('members add', 'addMember', 'add a member (owners only)', {
     args: { '<email>': 'email address of the person' },
@@ -95,6 +102,23 @@ const memberRows: readonly Row[] = [
     defaults: { role: 'member' },
     examples: ['berth members add second@example.com --role viewer'],
     done: ({ email, role, id }) => `Added ${email} as ${roleNoun(role)} (${id}).`,
+  }),
+  act('members invite', 'createInvitation', 'invite a person by email (owners only)', {
+    args: { '<email>': 'email address of the person' },
+    flags: { role: '-r, --role <role>  role of the member' },
+    defaults: { role: 'member' },
+    notes: 'Inviting an address again ends the link of the invitation before.',
+    examples: ['berth members invite second@example.com --role viewer'],
+    done: ({ email, expiresAt }) => `Invited ${email}, until ${utcTime(expiresAt)}.`,
+  }),
+  list('members invitations', 'listInvitations', 'list open invitations', {
+    columns: ['id', 'email', 'role', 'sender', { EXPIRES: (one) => utcTime(one.expiresAt) }],
+  }),
+  act('members revoke', 'revokeInvitation', 'revoke an invitation (owners only)', {
+    target: invitation,
+    examples: ['berth members revoke second@example.com'],
+    onWire: (_, { target: { id, email } }) => ({ id, email, revoked: true }),
+    done: (_, { target }) => `Revoked the invitation of ${target.email}.`,
   }),
   act('members set', 'changeMember', 'change the role of a member (owners only)', {
     target: member,

@@ -37,6 +37,15 @@ export const accessReasons = {
     'This needs a sign-in of the last 15 minutes.',
     'Confirm that it is you, then try again.',
   ),
+  invitation_not_found: notFound(
+    'There is no open invitation with this id for your address.',
+    'Sign in with the address that was invited, or ask for a new invitation.',
+  ),
+  invitation_sender_left: conflict(
+    'Who sent this invitation may not invite people to the account any more.',
+    'Ask an owner of the account for a new invitation.',
+  ),
+  session_not_found: notFound('You have no such session.'),
   people_not_configured: invalid(
     'This server has no public URL, so people cannot sign in as themselves.',
     'Set BERTH_PUBLIC_URL, or sign in with an API key.',

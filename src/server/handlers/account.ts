@@ -1,5 +1,6 @@
 /** Account and members over HTTP. */
-import { addMember, changeAccountSettings, changeMember, getMe, removeMember } from '../../app/account/account.ts'
+import { changeAccountSettings, changeMember, getMe, removeMember } from '../../app/account/account.ts'
+import { inviteMember } from '../../app/person/invitation.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
@@ -43,7 +44,7 @@ export const accountHandlers = {
   addMember: async (app, { operation, actor, body, idempotencyKey }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: { body } }, async (tx) => {
       const { email, role } = body
-      const result = await addMember(tx, actor, { email, name: body.name ?? null, role })
+      const result = await inviteMember(app, tx, actor, { email, name: body.name ?? null, role })
       return result.ok ? ok(memberOnWire(result.value)) : result
     }),
 
@@ -74,5 +75,6 @@ export function accountOnWire(account: Account): ResponseOf<Api['getMe']>['accou
 
 function memberOnWire(member: Member): ResponseOf<Api['addMember']> {
   const { id, email, name, picture, role } = member
-  return { id, email, name, picture, role, createdAt: member.created_at }
+  const state = member.accepted_at === null ? 'invited' : 'active'
+  return { id, email, name, picture, role, state, createdAt: member.created_at }
 }

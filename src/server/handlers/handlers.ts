@@ -20,6 +20,7 @@ import { eventHandlers } from './event.ts'
 import { fileHandlers } from './file.ts'
 import { groupHandlers } from './group.ts'
 import { hostHandlers } from './host.ts'
+import { invitationHandlers } from './invitation.ts'
 import { invoiceHandlers } from './invoice.ts'
 import { joinTokenHandlers } from './join-token.ts'
 import { jobHandlers } from './job.ts'
@@ -94,6 +95,7 @@ export function makeHandlers(
     ...marketplaceSearchHandlers,
     ...accountHandlers,
     ...personHandlers,
+    ...invitationHandlers,
     ...sshKeyHandlers,
     ...apiKeyHandlers,
     ...secretHandlers,

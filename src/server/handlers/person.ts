@@ -1,10 +1,12 @@
 /** The person who is signed in to the console, over HTTP. */
-import { getPerson, type Offer } from '../../app/person/person.ts'
+import { acceptOffer, declineOffer } from '../../app/person/invitation.ts'
+import { actInAccount, getPerson, type Offer } from '../../app/person/person.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
-import { ok } from '../../contract/result.ts'
-import type { ConsoleSession } from '../../store/account/console-session.ts'
+import { fail, ok } from '../../contract/result.ts'
+import { deleteSessionsOf, listConsoleSessions, type ConsoleSession } from '../../store/account/console-session.ts'
 import type { Membership } from '../../store/account/person.ts'
+import { transact } from '../../store/platform/database.ts'
 import type { Handlers } from '../http/handler.ts'
 
 type PersonPage = ResponseOf<Api['getPerson']>
@@ -23,9 +25,40 @@ export const personHandlers = {
       offers: offers.map(offerOnWire),
     })
   },
+
+  listSessions: async ({ database, clock }, { actor }) => {
+    const sessions = await listConsoleSessions(database.db, actor.personId, clock.now())
+    return ok({ sessions: sessions.map((one) => sessionOnWire(one, actor.session?.id)) })
+  },
+
+  endSession: async ({ database }, { actor, params }) => {
+    const ended = await transact(database, (tx) => deleteSessionsOf(tx, actor.personId, { id: params.id }))
+    return ended === 0 ? fail('session_not_found') : ok({ message: 'The session has ended' })
+  },
+
+  endOtherSessions: async ({ database }, { actor }) => {
+    const except = actor.session?.id ?? ''
+    return ok({ ended: await transact(database, (tx) => deleteSessionsOf(tx, actor.personId, { except })) })
+  },
+
+  switchAccount: async ({ database }, { actor, body }) => {
+    const { accountId } = body
+    const switched = await transact(database, (tx) => actInAccount(tx, actor, accountId))
+    return switched.ok ? ok(membershipOnWire(switched.value, accountId)) : switched
+  },
+
+  acceptOffer: async ({ database }, { actor, params }) => {
+    const accepted = await transact(database, (tx) => acceptOffer(tx, actor, params.id))
+    return accepted.ok ? ok(membershipOnWire(accepted.value, accepted.value.accountId)) : accepted
+  },
+
+  declineOffer: async ({ database }, { actor, params }) => {
+    const declined = await transact(database, (tx) => declineOffer(tx, actor, params.id))
+    return declined.ok ? ok({ message: 'The invitation is declined' }) : declined
+  },
 } satisfies Partial<Handlers>
 
-function sessionOnWire(session: ConsoleSession, currentId: string): PersonPage['session'] {
+function sessionOnWire(session: ConsoleSession, currentId: string | undefined): PersonPage['session'] {
   const { id, method, providerId, address, browser, createdAt, authAt, factorAt, seenAt, expiresAt } = session
   const isCurrent = id === currentId
   return {

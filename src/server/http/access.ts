@@ -4,9 +4,10 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor, App } from '../../app/app.ts'
+import { refuseOldSignIn } from '../../app/person/recent-sign-in.ts'
 import type { BodyBudget } from '../../domain/body-budget.ts'
 import type { Instant } from '../../base/instant.ts'
-import { defaultRates, limits } from '../../base/limits.ts'
+import { defaultRates } from '../../base/limits.ts'
 import { fail, type Failure, type Result } from '../../contract/result.ts'
 import { isInference, type Access, type Endpoint } from '../../contract/endpoint.ts'
 import { holdsScope } from '../../domain/api-key.ts'
@@ -67,7 +68,7 @@ async function admit(
   if (!rate.allowed) return tooMany(reply, rate, app.clock.now())
   if (foreign !== undefined) return foreign
   if (!mayCall(endpoint.access, caller.value)) return missingScope(endpoint.access)
-  return refuseOldSignIn(app, endpoint, caller.value) ?? caller
+  return refuseDangerous(app, endpoint, caller.value) ?? caller
 }
 
 async function admitPerson(
@@ -83,13 +84,11 @@ async function admitPerson(
   const rate = await rates.take(`person:${caller.value.personId}`, defaultRates.perKey)
   setRateHeaders(reply, rate, app.clock.now())
   if (!rate.allowed) return tooMany(reply, rate, app.clock.now())
-  return refuseOldSignIn(app, endpoint, caller.value) ?? caller
+  return refuseDangerous(app, endpoint, caller.value) ?? caller
 }
 
-/** Somebody at an unlocked screen should not be able to do what is dangerous. */
-function refuseOldSignIn({ clock }: App, endpoint: Endpoint, { session }: Actor): Failure | undefined {
-  if (endpoint.needsRecentSignIn !== true || session === undefined) return undefined
-  return clock.now() - session.authAt > limits.recentSignInMs ? fail('recent_sign_in_required') : undefined
+function refuseDangerous({ clock }: App, endpoint: Endpoint, actor: Actor): Failure | undefined {
+  return endpoint.needsRecentSignIn === true ? refuseOldSignIn(clock, actor) : undefined
 }
 
 export function inferenceCaller({ authenticator }: Pick<AccessOptions, 'authenticator'>, caller: Admitted): Caller {

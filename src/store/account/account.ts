@@ -20,6 +20,8 @@ export interface Member {
   readonly role: Role
   /** null: no email is sent to the member about this account. */
   readonly mail_confirmed_at: Instant | null
+  /** null: others added them, and they have not agreed. */
+  readonly accepted_at: Instant | null
   readonly created_at: Instant
 }
 
@@ -143,7 +145,7 @@ function selectMembers(db: Db, accountId: string) {
     .selectFrom('member')
     .innerJoin('person', 'person.id', 'member.person_id')
     .select(['person.id', 'person.email', 'member.name', 'member.role', 'member.created_at'])
-    .select('member.mail_confirmed_at')
+    .select(['member.mail_confirmed_at', 'member.accepted_at'])
     .select(sql<string | null>`null`.as('picture'))
     .where('member.account_id', '=', accountId)
 }
@@ -221,27 +223,20 @@ export async function deleteMember(tx: Tx, accountId: string, personId: string):
 }
 
 /**
- * Whether someone else could still manage the account: an owner with a live key that has the scope `keys`. An owner
- * without one can change nothing. Call it under `lockAccount`.
+ * Whether someone else could still manage the account: an owner who can sign in, or one with a live key that has the scope
+ * `keys`. Another can change nothing. Call it under `lockAccount`.
  */
 export async function hasOtherActiveOwner(tx: Tx, accountId: string, personId: string): Promise<boolean> {
-  const other = await tx.db
-    .selectFrom('member')
-    .innerJoin('api_key', (join) =>
-      join
-        .onRef('api_key.account_id', '=', 'member.account_id')
-        .onRef('api_key.person_id', '=', 'member.person_id')
-        .on('api_key.revoked_at', 'is', null),
-    )
-    .select('member.person_id')
-    .where('member.account_id', '=', accountId)
-    .where('member.role', '=', 'owner')
-    .where('member.person_id', '<>', personId)
-    .where((e) => e.or([e('api_key.expires_at', 'is', null), e('api_key.expires_at', '>', at(tx.clock.now()))]))
-    .where(sql<boolean>`api_key.scopes && array['keys', 'operator']::text[]`)
-    .limit(1)
-    .executeTakeFirst()
-  return other !== undefined
+  const now = at(tx.clock.now())
+  const { rows } = await sql`
+    select 1 from member m join person p on p.id = m.person_id
+    where m.account_id = ${accountId} and m.role = 'owner' and m.person_id <> ${personId} and p.disabled_at is null
+      and ((m.accepted_at is not null and p.email_verified_at is not null)
+        or exists (select 1 from api_key k where k.account_id = m.account_id and k.person_id = m.person_id
+          and k.revoked_at is null and (k.expires_at is null or k.expires_at > ${now})
+          and k.scopes && array['keys', 'operator']::text[]))
+    limit 1`.execute(tx.db)
+  return rows.length > 0
 }
 
 /** Returns people of any account, by id. */

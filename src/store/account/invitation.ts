@@ -1,8 +1,9 @@
 /** Invitations to become a member, or to open an account. */
-import type { Instant } from '../../base/instant.ts'
+import { sql } from 'kysely'
+import { toDate, type Instant } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
 import type { Role } from '../../contract/account.ts'
-import { at, type Db } from '../platform/database.ts'
+import { at, type Db, type Tx } from '../platform/database.ts'
 
 export async function hasOpenInvitation(db: Db, address: string, now: Instant): Promise<boolean> {
   const row = await db
@@ -50,5 +51,84 @@ export async function listInvitationsTo(db: Db, address: string, now: Instant): 
     .orderBy('i.created_at')
     .orderBy('i.id')
     .limit(limits.plainListRows)
+    .execute()
+}
+
+/** Lists the open invitations to an account; null: those to open one. */
+export async function listInvitationsOf(db: Db, accountId: string | null, now: Instant): Promise<Invitation[]> {
+  return selectInvitations(db)
+    .where('i.account_id', 'is not distinct from', accountId)
+    .where('i.ended_at', 'is', null)
+    .where('i.expires_at', '>', at(now))
+    .orderBy('i.created_at')
+    .orderBy('i.id')
+    .limit(limits.plainListRows)
+    .execute()
+}
+
+export async function findInvitation(db: Db, id: string): Promise<Invitation | undefined> {
+  return selectInvitations(db).where('i.id', '=', id).executeTakeFirst()
+}
+
+/** How many were sent since `since`. */
+export async function countInvitations(db: Db, accountId: string | null, since: Instant): Promise<number> {
+  const row = await db
+    .selectFrom('invitation')
+    .select(sql<number>`count(*)::integer`.as('invitations'))
+    .where('account_id', 'is not distinct from', accountId)
+    .where('created_at', '>', at(since))
+    .executeTakeFirstOrThrow()
+  return row.invitations
+}
+
+/** Ends the one before to the same address. */
+export async function replaceInvitation(
+  tx: Tx,
+  invitation: Pick<Invitation, 'id' | 'accountId' | 'email' | 'role' | 'senderId' | 'expiresAt'>,
+): Promise<void> {
+  const { id, accountId, email, role, senderId, expiresAt } = invitation
+  await endInvitationsTo(tx, accountId, email, 'replaced')
+  await tx.db
+    .insertInto('invitation')
+    .values({
+      id,
+      account_id: accountId,
+      email,
+      role,
+      sender_id: senderId,
+      created_at: toDate(tx.clock.now()),
+      expires_at: toDate(expiresAt),
+    })
+    .execute()
+}
+
+type Outcome = NonNullable<Invitation['outcome']>
+
+/** False: it has ended before, or it is too old. */
+export async function endInvitation(tx: Tx, id: string, outcome: Outcome): Promise<boolean> {
+  const now = tx.clock.now()
+  const { numUpdatedRows } = await tx.db
+    .updateTable('invitation')
+    .set({ ended_at: toDate(now), outcome })
+    .where('id', '=', id)
+    .where('ended_at', 'is', null)
+    .where('expires_at', '>', at(now))
+    .executeTakeFirst()
+  return numUpdatedRows > 0n
+}
+
+/** Ends the open invitation to an address. */
+export async function endInvitationsTo(
+  tx: Tx,
+  accountId: string | null,
+  email: string,
+  outcome: Outcome,
+): Promise<void> {
+  await tx.db
+    .updateTable('invitation')
+    .set({ ended_at: toDate(tx.clock.now()), outcome })
+    .where('account_id', 'is not distinct from', accountId)
+    .where('email', '=', email)
+    .where('ended_at', 'is', null)
     .execute()
 }

@@ -5,7 +5,7 @@ import { toDate, type Instant } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
 import type { Role } from '../../contract/account.ts'
 import type { Scope } from '../../contract/endpoint.ts'
-import type { Db, Tx } from '../platform/database.ts'
+import { at, type Db, type Tx } from '../platform/database.ts'
 import type { Tables } from '../platform/tables.ts'
 import { notifyAccountKeys } from './api-key.ts'
 
@@ -126,6 +126,34 @@ export async function upsertPersonKey(
   // The scopes of a cached key may have changed.
   if (row.existed) await notifyAccountKeys(tx, member.accountId)
   return row.public_id
+}
+
+/** Changes what sessions of the member may do, if they have a key. */
+export async function setPersonKeyScopes(
+  tx: Tx,
+  { accountId, personId }: { readonly accountId: string; readonly personId: string },
+  scopes: readonly Scope[],
+): Promise<void> {
+  await tx.db
+    .updateTable('api_key')
+    .set({ scopes: [...scopes] })
+    .where('account_id', '=', accountId)
+    .where('person_id', '=', personId)
+    .where('kind', '=', 'person')
+    .where('revoked_at', 'is', null)
+    .execute()
+}
+
+/** Whether a live key of the person has the scope `operator`. */
+export async function hasOperatorKey(tx: Tx, personId: string): Promise<boolean> {
+  const { rows } = await sql`
+    select 1 from api_key k
+    join member m on m.account_id = k.account_id and m.person_id = k.person_id
+    join person p on p.id = k.person_id and p.disabled_at is null
+    where k.person_id = ${personId} and 'operator' = any (k.scopes) and m.role <> 'viewer'
+      and k.revoked_at is null and (k.expires_at is null or k.expires_at > ${at(tx.clock.now())})
+    limit 1`.execute(tx.db)
+  return rows.length > 0
 }
 
 /** The accounts whose cached keys of the person must be read again. */
