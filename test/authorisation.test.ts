@@ -216,6 +216,7 @@ describe('accepts a key that has only the required scope', () => {
         'missing_credential',
         'people_not_configured',
         'invitation_not_found',
+        'person_not_found',
         // A job that has not run has no output.
         'job_output_not_found',
       ]

@@ -29,6 +29,7 @@ import { personEndpoints } from './person.ts'
 import { portEndpoints } from './port.ts'
 import { notificationEndpoints } from './notification.ts'
 import { operatorMonitorEndpoints } from './operator-monitor.ts'
+import { operatorPersonEndpoints } from './operator-person.ts'
 import { operatorVolumeEndpoints } from './operator-volume.ts'
 import { operatorEndpoints } from './operator.ts'
 import { providerBillEndpoints } from './provider-bill.ts'
@@ -91,6 +92,7 @@ export const api = {
   ...accountEndpoints,
   ...personEndpoints,
   ...invitationEndpoints,
+  ...operatorPersonEndpoints,
   ...secretEndpoints,
   ...templateEndpoints,
   ...eventEndpoints,

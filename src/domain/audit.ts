@@ -5,6 +5,8 @@ const actionLabels = {
   'account.create': 'Created an account',
   'account.change': 'Changed an account',
   'account.restore_owner': 'Restored an owner',
+  'person.disable': 'Disabled a person',
+  'person.enable': 'Enabled a person',
   'account.credit': 'Added money',
   'balance.purchase': 'Added money (payment)',
   'balance.credit': 'Added money (credit)',

@@ -216,7 +216,7 @@ export async function requireOwner(tx: Tx, actor: Actor, action = 'manage member
   return fail('owner_only', { action })
 }
 
-export function noSuchMember(): Failure {
+function noSuchMember(): Failure {
   return fail('member_not_found')
 }
 

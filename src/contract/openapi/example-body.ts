@@ -55,6 +55,7 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   addMember: { email: 'ada@example.com', name: 'Ada', role: 'member' },
   createInvitation: { email: 'ada@example.com', role: 'member' },
   createSignUpInvitation: { email: 'ada@example.com' },
+  changePerson: { disabled: true, reason: 'left the company' },
   switchAccount: { accountId: 'acc_0Jk3Yv1mT9bQeX5sLw2Ra' },
   changeMember: { role: 'viewer' },
   createApiKey: { name: 'notebook', scopes: ['inference', 'compute:read'], monthlyLimitUsd: '50.00' },

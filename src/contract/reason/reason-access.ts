@@ -45,6 +45,8 @@ export const accessReasons = {
     'Who sent this invitation may not invite people to the account any more.',
     'Ask an owner of the account for a new invitation.',
   ),
+  person_not_found: notFound('Person not found.'),
+  cannot_disable_self: invalid('You cannot disable yourself.', 'Ask another operator.'),
   session_not_found: notFound('You have no such session.'),
   people_not_configured: invalid(
     'This server has no public URL, so people cannot sign in as themselves.',

@@ -1,4 +1,4 @@
-/** Invitations, offers and sessions of people, with browsers and a mailbox. Promises 5, 14, 20 to 24 and 30 of sign-in. */
+/** Invitations, offers and sessions of people, with browsers and a mailbox. Promises 5, 14, 15, 20 to 24 and 30 of sign-in. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { ask, consoleHeaders } from '../../../test/harness/console.ts'
 import { reasonOf, TestBrowser } from '../../../test/harness/people.ts'
@@ -293,4 +293,36 @@ test('a key of the API cannot act as a person', async () => {
     headers: { ...consoleHeaders, Authorization: `Bearer ${server.demoKey}` },
   })
   expect([answer.status, reasonOf(answer)]).toEqual([403, 'person_session_required'])
+})
+
+test('promise 15: disabling a person stops their keys in every account and their sessions, on all servers', async () => {
+  const owner = await openAccount()
+  const elsewhere = await openAccount()
+  const { id, email } = (await owner.key('GET', '/v2/users/me')).body as { id: string; email: string }
+  await accept(owner.browser, await invite(elsewhere, email))
+  const created = await elsewhere.key('POST', '/v2/api-keys', { name: 'k', memberId: id, scopes: ['compute:read'] })
+  const keys = [owner.key, server.as(created.body.key as string)]
+  const answers = async () => [
+    ...(await Promise.all(keys.map(async (key) => (await key('GET', '/v2/users/me')).body.reason as string))),
+    reasonOf(await ask(other.url, '/v2/users/me', { headers: owner.browser.headers() })),
+  ]
+  expect(await answers()).toEqual([undefined, undefined, undefined])
+  const disable = { disabled: true, reason: 'left' }
+  expect((await server.operator('PATCH', `/v2/operator/people/${id}`, disable)).body.disabledAt).not.toBeNull()
+  const began = performance.now()
+  const refusals = ['person_disabled', 'person_disabled', 'session_ended']
+  await waitFor('the refusals', async () => JSON.stringify(await answers()) === JSON.stringify(refusals))
+  expect(performance.now() - began).toBeLessThan(SECOND_MS)
+  await owner.browser.send('POST', '/console/sign-in/code', { email })
+  const { mails: withheld } = (await server.operator('GET', `/v2/operator/mails?state=withheld&q=${email}`)).body
+  expect(withheld).toMatchObject([{ to: email, about: 'sign-in-code' }])
+  await server.operator('PATCH', `/v2/operator/people/${id}`, { disabled: false, reason: 'is back' })
+  await waitFor('the key to work', async () => (await owner.key('GET', '/v2/users/me')).status === 200)
+  const self = ((await server.operator('GET', '/v2/users/me')).body as { id: string }).id
+  const refused = await server.operator('PATCH', `/v2/operator/people/${self}`, disable)
+  expect(refused.body).toMatchObject({ issues: [{ path: ['disabled'] }] })
+  const listed = (await server.operator('GET', `/v2/operator/people?q=${email}`)).body
+  expect(listed.people).toMatchObject([
+    { id, email, disabledAt: null, accounts: [{ role: 'owner' }, { role: 'member' }] },
+  ])
 })

@@ -36,6 +36,7 @@ import { operatorAccountHandlers } from './operator-account.ts'
 import { operatorFleetHandlers } from './operator-fleet.ts'
 import { operatorMoneyHandlers } from './operator-money.ts'
 import { onDemandRentalHandlers } from './on-demand-rental.ts'
+import { operatorPersonHandlers } from './operator-person.ts'
 import { operatorRentalHandlers } from './operator-rental.ts'
 import { operatorSummaryHandlers } from './operator-summary.ts'
 import { operatorVolumeHandlers } from './operator-volume.ts'
@@ -96,6 +97,7 @@ export function makeHandlers(
     ...accountHandlers,
     ...personHandlers,
     ...invitationHandlers,
+    ...operatorPersonHandlers,
     ...sshKeyHandlers,
     ...apiKeyHandlers,
     ...secretHandlers,
