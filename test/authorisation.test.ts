@@ -217,6 +217,8 @@ describe('accepts a key that has only the required scope', () => {
         'people_not_configured',
         'invitation_not_found',
         'person_not_found',
+        'sso_provider_not_found',
+        'identity_not_found',
         // A job that has not run has no output.
         'job_output_not_found',
       ]

@@ -19,6 +19,7 @@ import type { Database } from '../store/platform/database.ts'
 import type { ConsoleSession } from '../store/account/console-session.ts'
 import type { PlacedOrder } from '../store/rental/order.ts'
 import type { MetricRecorder } from './rental/metric-recorder.ts'
+import type { SignInProviders } from './person/sso-protocol.ts'
 import type { RentalOptions } from './order/rental-option.ts'
 
 export interface App {
@@ -79,6 +80,7 @@ export interface PeopleSettings {
   /** Every link, and every address that a provider or a passkey is bound to, begins with it. */
   readonly publicUrl: string
   readonly signUp: SignUpMode
+  readonly providers: SignInProviders
 }
 
 export interface CatalogSource {

@@ -72,3 +72,8 @@ function findBadCharacter(text: string, path: ReadonlyArray<string | number>): I
   if (text.isWellFormed()) return undefined
   return { code: 'invalid_format', path, message: 'Must not contain an unpaired surrogate' }
 }
+
+/** Whether a value of JSON is an object. */
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

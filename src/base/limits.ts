@@ -162,6 +162,11 @@ export const limits = {
   emailCodeTries: 5,
   emailCodeMs: 10 * 60_000,
   identityProviders: 50,
+  /** One call to an identity provider: its time and the size of its answer; and how long its settings are cached. */
+  ssoTimeoutMs: 10_000,
+  ssoResponseBytes: 1_048_576,
+  ssoSettingsMs: 60_000,
+  ssoClockToleranceS: 30,
   /** Invitations: how long one can be accepted, and how many an account may send in a day. */
   invitationDays: 7,
   invitationsPerDay: 50,

@@ -83,6 +83,7 @@ async function loadOperator(): Promise<readonly Row[]> {
     import('./operator/operator-upstream.ts'),
     import('./operator/operator-mail.ts'),
     import('./operator/operator-person.ts'),
+    import('./operator/operator-sso.ts'),
     import('./operator/operator-reseal.ts'),
   ])
   return files.flatMap(({ rows }) => rows)
@@ -131,6 +132,8 @@ export const groupDescriptions: Readonly<Record<string, string>> = {
   'operator upstreams': 'servers that run models',
   'operator mail': 'outgoing e-mail',
   'operator people': 'people who sign in',
+  'operator sso': 'providers at which people sign in',
+  'members sso': 'the provider at which members sign in',
   models: 'models on sale',
   ledger: 'the ledger',
 }

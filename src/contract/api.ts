@@ -30,6 +30,7 @@ import { portEndpoints } from './port.ts'
 import { notificationEndpoints } from './notification.ts'
 import { operatorMonitorEndpoints } from './operator-monitor.ts'
 import { operatorPersonEndpoints } from './operator-person.ts'
+import { ssoEndpoints } from './sso.ts'
 import { operatorVolumeEndpoints } from './operator-volume.ts'
 import { operatorEndpoints } from './operator.ts'
 import { providerBillEndpoints } from './provider-bill.ts'
@@ -93,6 +94,7 @@ export const api = {
   ...personEndpoints,
   ...invitationEndpoints,
   ...operatorPersonEndpoints,
+  ...ssoEndpoints,
   ...secretEndpoints,
   ...templateEndpoints,
   ...eventEndpoints,

@@ -21,3 +21,7 @@ export const SIGN_IN_PATH = '/console/sign-in'
 export const CODE_PATH = '/console/sign-in/code'
 /** POST: signs in with the code, in the browser that asked for it. */
 export const REDEEM_CODE_PATH = '/console/sign-in/code/redeem'
+/** GET: the sign-in at a provider begins here; the browser is sent to the provider. */
+export function providerPath(id: string): string {
+  return `${SIGN_IN_PATH}/${id}`
+}

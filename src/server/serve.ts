@@ -27,6 +27,7 @@ import { openMachineDrivers } from './parts/machine-drivers.ts'
 import { openMail } from './parts/mail.ts'
 import { openMeter } from './parts/meter.ts'
 import { openModelCatalog } from './parts/model-catalog.ts'
+import { openPeople } from './parts/people.ts'
 import { openOperations } from './parts/operations.ts'
 import { openParts, type Context } from './parts/part.ts'
 import { openRoutes } from './parts/routes.ts'
@@ -85,8 +86,9 @@ export function serve(settings: Settings, options: ServeOptions = {}): Promise<R
     const store = await parts.add(openStore(context, { databaseUrl: data.databaseUrl, newSecretKey }))
     const drivers = await parts.add(openMachineDrivers(context, store.app))
     const mail = await parts.add(openMail(context, http.url))
+    const people = await parts.add(openPeople(context, store.app))
     const catalog = await parts.add(openModelCatalog(context))
-    const core = { ...store.app, ...drivers.app, ...mail.app, ...catalog.app, ...appSettings(context) }
+    const core = { ...store.app, ...drivers.app, ...mail.app, ...people.app, ...catalog.app, ...appSettings(context) }
     const newAccounts = await setUp(context, core, { newOperatorKey })
     const welcome = welcomeOptions(context, options.isTrial)
 
@@ -144,13 +146,8 @@ function appSettings({ settings, log }: Context) {
     freeStartMinutes: settings.freeStartMinutes,
     allowPrivateAddresses: settings.allowPrivateAddresses,
     ...bucketOf(settings),
-    ...peopleOf(settings),
     warn: (error: unknown, what: string) => log.warn({ err: error }, what),
   }
-}
-
-function peopleOf({ publicUrl, signUp }: Settings): Pick<App, 'people'> {
-  return publicUrl === undefined ? {} : { people: { publicUrl, signUp } }
 }
 
 function bucketOf({ objectStore }: Settings): Pick<App, 'bucket'> {

@@ -44,6 +44,7 @@ export interface Owned {
   readonly memberToRemove: string
   readonly apiKeyToRevoke: string
   readonly sessionToEnd: string
+  readonly identity: string
   readonly offerToAccept: string
   readonly offerToDecline: string
   readonly invitationToRevoke: string
@@ -221,6 +222,18 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listSignUpInvitations: none,
   createSignUpInvitation: withBody(exampleBodies.createSignUpInvitation),
   listPeople: () => ({ query: { q: 'a', limit: '10' } }),
+  listSsoProviders: none,
+  addSsoProvider: withBody(exampleBodies.addSsoProvider),
+  changeSsoProvider: () => ({ params: { id: 'none' }, body: exampleBodies.changeSsoProvider }),
+  testSsoProvider: () => ({ params: { id: 'none' } }),
+  removeSsoProvider: () => ({ params: { id: 'none' } }),
+  getAccountSso: none,
+  setAccountSso: withBody({ ...exampleBodies.setAccountSso, issuer: 'https://192.0.2.1/realms/example' }),
+  testAccountSso: none,
+  requireAccountSso: withBody({ providerId: null }),
+  removeAccountSso: none,
+  listIdentities: none,
+  removeIdentity: (its) => owned({ id: its.identity }),
   changePerson: () => ({ params: { id: 'usr_none' }, body: exampleBodies.changePerson }),
   listMails: () => ({ query: { q: 'a', state: 'sent', limit: '10' } }),
   revokeSignUpInvitation: () => ({ params: { id: 'inv_none' } }),
@@ -405,6 +418,7 @@ export const absent: Owned = {
   memberToRemove: 'usr_0000000000000000000000',
   apiKeyToRevoke: '00000000000000',
   sessionToEnd: 'ses_absent',
+  identity: 'idn_absent',
   offerToAccept: 'inv_absent',
   offerToDecline: 'inv_absent',
   invitationToRevoke: 'inv_absent',

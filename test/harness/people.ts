@@ -6,6 +6,8 @@ import { randomId } from '../../src/base/id.ts'
 import { addMs, DAY_MS } from '../../src/base/instant.ts'
 import { listMembers } from '../../src/store/account/account.ts'
 import { listConsoleSessions } from '../../src/store/account/console-session.ts'
+import { insertProvider } from '../../src/store/account/identity-provider.ts'
+import { insertIdentity, listIdentities } from '../../src/store/account/identity.ts'
 import { replaceInvitation } from '../../src/store/account/invitation.ts'
 import { acceptMembership, proveAddress } from '../../src/store/account/person.ts'
 import { transact } from '../../src/store/platform/database.ts'
@@ -54,7 +56,25 @@ export async function makePersonal({ app, operator }: Journey, owner: { id: stri
       await replaceInvitation(tx, { ...invitation, id: invitationId, role: 'member', expiresAt })
       return invitationId
     }
+    const provider = { issuer: 'https://id.example.test', client_id: 'berth', client_secret_sealed: null } as const
+    await insertProvider(tx, {
+      ...provider,
+      id: 'example',
+      account_id: null,
+      kind: 'oidc',
+      name: 'Example',
+      required_domain: null,
+    })
+    await insertIdentity(tx, {
+      provider_id: 'example',
+      person_id: id,
+      issuer: provider.issuer,
+      subject: '1',
+      email,
+    })
+    const [identity] = await listIdentities(tx.db, id)
     return {
+      identity: identity?.id ?? '',
       sessionToEnd: session?.id ?? '',
       offerToAccept: await invite({ accountId: null, email, senderId: sender.id }),
       offerToDecline: await invite({ accountId: toAccount, email, senderId: strangerId }),

@@ -81,6 +81,11 @@ export function sessionOf(actor: Actor): Result<{ readonly personId: string; rea
   return session === undefined || session.personId === null ? noSession() : ok({ personId: session.personId, session })
 }
 
+/** What changes how the person signs in is not for a session that the provider of an account has opened. */
+export function refuseConfined({ confinedTo }: ConsoleSession): Failure | undefined {
+  return confinedTo === null ? undefined : fail('sso_other_account')
+}
+
 function noSession(): Failure {
   return fail('person_session_required')
 }

@@ -7,6 +7,7 @@ import { readStandardInput } from '../kit/prompt.ts'
 import { act, detail, list, show, withBody } from '../kit/row.ts'
 import { bold, red } from '../kit/screen.ts'
 import { CliError, exitCodes, type Shell } from '../kit/shell.ts'
+import { ssoRows } from './account-sso.ts'
 import { targetOf } from '../kit/target.ts'
 import type { Row } from '../kit/row-type.ts'
 
@@ -277,4 +278,4 @@ function nameIn(publicKey: string, file: string): string {
   return (comment ?? (file === '-' ? 'key' : path.basename(file, '.pub'))).slice(0, limits.nameChars)
 }
 
-export const rows: readonly Row[] = [...accountRows, ...memberRows, ...keyRows, ...sshKeyRows]
+export const rows: readonly Row[] = [...accountRows, ...memberRows, ...ssoRows, ...keyRows, ...sshKeyRows]

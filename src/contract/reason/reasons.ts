@@ -10,11 +10,13 @@ import { engineReasons, modelReasons } from './reason-model.ts'
 import type { ReasonEntry } from './reason-entry.ts'
 import { portReasons } from './reason-port.ts'
 import { rentalReasons } from './reason-rental.ts'
+import { ssoReasons } from './reason-sso.ts'
 import { supplyReasons } from './reason-supply.ts'
 
 export const reasons = {
   ...accessReasons,
   ...accountReasons,
+  ...ssoReasons,
   ...rentalReasons,
   ...portReasons,
   ...supplyReasons,

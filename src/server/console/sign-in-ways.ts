@@ -20,6 +20,6 @@ export async function signInWays({ people, mailer, database, clock }: App): Prom
   }
 }
 
-function isDown({ failed_at: failedAt }: IdentityProvider, now: Instant): boolean {
+export function isDown({ failed_at: failedAt }: Pick<IdentityProvider, 'failed_at'>, now: Instant): boolean {
   return failedAt !== null && now - failedAt < DOWN_MS
 }

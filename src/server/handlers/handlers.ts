@@ -37,6 +37,7 @@ import { operatorFleetHandlers } from './operator-fleet.ts'
 import { operatorMoneyHandlers } from './operator-money.ts'
 import { onDemandRentalHandlers } from './on-demand-rental.ts'
 import { operatorPersonHandlers } from './operator-person.ts'
+import { ssoHandlers } from './sso.ts'
 import { operatorRentalHandlers } from './operator-rental.ts'
 import { operatorSummaryHandlers } from './operator-summary.ts'
 import { operatorVolumeHandlers } from './operator-volume.ts'
@@ -98,6 +99,7 @@ export function makeHandlers(
     ...personHandlers,
     ...invitationHandlers,
     ...operatorPersonHandlers,
+    ...ssoHandlers,
     ...sshKeyHandlers,
     ...apiKeyHandlers,
     ...secretHandlers,

@@ -285,6 +285,7 @@ function refuseStanding(key: KnownKey, now: Instant): Failure | undefined {
 /** An account may require a provider or a second factor of people who sign in, but not of keys. */
 function refuseSession(key: KnownKey, session: ConsoleSession): Failure | undefined {
   if (session.personId === null) return undefined
+  if (session.confinedTo !== null && session.confinedTo !== key.account_id) return fail('sso_other_account')
   const { sso_provider_id: providerId, sso_provider_name: provider } = key
   if (providerId !== null && session.providerId !== providerId)
     return fail('sso_required', { provider: provider ?? providerId })

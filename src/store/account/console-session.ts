@@ -24,6 +24,11 @@ export interface ConsoleSession {
   readonly address: string | null
   readonly browser: string | null
   readonly isHostCookie: boolean
+  /**
+   * The account whose own provider signed the person in: its owner decides who that provider says they are, so the session
+   * opens nothing else. null: no such limit, also where the operator lets the provider decide about the person's domain.
+   */
+  readonly confinedTo: string | null
 }
 
 export interface NewConsoleSession {
@@ -95,25 +100,32 @@ export async function deleteExpiredConsoleSessions(tx: Tx): Promise<void> {
 
 function selectSessions(db: Db) {
   return db
-    .selectFrom('console_session')
-    .select(['id', 'method', 'address', 'browser', 'api_key_id as keyId', 'person_id as personId'])
-    .select(['provider_id as providerId', 'factor_at as factorAt', 'seen_at as seenAt'])
-    .select(['created_at as createdAt', 'expires_at as expiresAt', 'is_host_cookie as isHostCookie'])
-    .select((e) => e.fn.coalesce('auth_at', 'created_at').as('authAt'))
+    .selectFrom('console_session as s')
+    .leftJoin('identity_provider as i', 'i.id', 's.provider_id')
+    .leftJoin('person as p', 'p.id', 's.person_id')
+    .select(['s.id', 's.method', 's.address', 's.browser', 's.api_key_id as keyId', 's.person_id as personId'])
+    .select(['s.provider_id as providerId', 's.factor_at as factorAt', 's.seen_at as seenAt'])
+    .select(['s.created_at as createdAt', 's.expires_at as expiresAt', 's.is_host_cookie as isHostCookie'])
+    .select((e) => e.fn.coalesce('s.auth_at', 's.created_at').as('authAt'))
+    .select(
+      sql<string | null>`case when split_part(p.email, '@', 2) = any (i.domains) then null else i.account_id end`.as(
+        'confinedTo',
+      ),
+    )
 }
 
 /** Returns a live session. */
 export async function findConsoleSession(db: Db, tokenHash: Buffer, now: Instant): Promise<ConsoleSession | undefined> {
-  return selectSessions(db).where('token_hash', '=', tokenHash).where('expires_at', '>', at(now)).executeTakeFirst()
+  return selectSessions(db).where('s.token_hash', '=', tokenHash).where('s.expires_at', '>', at(now)).executeTakeFirst()
 }
 
 /** Lists the live sessions of a person, newest first. */
 export async function listConsoleSessions(db: Db, personId: string, now: Instant): Promise<ConsoleSession[]> {
   return selectSessions(db)
-    .where('person_id', '=', personId)
-    .where('expires_at', '>', at(now))
-    .orderBy('created_at', 'desc')
-    .orderBy('id')
+    .where('s.person_id', '=', personId)
+    .where('s.expires_at', '>', at(now))
+    .orderBy('s.created_at', 'desc')
+    .orderBy('s.id')
     .execute()
 }
 

@@ -1,10 +1,24 @@
-/** Providers at which people sign in. */
-import type { Selectable } from 'kysely'
+/** Providers at which people sign in: the operator's, and those of accounts. */
+import { sql, type Selectable, type Updateable } from 'kysely'
+import { toDate } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
-import type { Db } from '../platform/database.ts'
+import type { Db, Tx } from '../platform/database.ts'
 import type { Tables } from '../platform/tables.ts'
+import { notifyAccountKeys } from './api-key.ts'
 
 export type IdentityProvider = Selectable<Tables['identity_provider']>
+
+/** With the number of people who sign in there. */
+export interface ListedProvider extends IdentityProvider {
+  readonly people: number
+}
+
+function selectListed(db: Db) {
+  return db
+    .selectFrom('identity_provider as p')
+    .selectAll('p')
+    .select(sql<number>`(select count(*)::integer from identity i where i.provider_id = p.id)`.as('people'))
+}
 
 /** Lists those that everybody may use and that are not disabled. */
 export async function listPublicProviders(db: Db): Promise<IdentityProvider[]> {
@@ -17,4 +31,97 @@ export async function listPublicProviders(db: Db): Promise<IdentityProvider[]> {
     .orderBy('id')
     .limit(limits.identityProviders)
     .execute()
+}
+
+/** Lists those that members of an account may sign in at: its own comes first. */
+export async function listProvidersOfAccount(db: Db, accountId: string): Promise<IdentityProvider[]> {
+  const own = await findAccountProvider(db, accountId)
+  const all = await listPublicProviders(db)
+  return own === undefined || own.disabled_at !== null ? all : [own, ...all]
+}
+
+/** Lists the operator's, then those of accounts. */
+export async function listAllProviders(db: Db): Promise<ListedProvider[]> {
+  return selectListed(db)
+    .orderBy(sql`p.account_id is not null`)
+    .orderBy('p.created_at')
+    .orderBy('p.id')
+    .limit(limits.plainListRows)
+    .execute()
+}
+
+export async function countPublicProviders(tx: Tx): Promise<number> {
+  const row = await tx.db
+    .selectFrom('identity_provider')
+    .select(sql<number>`count(*)::integer`.as('providers'))
+    .where('account_id', 'is', null)
+    .executeTakeFirstOrThrow()
+  return row.providers
+}
+
+export async function findProvider(db: Db, id: string): Promise<ListedProvider | undefined> {
+  return selectListed(db).where('p.id', '=', id).executeTakeFirst()
+}
+
+/** An account has one provider at most. */
+export async function findAccountProvider(db: Db, accountId: string): Promise<ListedProvider | undefined> {
+  return selectListed(db).where('p.account_id', '=', accountId).executeTakeFirst()
+}
+
+export type NewIdentityProvider = Pick<
+  IdentityProvider,
+  'id' | 'account_id' | 'kind' | 'name' | 'issuer' | 'client_id' | 'client_secret_sealed' | 'required_domain'
+> & { readonly domains?: string[] | undefined }
+
+/** False: the id is in use. */
+export async function insertProvider(tx: Tx, { domains = [], ...provider }: NewIdentityProvider): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await tx.db
+    .insertInto('identity_provider')
+    .values({ ...provider, domains, created_at: toDate(tx.clock.now()) })
+    .onConflict((conflict) => conflict.doNothing())
+    .executeTakeFirst()
+  return (numInsertedOrUpdatedRows ?? 0n) > 0n
+}
+
+export async function updateProvider(
+  tx: Tx,
+  id: string,
+  change: Omit<Updateable<Tables['identity_provider']>, 'id' | 'account_id' | 'created_at'>,
+): Promise<void> {
+  if (Object.keys(change).length > 0)
+    await tx.db.updateTable('identity_provider').set(change).where('id', '=', id).execute()
+}
+
+/** Its identities, and the sessions that began there, end with it. */
+export async function deleteProvider(tx: Tx, id: string): Promise<void> {
+  await releaseRequirement(tx, id)
+  await tx.db.deleteFrom('identity_provider').where('id', '=', id).execute()
+}
+
+/** People must connect it again, and its sessions and begun sign-ins end. */
+export async function endProviderUse(tx: Tx, id: string): Promise<void> {
+  await tx.db.deleteFrom('identity').where('provider_id', '=', id).execute()
+  await tx.db.deleteFrom('console_session').where('provider_id', '=', id).execute()
+  await tx.db.deleteFrom('sign_in').where('provider_id', '=', id).execute()
+}
+
+export async function isProviderRequired(db: Db, id: string): Promise<boolean> {
+  const row = await db.selectFrom('account').select('id').where('sso_provider_id', '=', id).limit(1).executeTakeFirst()
+  return row !== undefined
+}
+
+/** null: members sign in in any way. */
+export async function setRequiredProvider(tx: Tx, accountId: string, providerId: string | null): Promise<void> {
+  await tx.db.updateTable('account').set({ sso_provider_id: providerId }).where('id', '=', accountId).execute()
+  await notifyAccountKeys(tx, accountId)
+}
+
+async function releaseRequirement(tx: Tx, providerId: string): Promise<void> {
+  const accounts = await tx.db
+    .updateTable('account')
+    .set({ sso_provider_id: null })
+    .where('sso_provider_id', '=', providerId)
+    .returning('id')
+    .execute()
+  for (const { id } of accounts) await notifyAccountKeys(tx, id)
 }

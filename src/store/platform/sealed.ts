@@ -23,6 +23,7 @@ export const sealedTables: readonly SealedTable[] = [
   { name: 'webhook', key: [['id', 'text']], columns: ['secret_sealed', 'old_secret_sealed'] },
   { name: 'deployment', key: [['id', 'text']], columns: ['key_sealed'] },
   { name: 'provider_account', key: [['id', 'text']], columns: ['credentials_sealed'] },
+  { name: 'identity_provider', key: [['id', 'text']], columns: ['client_secret_sealed'] },
   { name: 'replica', key: [['id', 'text']], columns: ['key_sealed'] },
   { name: 'host', key: [['id', 'text']], columns: ['access'] },
   {
