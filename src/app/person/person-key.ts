@@ -23,7 +23,7 @@ export async function ensurePersonKey(tx: Tx, personId: string, membership: Memb
 
 /** After a change of roles, or of whether the account is a supplier. The caller notifies servers of the keys. */
 export async function refreshPersonKeys(tx: Tx, accountId: string): Promise<void> {
-  const isSupplier = (await findAccount(tx.db, accountId))?.platform_fee_bp != null
+  const isSupplier = ((await findAccount(tx.db, accountId))?.platform_fee_bp ?? null) !== null
   for (const { id: personId, role } of await listMembers(tx.db, accountId))
     await setPersonKeyScopes(tx, { accountId, personId }, personScopes({ accountId, role, isSupplier }))
 }
