@@ -146,6 +146,7 @@ const otherBody: { readonly [Op in OperationId]?: object } = {
   createBudget: { name: 'Other' },
   createManagedDeployment: { name: 'other' },
   createJob: { name: 'other' },
+  createJobSchedule: { name: 'other' },
   createBatch: { metadata: { run: 'other' } },
   createInstance: { gpu_count: 2 },
   createCheapestInstance: { gpuCount: 2 },

@@ -69,7 +69,8 @@ const letters: {
     note: 'If that was not you, end the session there and tell the operator.',
   }),
   invitation: ({ accountName, senderName, role, invitationId, days }, publicUrl) => ({
-    subject: accountName === null ? 'Open an account' : `Join ${accountName}`,
+    // The names of accounts are text of customers, which strangers should not read in their list of messages.
+    subject: accountName === null ? 'Invitation to open an account' : 'Invitation to join an account',
     lines: [
       accountName === null
         ? `${senderName} invites you to open an account on the Berth server at ${publicUrl}.`
