@@ -5,6 +5,7 @@ import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { queries } from './api/query.ts'
 import { router } from './routes.tsx'
+import { StepUpHost } from './shell/step-up-host.tsx'
 import './theme.css'
 import { Toasts } from './ui/toast.tsx'
 
@@ -17,6 +18,7 @@ createRoot(root).render(
   <StrictMode>
     <QueryClientProvider client={queries}>
       <RouterProvider router={router} />
+      <StepUpHost />
       <Toasts />
     </QueryClientProvider>
   </StrictMode>,

@@ -4,6 +4,8 @@ import { accountsSearch } from './pages/accounts/search.ts'
 import { auditSearch } from './pages/audit/search.ts'
 import { economicsSearch } from './pages/economics/search.ts'
 import { fleetSearch } from './pages/fleet/search.ts'
+import { mailSearch } from './pages/mail/search.ts'
+import { peopleSearch } from './pages/people/search.ts'
 import { providerSearch } from './pages/provider/search.ts'
 
 export const operatorPages = [
@@ -38,6 +40,24 @@ export const operatorPages = [
     in: '/operator/accounts',
     scopes: ['operator'],
     load: async () => (await import('./pages/account/page.tsx')).AccountPage,
+  }),
+  page({
+    path: '/operator/people',
+    title: 'People',
+    icon: 'users',
+    in: 'Operator',
+    scopes: ['operator'],
+    search: peopleSearch,
+    load: async () => (await import('./pages/people/page.tsx')).PeoplePage,
+  }),
+  page({
+    path: '/operator/mail',
+    title: 'Mail',
+    icon: 'mail',
+    in: 'Operator',
+    scopes: ['operator'],
+    search: mailSearch,
+    load: async () => (await import('./pages/mail/page.tsx')).MailPage,
   }),
   page({
     path: '/operator/prices',

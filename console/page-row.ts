@@ -17,6 +17,8 @@ export interface PageRow<Path extends string = string, Search extends object = o
   readonly icon?: IconName
   /** In the navigation for keys with one of these scopes. */
   readonly scopes: readonly [Scope, ...Scope[]]
+  /** In the navigation only for people, not for keys. */
+  readonly forPeople?: true
   readonly search: SearchReader<Search>
   readonly load: () => Promise<ComponentType>
 }

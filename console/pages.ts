@@ -302,6 +302,15 @@ export const pages = [
     load: async () => (await import('./pages/members/page.tsx')).MembersPage,
   }),
   page({
+    path: '/security',
+    title: 'Security',
+    icon: 'lock',
+    in: 'Account',
+    scopes: anyKey,
+    forPeople: true,
+    load: async () => (await import('./pages/security/page.tsx')).SecurityPage,
+  }),
+  page({
     path: '/supply',
     title: 'My machines',
     icon: 'chip',

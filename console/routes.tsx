@@ -1,11 +1,12 @@
 /** Routes of the console, from the table of pages. Everything inside the shell requires a session. */
 import { createRootRoute, createRoute, createRouter, redirect } from '@tanstack/react-router'
-import { fetchMe, mayUse } from './api/me.ts'
+import { fetchMe, isUnmet, mayUse } from './api/me.ts'
 import { isSignedOut } from './api/query.ts'
+import { CONFIRMED_PATH } from './api/step-up.ts'
 import type { PageRow } from './page-row.ts'
 import { pages, parentOf } from './pages.ts'
 import { Broken, BrokenPage } from './shell/broken.tsx'
-import { matching, searchReader } from './search.ts'
+import { matching, oneOf, searchReader, text } from './search.ts'
 import { lazyPage } from './shell/lazy-page.tsx'
 import { NotFound } from './shell/not-found.tsx'
 import { Pending } from './shell/pending.tsx'
@@ -13,11 +14,35 @@ import { Shell } from './shell/shell.tsx'
 
 const root = createRootRoute({ notFoundComponent: NotFound, errorComponent: Broken })
 
+/** A local path: `//host` and `/\\host` are addresses of other sites. */
+const localPath = matching(/^\/(?![/\\])/)
+
 const signIn = createRoute({
   getParentRoute: () => root,
   path: '/sign-in',
-  validateSearch: searchReader({ next: matching(/^\//) }),
+  validateSearch: searchReader({ next: localPath, error: text, provider: text, step: oneOf(['code']) }),
   component: lazyPage(async () => (await import('./pages/sign-in/page.tsx')).SignInPage),
+})
+
+const invitation = createRoute({
+  getParentRoute: () => root,
+  path: '/invitations/$id',
+  component: lazyPage(async () => (await import('./pages/invitation/page.tsx')).InvitationPage),
+})
+
+/** Of a person whose session may not act in its account. */
+const access = createRoute({
+  getParentRoute: () => root,
+  path: '/access',
+  validateSearch: searchReader({ next: localPath }),
+  component: lazyPage(async () => (await import('./pages/access/page.tsx')).AccessPage),
+})
+
+const confirmed = createRoute({
+  getParentRoute: () => root,
+  path: CONFIRMED_PATH,
+  validateSearch: searchReader({ error: text, provider: text }),
+  component: lazyPage(async () => (await import('./pages/confirmed/page.tsx')).ConfirmedPage),
 })
 
 const shell = createRoute({
@@ -30,10 +55,13 @@ const shell = createRoute({
       // eslint-disable-next-line typescript/only-throw-error
       if (cause === 'enter' && location.href === '/' && mayUse(me, 'operator')) throw redirect({ to: '/operator' })
     } catch (error) {
-      if (!isSignedOut(error)) throw error
+      const search = location.href === '/' ? {} : { next: location.href }
       // TanStack Router redirects by throwing.
       // eslint-disable-next-line typescript/only-throw-error
-      throw redirect({ to: '/sign-in', search: location.href === '/' ? {} : { next: location.href } })
+      if (isUnmet(error)) throw redirect({ to: '/access', search })
+      if (!isSignedOut(error)) throw error
+      // eslint-disable-next-line typescript/only-throw-error
+      throw redirect({ to: '/sign-in', search })
     }
   },
   component: Shell,
@@ -73,7 +101,7 @@ type RoutesOf<Rows extends readonly unknown[]> = {
 const routes = pages.map((row) => routeOf(row as PageRow)) as unknown as RoutesOf<typeof pages>
 
 export const router = createRouter({
-  routeTree: root.addChildren([signIn, shell.addChildren([...routes, ...oldRoutes])]),
+  routeTree: root.addChildren([signIn, invitation, access, confirmed, shell.addChildren([...routes, ...oldRoutes])]),
   defaultPreload: 'intent',
   defaultPreloadStaleTime: 0,
   // Inside the shell, so that the navigation stays usable.

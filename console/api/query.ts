@@ -11,10 +11,11 @@ import {
 } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { CallableId, CallInput, Reply } from '../../src/client/client.ts'
-import { ApiError, type ClientError } from '../../src/client/error.ts'
+import { ApiError, isRefusal, type ClientError } from '../../src/client/error.ts'
 import { routes } from '../../src/contract/routes.ts'
 import { client } from './client.ts'
 import { makeOnceKey, nextOnceKey } from './once.ts'
+import { confirmPerson } from './step-up.ts'
 
 /** Events report changes; without one, data is refreshed after this time. */
 const STALE_MS = 30_000
@@ -23,7 +24,8 @@ const TOGETHER_MS = 300
 
 /** The session has ended: leaves the page and drops everything that was read. */
 const leaveWhenSignedOut = (error: unknown, key: unknown): void => {
-  if (!isSignedOut(error) || key === 'getMe') return
+  // Public pages read these two to find out whether somebody is signed in.
+  if (!isSignedOut(error) || key === 'getMe' || key === 'getPerson') return
   location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`)
 }
 
@@ -118,7 +120,14 @@ export async function readEverything(): Promise<void> {
   await queries.invalidateQueries({}, { cancelRefetch: false })
 }
 
-/** A call outside of components. */
-export function call<Op extends CallableId>(operation: Op, input: CallInput<Op>): Promise<Reply<Op>> {
-  return (client.call as (operation: Op, input: CallInput<Op>) => Promise<Reply<Op>>)(operation, input)
+/** A call outside of components. What needs a recent sign-in asks for one, and is sent again. */
+export async function call<Op extends CallableId>(operation: Op, input: CallInput<Op>): Promise<Reply<Op>> {
+  const send = (): Promise<Reply<Op>> =>
+    (client.call as (operation: Op, input: CallInput<Op>) => Promise<Reply<Op>>)(operation, input)
+  try {
+    return await send()
+  } catch (error) {
+    if (!isRefusal(error, 'recent_sign_in_required') || !(await confirmPerson())) throw error
+    return send()
+  }
 }

@@ -24,7 +24,7 @@ export function Broken({ error, reset }: ErrorComponentProps) {
     },
   })
   const leave = useMutation({
-    mutationFn: signOut,
+    mutationFn: () => signOut(),
     onError: () => toast('Could not reach the server, so you are still signed in. Try again.', 'bad'),
   })
   if (again.isPending) return <Pending />

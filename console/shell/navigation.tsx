@@ -1,7 +1,7 @@
 /** The pages that the key can use, in groups that open and close. */
 import { Link } from '@tanstack/react-router'
 import { useId } from 'react'
-import { mayUse, type Me } from '../api/me.ts'
+import { isPerson, mayUse, type Me } from '../api/me.ts'
 import { sections, type PageRow } from '../page-row.ts'
 import { pages } from '../pages.ts'
 import { cx } from '../ui/class.ts'
@@ -19,7 +19,10 @@ function sectionsOf(stored: unknown): string[] | undefined {
 }
 
 export function visiblePages(me: Me): readonly PageRow[] {
-  return pages.filter(({ scopes }) => scopes.some((scope) => mayUse(me, scope)))
+  const rows: readonly PageRow[] = pages
+  return rows.filter(
+    ({ scopes, forPeople }) => scopes.some((scope) => mayUse(me, scope)) && (forPeople !== true || isPerson(me)),
+  )
 }
 
 interface NavigationProps {

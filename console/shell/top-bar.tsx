@@ -1,15 +1,13 @@
 /** Logo, search, balance and account, on every page. */
-import { useMutation } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { money } from '../../src/view/money.ts'
-import { mayUse, signOut, type Me } from '../api/me.ts'
+import { mayUse, type Me } from '../api/me.ts'
 import { useLiveState } from '../api/live.ts'
 import { useCall } from '../api/query.ts'
 import { Button } from '../ui/button.tsx'
 import { Icon } from '../ui/icon.tsx'
-import { Menu, menuRow } from '../ui/menu.tsx'
 import { SkeletonText } from '../ui/skeleton.tsx'
-import { toast } from '../ui/toast.tsx'
+import { AccountMenu } from './account-menu.tsx'
 import { Bell } from './bell.tsx'
 import { SearchButton } from './search-button.tsx'
 import { ThemeButton } from './theme-button.tsx'
@@ -59,71 +57,6 @@ export function TopBar({ me, isMenuOpen, onMenu }: TopBarProps) {
       </div>
       <AccountMenu me={me} />
     </header>
-  )
-}
-
-function AccountMenu({ me }: { me: Me }) {
-  const leave = useMutation({
-    mutationFn: signOut,
-    onError: () => toast('Could not reach the server, so you are still signed in. Try again.', 'bad'),
-  })
-  const links = [
-    { to: '/billing', label: 'Billing', icon: 'card', scope: 'billing:read' },
-    { to: '/keys', label: 'API keys', icon: 'key', scope: 'keys' },
-    { to: '/members', label: 'Members', icon: 'users', scope: 'keys' },
-  ] as const
-  return (
-    <Menu
-      button={
-        <>
-          <span
-            aria-hidden="true"
-            className="flex size-7 shrink-0 items-center justify-center rounded-full bg-accent-soft text-xs font-semibold text-ink uppercase"
-          >
-            {me.account.name.slice(0, 1)}
-          </span>
-          <span className="max-w-40 truncate font-medium max-sm:sr-only">
-            <span className="sr-only">Signed in to the account </span>
-            {me.account.name}
-          </span>
-          <Icon name="down" className="size-3.5 text-muted" />
-        </>
-      }
-    >
-      <div className="border-b border-line px-2 pt-1 pb-2 text-sm">
-        <p className="truncate font-medium">{me.account.name}</p>
-        <p className="truncate text-muted">{me.email}</p>
-        <p className="truncate text-xs text-muted">Key: {me.key.name}</p>
-      </div>
-      <ul className="border-b border-line py-1">
-        {links
-          .filter(({ scope }) => mayUse(me, scope))
-          .map(({ to, label, icon }) => (
-            <li key={to}>
-              <Link to={to} className={menuRow}>
-                <Icon name={icon} className="text-muted" />
-                {label}
-              </Link>
-            </li>
-          ))}
-        <li>
-          <Link to="/tour" className={menuRow}>
-            <Icon name="sparkle" className="text-muted" />
-            Tour
-          </Link>
-        </li>
-        <li>
-          <a href="/docs" className={menuRow}>
-            <Icon name="docs" className="text-muted" />
-            API reference
-          </a>
-        </li>
-      </ul>
-      <button type="button" disabled={leave.isPending} onClick={() => leave.mutate()} className={`${menuRow} mt-1`}>
-        <Icon name="exit" className="text-muted" />
-        Sign out
-      </button>
-    </Menu>
   )
 }
 

@@ -3,6 +3,7 @@ import type { Reply } from '../../../src/client/client.ts'
 import type { Tone } from '../../../src/view/tone.ts'
 import { missingScope, useMay, useMe } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
+import { useSignInWays } from '../../api/sign-in.ts'
 import { ConfirmCall } from '../../form/dialog.tsx'
 import { actionsColumn, badgeColumn, dateColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { ListTable } from '../../list/table.tsx'
@@ -11,12 +12,17 @@ import { Button } from '../../ui/button.tsx'
 import { useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Page } from '../../ui/page.tsx'
+import { Invitations, InviteDialog } from './invitations.tsx'
 import { AccountSettings } from './settings.tsx'
 import { AddMemberDialog, RoleDialog } from './role.tsx'
 
 type Member = Reply<'listMembers'>['members'][number]
 
 const roleTones = { owner: 'info', member: 'good', viewer: 'plain' } as const satisfies Record<Member['role'], Tone>
+const states = {
+  active: { label: 'Active', tone: 'good' },
+  invited: { label: 'Not accepted yet', hint: 'Keys that others gave them work.' },
+} as const
 const ONLY_OWNERS = 'Only account owners can manage members.'
 const LAST_OWNER = 'An account needs at least one owner. Make someone else an owner first.'
 
@@ -25,6 +31,8 @@ export function MembersPage() {
   const mayManage = useMay('keys')
   const dialog = useDialog()
   const owners = useCall('listMembers').data?.members.filter(({ role }) => role === 'owner') ?? []
+  const ways = useSignInWays().data
+  const invites = ways?.people === true && ways.code
   const disabledReason = me.role !== 'owner' ? ONLY_OWNERS : mayManage ? undefined : missingScope('keys')
   const actions = (member: Member) => {
     const isLastOwner = owners.length === 1 && owners[0]?.id === member.id
@@ -50,14 +58,22 @@ export function MembersPage() {
   }
   return (
     <Page
-      intro="Members sign in with API keys; there are no passwords. Adding a member sends no e-mail: give them a key. Notifications are mailed to members who have confirmed their address."
+      intro={
+        ways === undefined
+          ? undefined
+          : invites
+            ? 'People who can act in this account. Invite them by email: they sign in with their own address.'
+            : 'Members sign in with API keys; there are no passwords. Adding a member sends no e-mail: give them a key. Notifications are mailed to members who have confirmed their address.'
+      }
       actions={
         <Button
           look="primary"
           disabledReason={disabledReason}
-          onClick={() => dialog.open((close) => <AddMemberDialog onClose={close} />)}
+          onClick={() =>
+            dialog.open((close) => (invites ? <InviteDialog onClose={close} /> : <AddMemberDialog onClose={close} />))
+          }
         >
-          Add member
+          {invites ? 'Invite' : 'Add member'}
         </Button>
       }
     >
@@ -75,11 +91,14 @@ export function MembersPage() {
         columns={[...columns, actionsColumn(actions)]}
         empty={<Empty title="No members" />}
         after={
-          <AccountSettings
-            disabledReason={
-              disabledReason === ONLY_OWNERS ? 'Only account owners can change settings.' : disabledReason
-            }
-          />
+          <>
+            {invites && <Invitations disabledReason={disabledReason} />}
+            <AccountSettings
+              disabledReason={
+                disabledReason === ONLY_OWNERS ? 'Only account owners can change settings.' : disabledReason
+              }
+            />
+          </>
         }
       />
       {dialog.shown}
@@ -90,6 +109,7 @@ export function MembersPage() {
 const columns: Columns<Member> = [
   textColumn('Member', (member) => <MemberName member={member} />),
   badgeColumn('Role', ({ role }) => [roleLabels[role], roleTones[role]]),
+  badgeColumn('State', ({ state }) => states[state], { wideOnly: true }),
   dateColumn('Since', 'createdAt', { wideOnly: true }),
 ]
 

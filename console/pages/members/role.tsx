@@ -12,7 +12,7 @@ const roles: ReadonlyArray<{ value: Role; label: string; hint: string }> = [
   { value: 'owner', label: 'Owner', hint: 'Can do everything.' },
 ]
 
-const roleField = ['role', { choices: roles }] as const
+export const roleField = ['role', { choices: roles }] as const
 
 export function AddMemberDialog({ onClose }: { onClose: () => void }) {
   return (

@@ -20,7 +20,7 @@ import {
   type ConsoleSession,
   type SessionMethod,
 } from '../../store/account/console-session.ts'
-import { findMembership, listMemberships } from '../../store/account/person.ts'
+import { findLastMembership, findMembership } from '../../store/account/person.ts'
 import type { Database, Tx } from '../../store/platform/database.ts'
 import { ensurePersonKey } from './person-key.ts'
 
@@ -57,7 +57,7 @@ export async function startKeySession(tx: Tx, keyId: string, browser: Browser): 
 
 /** The session acts in the account that the person used last. Without any account it can only accept invitations. */
 export async function startPersonSession(tx: Tx, personId: string, proof: Proof, browser: Browser): Promise<string> {
-  const [membership] = await listMemberships(tx.db, personId)
+  const membership = await findLastMembership(tx.db, personId)
   const keyId = membership === undefined ? null : await ensurePersonKey(tx, personId, membership)
   return startSession(tx, { keyId, personId }, proof, browser)
 }
@@ -87,6 +87,23 @@ async function startSession(
   const owner = personId === null ? { keyId: keyId ?? '' } : { personId }
   await keepNewestConsoleSessions(tx, owner, limits.consoleSessionsPerOwner)
   return token
+}
+
+/**
+ * The person has proved who they are. Their session in this browser is renewed and acts in the same account as before;
+ * one of somebody else, or of a key, ends.
+ */
+export async function signInPerson(
+  tx: Tx,
+  personId: string,
+  proof: Proof,
+  browser: Browser,
+  current: { readonly token: string; readonly isHostCookie: boolean } | undefined,
+): Promise<string> {
+  const session = current === undefined ? undefined : await findSession(tx, tx.clock, current)
+  return session?.personId === personId
+    ? renewSession(tx, session.id, proof)
+    : startPersonSession(tx, personId, proof, browser)
 }
 
 /** A step-up: the same person has proved who they are again. Returns the new token; the old one ends. */

@@ -7,7 +7,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
 import { readCode, redeemEmailCode, sendEmailCode } from '../../app/person/email-code.ts'
 import { admitAddress as admitPerson } from '../../app/person/sign-up.ts'
-import { startPersonSession } from '../../app/person/session.ts'
+import { signInPerson } from '../../app/person/session.ts'
 import { sha256 } from '../../base/id.ts'
 import { limits } from '../../base/limits.ts'
 import { v2Form } from '../../contract/error-form.ts'
@@ -17,7 +17,7 @@ import { redeemCode, requestCode } from '../../contract/session-body.ts'
 import { transact } from '../../store/platform/database.ts'
 import { countFailedKey } from '../http/access.ts'
 import { send } from '../http/answer.ts'
-import { flowCookie, flowTokenOf } from '../http/credentials.ts'
+import { flowCookie, flowTokenOf, sessionTokenOf } from '../http/credentials.ts'
 import { validate } from '../http/validation.ts'
 import { admitAddress, browserOf, isSecure, openSession, refuse, type ConsoleOptions } from './console-request.ts'
 
@@ -71,7 +71,8 @@ async function signInWithCode({ app }: ConsoleOptions, request: FastifyRequest, 
     const person = await admitPerson(tx, people.signUp, { address: redeemed.code.address, name: null })
     if (!person.ok) return ok({ kind: 'refused', failure: person })
     const proof = { method: 'code', providerId: null, hasFactor: false } as const
-    const token = await startPersonSession(tx, person.value.id, proof, browserOf(request))
+    const current = sessionTokenOf(request.headers)
+    const token = await signInPerson(tx, person.value.id, proof, browserOf(request), current)
     return ok({ kind: 'token', token })
   })
   return result.ok ? result.value : { kind: 'refused', failure: result }

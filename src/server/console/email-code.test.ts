@@ -159,6 +159,45 @@ test('promise 12: the session token changes at sign-in, and a planted one is wor
   expect([old.status, reasonOf(old)]).toEqual([401, 'session_ended'])
 })
 
+test('promise 12: a code of the same person renews their session, which stays in its account', async () => {
+  const accountIds = [await openAccount(), await openAccount()]
+  const browser = new TestBrowser(server.url, mails)
+  await browser.redeem(await browser.askForCode(address))
+  for (const id of accountIds) await browser.send('POST', `/v2/people/me/offers/${id}/accept`)
+  const before = JSON.parse((await browser.send('GET', '/v2/people/me')).text) as PersonPage
+  expect(currentOf(before)).toBe(accountIds[1])
+  clock.advance(16 * MINUTE_MS)
+  await browser.redeem(await browser.askForCode(address))
+  const after = JSON.parse((await browser.send('GET', '/v2/people/me')).text) as PersonPage
+  expect([after.session.id, currentOf(after)]).toEqual([before.session.id, accountIds[1]])
+  expect(Date.parse(after.session.authenticatedAt) - Date.parse(before.session.authenticatedAt)).toBe(16 * MINUTE_MS)
+})
+
+test('a new session acts in the account that the person used last', async () => {
+  const accountIds = [await openAccount(), await openAccount()]
+  const browser = new TestBrowser(server.url, mails)
+  await browser.redeem(await browser.askForCode(address))
+  for (const id of accountIds) await browser.send('POST', `/v2/people/me/offers/${id}/accept`)
+  clock.advance(MINUTE_MS)
+  await browser.send('GET', '/v2/users/me')
+  const acting = async (): Promise<string | undefined> => {
+    const another = new TestBrowser(server.url, mails)
+    clock.advance(HOUR_MS)
+    await another.redeem(await another.askForCode(address))
+    return currentOf(JSON.parse((await another.send('GET', '/v2/people/me')).text) as PersonPage)
+  }
+  expect(await waitFor('the use to be written', async () => (await acting()) === accountIds[1])).toBe(true)
+})
+
+interface PersonPage {
+  readonly session: { readonly id: string; readonly authenticatedAt: string }
+  readonly accounts: ReadonlyArray<{ readonly accountId: string; readonly isCurrent: boolean }>
+}
+
+function currentOf({ accounts }: PersonPage): string | undefined {
+  return accounts.find(({ isCurrent }) => isCurrent)?.accountId
+}
+
 test('promise 13: over HTTPS the cookie has the prefix of the host, and the session counts with it only', async () => {
   const behind = await testServer({ databaseUrl: server.databaseUrl, runLoops: false, env: { BERTH_TRUST_PROXY: '1' } })
   const https = {

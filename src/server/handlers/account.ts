@@ -26,7 +26,13 @@ export const accountHandlers = {
       role,
       account: accountOnWire(account),
       // These are the effective scopes, not the stored ones: a viewer's key can only read.
-      key: { publicId: key.public_id, name: key.name, scopes: [...actor.scopes] },
+      key: {
+        publicId: key.public_id,
+        kind: key.kind,
+        name: key.name,
+        scopes: [...actor.scopes],
+        expiresAt: key.expires_at,
+      },
       lastEventId: String(newestEvent),
     })
   },

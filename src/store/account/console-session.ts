@@ -141,9 +141,10 @@ export async function renewConsoleSession(
     .set({
       token_hash: renewal.tokenHash,
       method: renewal.method,
-      provider_id: renewal.providerId,
       auth_at: now,
       seen_at: now,
+      // What was shown before still counts for an account that requires it.
+      ...(renewal.providerId === null ? {} : { provider_id: renewal.providerId }),
       ...(renewal.factorAt === null ? {} : { factor_at: toDate(renewal.factorAt) }),
     })
     .where('id', '=', id)

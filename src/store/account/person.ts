@@ -63,6 +63,23 @@ export async function listMemberships(db: Db, personId: string): Promise<Members
     .execute()
 }
 
+/** The accepted membership in whose account the person's sessions acted last; one that was never used comes last. */
+export async function findLastMembership(db: Db, personId: string): Promise<Membership | undefined> {
+  return selectMemberships(db, personId)
+    .leftJoin('api_key as k', (join) =>
+      join
+        .onRef('k.account_id', '=', 'm.account_id')
+        .onRef('k.person_id', '=', 'm.person_id')
+        .on('k.kind', '=', 'person')
+        .on('k.revoked_at', 'is', null),
+    )
+    .where('m.accepted_at', 'is not', null)
+    .orderBy('k.last_used_at', (order) => order.desc().nullsLast())
+    .orderBy('m.created_at')
+    .limit(1)
+    .executeTakeFirst()
+}
+
 /** An accepted membership. */
 export async function findMembership(db: Db, personId: string, accountId: string): Promise<Membership | undefined> {
   return selectMemberships(db, personId)
