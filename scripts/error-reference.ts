@@ -4,6 +4,7 @@ import { usd } from '../src/base/money.ts'
 import { accessReasons } from '../src/contract/reason/reason-access.ts'
 import { accountReasons } from '../src/contract/reason/reason-account.ts'
 import { textOf, type FailureKind, type ReasonEntry } from '../src/contract/reason/reason-entry.ts'
+import { mcpReasons } from '../src/contract/reason/reason-mcp.ts'
 import { modelReasons } from '../src/contract/reason/reason-model.ts'
 import { portReasons } from '../src/contract/reason/reason-port.ts'
 import { rentalReasons } from '../src/contract/reason/reason-rental.ts'
@@ -17,6 +18,7 @@ const documented = {
   ...portReasons,
   ...supplyReasons,
   ...modelReasons,
+  ...mcpReasons,
 }
 type Documented = keyof typeof documented
 
@@ -27,6 +29,7 @@ const sections = [
   ['HTTP ports of rentals', portReasons],
   ['Machines, hosts and prices', supplyReasons],
   ['Models and inference', modelReasons],
+  ['Tools of agents', mcpReasons],
 ] as const
 
 /** The details of an example, for each reason whose sentence needs them. */
@@ -34,6 +37,8 @@ const samples: {
   readonly [R in Documented as object extends DetailsOf<R> ? never : R]: DetailsOf<R>
 } = {
   expired_key: { expiredAt: instantOf(Date.parse('2026-11-01T12:00:00Z')) },
+  run_over_limit: { cost: usd('12.5'), limit: usd('5') },
+  confirmation_required: { name: 'calm-ivory-horse', message: 'Terminate calm-ivory-horse?' },
   job_path_reserved: { path: '/berth/input.json' },
   job_only_simulated: { gpus: '1 × RTX 4090' },
   missing_scope: { scope: 'compute:write' },

@@ -51,6 +51,7 @@ const actionLabels = {
   'provider.remove': 'Removed a provider account',
   'provider.import_bill': 'Imported a bill of a provider account',
   'provider.delete_bill': 'Deleted an imported bill',
+  'mcp.call': 'Called a tool (MCP)',
   'purse.expired': 'Purse expired',
   'purse.overdrawn': 'Purse overdrawn',
   'request.not_settled': 'Request not settled',

@@ -3,11 +3,14 @@ import { generateKeyPairSync, sign } from 'node:crypto'
 import { once } from 'node:events'
 import net from 'node:net'
 import { systemClock } from '../../src/base/instant.ts'
+import type { MuxStream } from '../../src/base/net/mux.ts'
 import {
   AGENT_SCHEME,
   downloadStatement,
+  streamRequest,
   type HostOffer,
   type Observation,
+  type StreamRequest,
   type Workload,
 } from '../../src/contract/agent.ts'
 import { TestAgent, testOffer } from './host-sockets.ts'
@@ -28,11 +31,15 @@ export interface JoinedHost {
   close(): Promise<void>
 }
 
-/** `change`: what differs from the usual one. It connects again when it is cut off, to the `url` of that moment. */
+/**
+ * `change`: what differs from the usual one. It connects again when it is cut off, to the `url` of that moment. With
+ * `answer`, that takes the streams that are not for ports.
+ */
 export async function joinHost(
   server: Pick<TestServer, 'url' | 'operator' | 'anonymous'>,
   applicationPort: number,
   change: Partial<HostOffer> = {},
+  answer?: (request: StreamRequest, stream: MuxStream) => void,
 ): Promise<JoinedHost> {
   const { token } = await succeed(server.operator, 'POST', '/v2/supply/join-tokens', {})
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
@@ -41,7 +48,9 @@ export async function joinHost(
   const joining = { token, publicKey: x, offer }
   const id = (await succeed(server.anonymous, 'POST', '/v2/agent/join', joining)).hostId as string
   const connect = (): TestAgent =>
-    new TestAgent(server.url, { id, privateKey }, (_, stream) => {
+    new TestAgent(server.url, { id, privateKey }, (asked, stream) => {
+      const request = streamRequest.parse(asked)
+      if (answer !== undefined && request.kind !== 'port') return answer(request, stream)
       const socket = net.connect({ port: applicationPort, host: '127.0.0.1', allowHalfOpen: true })
       socket.on('error', () => stream.destroy())
       stream.on('close', () => socket.destroy())

@@ -8,6 +8,7 @@ import { accountReasons } from './reason-account.ts'
 import { downloadReasons } from './reason-download.ts'
 import { engineReasons, modelReasons } from './reason-model.ts'
 import type { ReasonEntry } from './reason-entry.ts'
+import { mcpReasons } from './reason-mcp.ts'
 import { portReasons } from './reason-port.ts'
 import { rentalReasons } from './reason-rental.ts'
 import { ssoReasons } from './reason-sso.ts'
@@ -23,6 +24,7 @@ export const reasons = {
   ...modelReasons,
   ...engineReasons,
   ...downloadReasons,
+  ...mcpReasons,
 } as const satisfies Readonly<Record<string, ReasonEntry>>
 
 export type Reason = keyof typeof reasons

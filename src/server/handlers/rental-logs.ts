@@ -88,7 +88,7 @@ function fileNameOf({ name }: Rental): string {
   return `${name.replaceAll(/[^\w.-]/g, '_')}.log`
 }
 
-async function logsOf(
+export async function logsOf(
   app: App,
   rental: Rental,
   openLogs: OpenLogs | undefined,

@@ -142,6 +142,14 @@ export function openSessionSockets(options: SessionSocketsOptions): SessionSocke
   }
 }
 
+/** A command in a customer's machine, without a terminal: its frames (base/net/output-frame.ts), then `exitCode` as a signal. */
+export function openCommand(app: App, links: HostLinks, rental: Rental, command: readonly string[]): Result<MuxStream> {
+  const target = findLink(app, links, rental, 'terminal')
+  if (!target.ok) return target
+  const { link, workloadId } = target.value
+  return ok(link.open({ kind: 'command', workloadId, command: [...command] }))
+}
+
 /** The output of a customer's machine. Ends with an error if the host disconnects. */
 export function openLogs(app: App, links: HostLinks, rental: Rental, request: LogRequest): Result<Readable> {
   const target = findLink(app, links, rental, 'logs')

@@ -132,13 +132,13 @@ export async function mayStillCall(
   return caller.ok ? mayCall(endpoint.access, caller.value) : caller.kind === 'unavailable'
 }
 
-function mayCall(access: Access, caller: Authenticated): boolean {
+export function mayCall(access: Access, caller: Authenticated): boolean {
   if (access === 'public' || access === 'any-key') return true
   if (access === 'person') return caller.session !== undefined
   return access.some((scope) => holdsScope(caller.scopes, scope))
 }
 
-function missingScope(access: Access): Failure {
+export function missingScope(access: Access): Failure {
   const needed = typeof access === 'string' ? '' : access.join(' or ')
   return fail('missing_scope', { scope: needed })
 }

@@ -9,7 +9,7 @@ import type { WelcomeOptions } from '../console/console-welcome.ts'
 import { makeEventStreams, type EventStreams } from '../events/event-stream.ts'
 import { makeHandlers } from '../handlers/handlers.ts'
 import type { HostLinks } from '../hosts/host-links.ts'
-import { openLogs } from '../hosts/session-sockets.ts'
+import { openCommand, openLogs } from '../hosts/session-sockets.ts'
 import { bind } from '../http/bind.ts'
 import type { HttpServer } from '../http/http.ts'
 import { addReferenceRoutes } from '../http/operation-routes.ts'
@@ -19,6 +19,8 @@ import { makeInferenceWorks } from '../inference/answer-inference.ts'
 import { makeResponseStorage } from '../inference/response-storage.ts'
 import { addInstallRoutes } from '../install/install-routes.ts'
 import { addMailRoutes } from '../mail/mail-link.ts'
+import { logsOf } from '../handlers/rental-logs.ts'
+import { addMcpRoutes } from '../mcp/mcp-routes.ts'
 import type { Callers } from './callers.ts'
 import type { Context, Part } from './part.ts'
 
@@ -48,17 +50,32 @@ export function openRoutes(context: Context, { routes }: HttpServer, needs: Rout
   metrics.collect(() => bodyBytes.set(bodies.usedBytes))
   const streams = makeEventStreams(app)
   const responses = makeResponseStorage(app, settings.retention.responseDays)
+  const handlers = makeHandlers(gateway, responses)
   bind(routes, {
     app,
     authenticator,
     rates,
     gateway,
     bodies,
-    handlers: makeHandlers(gateway, responses),
+    handlers,
     works: makeInferenceWorks({ createResponse: makeResponseDialect(responses) }),
     streams,
     openLogs: (rental, options) => openLogs(app, links, rental, options),
     checkResponses,
+  })
+  const mcp = addMcpRoutes(routes, {
+    app,
+    authenticator,
+    rates,
+    gateway,
+    bodies,
+    handlers,
+    machines: {
+      openLogs: (rental, request) => logsOf(app, rental, (one, options) => openLogs(app, links, one, options), request),
+      openCommand: (rental, command) => openCommand(app, links, rental, command),
+    },
+    log,
+    publicUrl: settings.publicUrl,
   })
   addReferenceRoutes(routes)
   addConsoleRoutes(routes, { app, authenticator, rates, welcome })
@@ -66,5 +83,5 @@ export function openRoutes(context: Context, { routes }: HttpServer, needs: Rout
   const bundles = makeAgentBundles({ dataDir, onError: (message) => log.error(message) })
   addInstallRoutes(routes, { bundles, rates, clock })
   addAgentFiles(routes, { app, settings, dataDir, links, engines, log })
-  return { streams, bodies, close: () => streams.close() }
+  return { streams, bodies, close: () => Promise.all([mcp.close(), streams.close()]) }
 }
