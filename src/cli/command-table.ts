@@ -60,6 +60,7 @@ export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
     },
     { names: ['budgets'], load: async () => (await import('./billing/budget.ts')).rows },
     { names: ['notifications'], load: async () => (await import('./account/notification.ts')).rows },
+    { names: ['mcp'], load: async () => (await import('./account/mcp.ts')).rows },
     { names: ['webhooks'], load: async () => (await import('./account/webhook.ts')).rows },
   ],
   'Suppliers:': [
