@@ -32,6 +32,7 @@ export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
       names: ['logs', 'ssh', 'terminal', 'exec'],
       load: async () => (await import('./rental/machine-session.ts')).rows,
     },
+    { names: ['ssh-config', 'pools'], load: async () => (await import('./rental/ssh-config.ts')).rows },
     { names: ['cp'], load: async () => (await import('./rental/copy.ts')).rows },
     { names: ['ports', 'open', 'port-tokens'], load: async () => (await import('./rental/port.ts')).rows },
     { names: ['stop', 'start', 'reboot'], load: async () => (await import('./rental/power.ts')).rows },
