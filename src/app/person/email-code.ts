@@ -79,8 +79,8 @@ export async function redeemEmailCode(
   if (row === undefined) return { kind: 'refused', failure: fail('code_ended') }
   if (!timingSafeEqual(codeHash(row.id, code), row.code_hash)) {
     await countWrongTry(tx, row.id, limits.emailCodeTries)
-    const left = limits.emailCodeTries - row.wrong_tries - 1
-    return { kind: 'refused', failure: left === 0 ? fail('code_ended') : fail('wrong_code', { left }) }
+    const triesLeft = limits.emailCodeTries - row.wrong_tries - 1
+    return { kind: 'refused', failure: triesLeft === 0 ? fail('code_ended') : fail('wrong_code', { left: triesLeft }) }
   }
   await endEmailCode(tx, row.id)
   return { kind: 'right', code: row }

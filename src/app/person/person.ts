@@ -1,4 +1,4 @@
-/** A signed-in person: what they belong to, and what is offered to them. */
+/** The signed-in person: their accounts, and the offers that they can accept. */
 import type { Instant } from '../../base/instant.ts'
 import type { Role } from '../../contract/account.ts'
 import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
@@ -16,11 +16,11 @@ import type { Db, Tx } from '../../store/platform/database.ts'
 import type { Actor, App } from '../app.ts'
 import { switchAccount } from './session.ts'
 
-/** An invitation, or a membership that others wrote without asking the person. */
+/** An invitation, or a membership that others created without asking the person. */
 export interface Offer {
   /** The id of the invitation, or of the account. */
   readonly id: string
-  /** null: to open an account of their own. */
+  /** null: an offer to open an account. */
   readonly accountId: string | null
   readonly accountName: string | null
   readonly role: Role
@@ -51,7 +51,7 @@ export async function getPerson(app: App, actor: Actor): Promise<Result<SignedIn
   })
 }
 
-/** The session acts in another account of the person. */
+/** Switches the session to another account of the person. */
 export async function actInAccount(tx: Tx, actor: Actor, accountId: string): Promise<Result<Membership>> {
   const signedIn = sessionOf(actor)
   if (!signedIn.ok) return signedIn
@@ -62,7 +62,7 @@ export async function actInAccount(tx: Tx, actor: Actor, accountId: string): Pro
   return membership === undefined ? fail('account_not_found') : ok(membership)
 }
 
-/** An invitation to an account hides that others also added the person to it. */
+/** An invitation to an account hides a membership in it that others created. */
 async function listOffers(db: Db, { id, email }: Pick<Person, 'id' | 'email'>, now: Instant): Promise<Offer[]> {
   const invitations = await listInvitationsTo(db, email, now)
   const invitedTo = new Set(invitations.map(({ accountId }) => accountId))
@@ -75,13 +75,13 @@ async function listOffers(db: Db, { id, email }: Pick<Person, 'id' | 'email'>, n
   ]
 }
 
-/** The session of an operation with the access `person`. */
+/** Returns the session of an actor, for operations with the access `person`. */
 export function sessionOf(actor: Actor): Result<{ readonly personId: string; readonly session: ConsoleSession }> {
   const { session } = actor
   return session === undefined || session.personId === null ? noSession() : ok({ personId: session.personId, session })
 }
 
-/** What changes how the person signs in is not for a session that the provider of an account has opened. */
+/** A session that the provider of an account has opened may not change how the person signs in. */
 export function refuseConfined({ confinedTo }: ConsoleSession): Failure | undefined {
   return confinedTo === null ? undefined : fail('sso_other_account')
 }

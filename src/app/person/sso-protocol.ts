@@ -1,4 +1,4 @@
-/** What Berth asks of an identity provider, whatever its protocol is (sso-oidc.ts, sso-github.ts). */
+/** The interface to an identity provider, whatever its protocol is (sso-oidc.ts, sso-github.ts). */
 import type { Instant } from '../../base/instant.ts'
 import type { IdentityProvider } from '../../store/account/identity-provider.ts'
 import { ProviderUnreachable, type ProviderFetch } from './sso-http.ts'
@@ -12,11 +12,11 @@ export interface ProviderSettings {
   readonly allowPrivate: boolean
 }
 
-/** What ties an answer to the browser that asked for it. */
+/** Secrets that tie an answer to the browser that requested it. */
 export interface FlowSecrets {
   readonly state: string
   readonly nonce: string
-  /** Of PKCE. */
+  /** The code verifier of PKCE. */
   readonly verifier: string
 }
 
@@ -50,7 +50,7 @@ export interface ProviderPerson {
 export interface ProviderProblem {
   readonly kind: 'problem'
   readonly reason: 'sso_provider_down' | 'sso_rejected' | 'sso_denied' | 'sso_cannot_confirm' | 'sso_no_address'
-  /** For operators and logs; it contains no secret. */
+  /** The detail for operators and logs; it contains no secret. */
   readonly detail: string
 }
 

@@ -11,6 +11,7 @@ import {
   endProviderUse,
   findAccountProvider,
   findProvider,
+  findRequiredProviderId,
   insertProvider,
   isProviderRequired,
   listProvidersOfAccount,
@@ -93,13 +94,13 @@ export async function changeSsoProvider(
     ...(requiredDomain === undefined ? {} : { required_domain: requiredDomain }),
     ...(disabled === undefined ? {} : { disabled_at: toDateOrNull(disabled ? tx.clock.now() : null) }),
   })
-  const { clientSecret: _, ...shown } = change
+  const { clientSecret: _, ...changedFields } = change
   await writeAudit(tx, {
     actor: actor.keyId,
     action: 'sso_provider.change',
     subject: id,
     ...(provider.account_id === null ? {} : { accountId: provider.account_id }),
-    detail: { changed: { ...shown, ...(clientSecret === undefined ? {} : { clientSecret: 'replaced' }) } },
+    detail: { changed: { ...changedFields, ...(clientSecret === undefined ? {} : { clientSecret: 'replaced' }) } },
   })
   return readProvider(tx.db, id)
 }
@@ -129,16 +130,8 @@ export async function getAccountSso(db: Db, accountId: string): Promise<AccountS
   const providers = await listProvidersOfAccount(db, accountId)
   const choices: Array<{ id: string; name: string; canRequire: boolean }> = []
   for (const { id, name } of providers) choices.push({ id, name, canRequire: await hasOwnerAt(db, accountId, id) })
-  const account = await db
-    .selectFrom('account')
-    .select('sso_provider_id')
-    .where('id', '=', accountId)
-    .executeTakeFirst()
-  return {
-    provider: await findAccountProvider(db, accountId),
-    requiredProviderId: account?.sso_provider_id ?? null,
-    choices,
-  }
+  const provider = await findAccountProvider(db, accountId)
+  return { provider, requiredProviderId: await findRequiredProviderId(db, accountId), choices }
 }
 
 /** Call it before the transaction: it resolves a name. */

@@ -1,4 +1,4 @@
-/** What the commands of operators and owners about sign-in providers share. */
+/** Parts that the commands of operators and owners about sign-in providers share. */
 import type { Reply } from '../../client/client.ts'
 import { tableOf } from './record.ts'
 import type { Call } from './row-type.ts'

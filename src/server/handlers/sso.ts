@@ -83,15 +83,7 @@ export const ssoHandlers = {
     const connected = new Set(identities.map(({ provider_id: id }) => id))
     const providers = await listProvidersOfAccount(db, actor.accountId)
     return ok({
-      identities: identities.map((one) => ({
-        id: one.id,
-        providerId: one.provider_id,
-        providerName: one.providerName,
-        kind: one.kind,
-        email: one.email,
-        createdAt: one.created_at,
-        lastUsedAt: one.last_used_at,
-      })),
+      identities: identities.map(identityOnWire),
       choices: providers
         .filter(({ id }) => !connected.has(id))
         .map(({ id, name, kind }) => ({ id, name, kind, connectUrl: `${providerPath(id)}?purpose=connect` })),
@@ -103,6 +95,18 @@ export const ssoHandlers = {
     return removed.ok ? ok({ message: 'You do not sign in there any more' }) : removed
   },
 } satisfies Partial<Handlers>
+
+function identityOnWire(identity: Awaited<ReturnType<typeof listIdentities>>[number]) {
+  return {
+    id: identity.id,
+    providerId: identity.provider_id,
+    providerName: identity.providerName,
+    kind: identity.kind,
+    email: identity.email,
+    createdAt: identity.created_at,
+    lastUsedAt: identity.last_used_at,
+  }
+}
 
 async function testProvider(
   app: App,

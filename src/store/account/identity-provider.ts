@@ -33,11 +33,21 @@ export async function listPublicProviders(db: Db): Promise<IdentityProvider[]> {
     .execute()
 }
 
-/** Lists those that members of an account may sign in at: its own comes first. */
+/** The provider at which members of the account must sign in. null: any way. */
+export async function findRequiredProviderId(db: Db, accountId: string): Promise<string | null> {
+  const account = await db
+    .selectFrom('account')
+    .select('sso_provider_id')
+    .where('id', '=', accountId)
+    .executeTakeFirst()
+  return account?.sso_provider_id ?? null
+}
+
+/** Lists the providers at which members of an account may sign in: the account's own comes first. */
 export async function listProvidersOfAccount(db: Db, accountId: string): Promise<IdentityProvider[]> {
-  const own = await findAccountProvider(db, accountId)
+  const accountProvider = await findAccountProvider(db, accountId)
   const all = await listPublicProviders(db)
-  return own === undefined || own.disabled_at !== null ? all : [own, ...all]
+  return accountProvider === undefined || accountProvider.disabled_at !== null ? all : [accountProvider, ...all]
 }
 
 /** Lists the operator's, then those of accounts. */
