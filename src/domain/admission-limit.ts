@@ -53,7 +53,7 @@ export interface LimitState {
   /** Samples in a row in which the engine's queue was too long. */
   readonly longQueues: number
   readonly preemptions: number | null
-  /** No growth before. */
+  /** The limit does not grow before this time. */
   readonly heldUntilMs: number
   readonly metricsAtMs: number
   readonly refusals: number
@@ -103,20 +103,23 @@ export const initialLimit: LimitState = {
   climb: null,
 }
 
-/** How many calls should wait in an engine that runs so many: enough that it never idles between two of ours. */
+/** How many calls should wait in an engine that runs `calls`: enough that it never idles between two of them. */
 export function queueOf(calls: number): number {
   return Math.max(MIN_QUEUE, Math.ceil(calls / QUEUE_PART))
 }
 
-/** Requests that one replica should have before another is rented: a guess is only exceeded once calls wait. */
+/**
+ * The number of requests that one replica should have before another is rented. A guessed limit is exceeded only once
+ * calls wait.
+ */
 export function autoTarget({ limit, isProven }: Pick<LimitState, 'limit' | 'isProven'>): number {
   return isProven ? Math.max(1, AUTO_TARGET * limit) : limit
 }
 
 export function learnLimit(state: LimitState, sample: LimitSample, facts: EngineFacts): LimitState {
   const next = sample.load === null ? learnBlind(state, sample) : learnFromLoad(state, sample, sample.load, facts)
-  const known = facts.capacity === null ? next : startAtCapacity(next, state, facts.capacity)
-  return { ...known, limit: clamp(known.limit, facts), refusals: sample.refusals }
+  const bounded = facts.capacity === null ? next : startAtCapacity(next, state, facts.capacity)
+  return { ...bounded, limit: clamp(bounded.limit, facts), refusals: sample.refusals }
 }
 
 function clamp(limit: number, { capacity, maximum }: EngineFacts): number {
@@ -124,7 +127,7 @@ function clamp(limit: number, { capacity, maximum }: EngineFacts): number {
   return Math.max(1, Math.min(limit, ceiling, maximum))
 }
 
-/** An engine that says what it runs needs no search from below. */
+/** An engine whose capacity is known needs no search from below. */
 function startAtCapacity(next: LimitState, before: LimitState, capacity: number): LimitState {
   if (before.isProven && before.source !== 'none') return next
   return { ...next, isProven: true, limit: capacity + queueOf(capacity) }
@@ -140,26 +143,27 @@ function learnFromLoad(before: LimitState, sample: LimitSample, load: EngineLoad
   const share = inFlight === 0 || calls === 0 ? 1 : Math.min(1, inFlight / calls)
   const queue = queueOf(state.limit / share)
   const recent = [...state.running, running].slice(-RUNNING_SAMPLES)
-  const most = Math.max(...recent)
+  const peak = Math.max(...recent)
   const isRising = running > (state.running.at(-1) ?? 0) * STILL_RISES
   const longQueues = waiting > 2 * queue && !isRising ? state.longQueues + 1 : 0
-  const seen: LimitState = { ...state, running: recent, longQueues, preemptions, metricsAtMs: atMs, climb: null }
+  const nextState: LimitState = { ...state, running: recent, longQueues, preemptions, metricsAtMs: atMs, climb: null }
 
-  // After a cut, our calls beyond the limit drain first: a cut by their share of the moment would favor who drains last.
+  // After a cut, our calls beyond the limit drain first. Another cut during that time would favor the gateway that
+  // drains last.
   const isDraining = inFlight > state.limit
   const hasPreempted = preemptions !== null && state.preemptions !== null && preemptions > state.preemptions
   const isFull = (load.kvShare ?? 0) >= FULL_KV
   if (hasPreempted || (isFull && waiting > 0)) {
     const limit = isDraining ? state.limit : Math.max(1, Math.ceil(share * running))
-    return { ...seen, limit, isProven: true, running: [running], longQueues: 0, heldUntilMs: atMs + HOLD_MS }
+    return { ...nextState, limit, isProven: true, running: [running], longQueues: 0, heldUntilMs: atMs + HOLD_MS }
   }
   if (longQueues >= LONG_QUEUE_SAMPLES && !isDraining)
-    return { ...seen, limit: Math.ceil(share * (most + queue)), isProven: true }
-  // Into a full cache only the gateway that looks first would grow, and the others would be cut for it.
+    return { ...nextState, limit: Math.ceil(share * (peak + queue)), isProven: true }
+  // Growing into a full cache would help only the gateway that looks first; the others would be cut.
   const hasRoom = waiting <= queue && !isFull && atMs >= state.heldUntilMs
   const mayGrow = sample.isWaiting && hasRoom && inFlight >= state.limit / 2
   const grown = mayGrow ? (state.isProven ? state.limit + Math.ceil(share * queue) : state.limit * 2) : state.limit
-  return { ...seen, limit: inFlight === 0 ? grown : Math.max(grown, Math.ceil(share * most)) }
+  return { ...nextState, limit: inFlight === 0 ? grown : Math.max(grown, Math.ceil(share * peak)) }
 }
 
 function startWithMetrics(before: LimitState, { meanTokens }: LimitSample, { kvTokens }: EngineFacts): LimitState {
@@ -170,7 +174,7 @@ function startWithMetrics(before: LimitState, { meanTokens }: LimitSample, { kvT
   return { ...before, source: 'metrics', limit, climb: null }
 }
 
-/** Without metrics: after a while by our own output; until then the limit stays. */
+/** Without metrics, the limit is searched by our own output. For a while after metrics were lost, it stays. */
 function learnBlind(state: LimitState, sample: LimitSample): LimitState {
   const { atMs } = sample
   if (state.source === 'metrics' && atMs - state.metricsAtMs < METRICS_LOST_MS) return state

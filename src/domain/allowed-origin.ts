@@ -6,11 +6,12 @@ export function allowsOrigin(allowedOrigins: readonly string[], origin: string):
 }
 
 /**
- * The origins that a key with `held` cannot give to another. Everybody who opens a page can take the key out of it, so
- * such a key makes no keys for other pages. A key for no page is as secret as its holder keeps it, and may name any.
+ * Returns the requested origins that a key cannot give to another key. Everybody who opens a page can take the key out
+ * of it, so a key for some pages makes no keys for other pages. A key for no page is as secret as its holder keeps it,
+ * and may name any origin.
  */
-export function originsBeyond(held: readonly string[], requested: readonly string[]): string[] {
-  return held.length === 0 ? [] : requested.filter((origin) => !allowsOrigin(held, origin))
+export function originsBeyond(keyOrigins: readonly string[], requested: readonly string[]): string[] {
+  return keyOrigins.length === 0 ? [] : requested.filter((origin) => !allowsOrigin(keyOrigins, origin))
 }
 
 /**

@@ -36,7 +36,7 @@ export function whyNotManageKey(by: KeyRank, victim: KeyRank): 'role_too_low' | 
   return lacks ? 'scope_not_held' : undefined
 }
 
-/** Each once, in the order of the contract. */
+/** Removes repeated scopes and sorts them as in the contract. */
 export function withoutRepeats(requested: readonly Scope[]): Scope[] {
   return scopes.filter((scope) => requested.includes(scope))
 }

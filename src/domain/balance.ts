@@ -9,13 +9,16 @@ import { accrued, type OpenSegment } from './metering.ts'
 import { emptyAt, type Runway } from './runway.ts'
 
 export interface RunningSegment extends OpenSegment {
-  /** In its hold. */
+  /** The amount in the hold of this segment. */
   readonly held: NanoUsd
-  /** Set while its machine is unreachable: nothing is charged after that instant. */
+  /** Set while the machine is unreachable: nothing is charged after that instant. */
   readonly chargedUntil: Instant | null
-  /** Paid from the hold of a reserved term. */
+  /** Whether the segment is paid from the hold of a reserved term. */
   readonly committed: boolean
-  /** A replica of a model for everyone: the house tops up the account for it (app/money/house.ts). */
+  /**
+   * Whether the rental is a replica of a model for everyone, for which the house tops up the account
+   * (app/money/house.ts).
+   */
   readonly ofHouse: boolean
   readonly isVolume: boolean
 }
@@ -37,7 +40,10 @@ export interface Standing {
 export interface Balance {
   /** `available + held`, exactly. */
   readonly balance: NanoUsd
-  /** The cost of what runs since its last charge, which `balance` is after: the ledger has `balance + unbilled`. */
+  /**
+   * The cost of running segments since their last charges. It is already deducted from `balance`: the ledger has
+   * `balance + unbilled`.
+   */
   readonly unbilled: NanoUsd
   readonly available: NanoUsd
   readonly held: NanoUsd

@@ -7,7 +7,7 @@ import type { ModelPrices } from './inference.ts'
 /** Characters of random digits in the id of a request. */
 const DIGITS = 20
 
-/** Each unit price is lowered once and rounded down; costs follow from these prices as from any. */
+/** Lowers each unit price once, rounded down; costs are computed from the lowered prices as usual. */
 export function batchPrices(prices: ModelPrices, discountPercent: number): ModelPrices {
   const lower = (price: NanoUsd): NanoUsd => discounted(price, discountPercent)
   return {
@@ -20,7 +20,7 @@ export function batchPrices(prices: ModelPrices, discountPercent: number): Model
   }
 }
 
-/** The same however often the line is run. It begins with a time, as the ids of other requests do. */
+/** The id stays the same however often the line is run. It begins with a time, as the ids of other requests do. */
 export function lineRequestId({ id, createdAt }: { id: string; createdAt: Instant }, line: number): string {
   const digits = sha256(`${id} ${line}`).toString('hex').slice(0, DIGITS)
   return `req_${createdAt.toString(16).padStart(12, '0')}${digits}`

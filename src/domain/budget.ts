@@ -17,16 +17,16 @@ export interface Budget {
 }
 
 export interface BudgetMarks {
-  /** First day of the month they belong to, such as `2026-11-01`. null: never marked. */
+  /** The first day of the month that the marks belong to, such as `2026-11-01`. null: never marked. */
   readonly month: string | null
-  /** The highest alert that was raised. 0: none. */
+  /** The highest alert raised so far. 0: none. */
   readonly alerted: number
   readonly exceededAt: Instant | null
 }
 
 export interface BudgetStep {
   readonly marks: BudgetMarks
-  /** `exceeded` replaces the alert of the same step. */
+  /** `exceeded` replaces the alert at the same percentage. */
   readonly kind: 'alert' | 'exceeded'
   /** The percentage that was passed. */
   readonly percent: number
@@ -76,7 +76,7 @@ export function marksAfterChange(budget: Budget, spent: NanoUsd, now: Instant): 
   }
 }
 
-/** Whether it rejects orders and inference now. */
+/** Whether the budget rejects orders and inference now. */
 export function isBlocking({ action, marks }: Budget, now: Instant): boolean {
   return action !== 'alert' && marksFor(marks, now).exceededAt !== null
 }

@@ -19,14 +19,14 @@ export interface FreeGpus {
   readonly gpuCount: number
   readonly gpuModel: string
   readonly gpuRamMib: number
-  /** Its part of the machine's memory. */
+  /** The share of the machine's memory that comes with these GPUs. */
   readonly ramGb: number
   readonly region: string
   /** null: the driver does not report it. */
   readonly cuda: string | null
   readonly vendor: GpuVendor
   readonly costPerHour: NanoUsd
-  /** `machine`: nothing runs on it. `gpus`: a real machine whose GPUs do not exist. */
+  /** `machine`: the machine is simulated. `gpus`: the machine is real, its GPUs are simulated. */
   readonly simulation: 'machine' | 'gpus' | null
 }
 
@@ -36,10 +36,10 @@ export interface CatalogFit {
   readonly gpus: FreeGpus
 }
 
-/** The counts of GPUs that a replica of some model of a catalog could have. */
+/** The GPU counts that a replica can have. */
 export const gpuCounts: readonly number[] = GPU_COUNTS
 
-/** The order with the image, the CUDA version and the parsers of the catalog, where it names none itself. */
+/** Completes the order with the image, the CUDA version and the parsers of the catalog. */
 export function withCatalogDefaults(file: CatalogFile, order: RecipeOrder, modelFamily?: string): RecipeOrder {
   const usual = engineImageOf(file, order)
   const ownImage = order.image === undefined && usual !== undefined
@@ -52,7 +52,7 @@ export function withCatalogDefaults(file: CatalogFile, order: RecipeOrder, model
   }
 }
 
-/** The image of an engine for the GPUs of the order. undefined: the catalog has none. */
+/** The engine's image for the GPUs of the order. undefined: the catalog has none. */
 export function engineImageOf(
   file: CatalogFile,
   { name, gpuVendor }: Pick<RecipeOrder, 'name' | 'gpuVendor'>,
@@ -69,7 +69,7 @@ function parsersOf(file: CatalogFile, { name, hubModel }: RecipeOrder, familyId?
   return tools === undefined && reasoning === undefined ? undefined : { tools, reasoning }
 }
 
-/** The family whose name is the longest beginning of the model's. */
+/** The family with the longest name that the model's name begins with. */
 function familyNamed(file: CatalogFile, hubModel = ''): CatalogFile['families'][number] | undefined {
   const model = hubModel.slice(hubModel.indexOf('/') + 1).toLowerCase()
   const matches = file.families.flatMap((family) =>

@@ -1,20 +1,20 @@
 /** Divides the time of a replica's start into its phases. */
 import type { Instant } from '../base/instant.ts'
 
-/** When each phase ended. null: not yet. */
+/** The end of each phase. null: it has not ended. */
 export interface StartTimes {
   readonly createdAt: Instant
-  /** Its machine was asked for. */
+  /** The provider was asked for the machine. */
   readonly askedAt: Instant | null
-  /** Its container runs. */
+  /** The container was started. */
   readonly startedAt: Instant | null
-  /** The request that it answered first was sent to it. */
+  /** The request that got the first answer was sent. */
   readonly loadedAt: Instant | null
-  /** It has answered. */
+  /** The replica gave its first answer. */
   readonly readyAt: Instant | null
 }
 
-/** In seconds. null: the phase has not ended. */
+/** The phases in seconds. null: the phase has not ended. */
 export interface ColdStart {
   readonly claimSeconds: number | null
   readonly pullSeconds: number | null
@@ -31,7 +31,7 @@ export function coldStartOf({ createdAt, askedAt, startedAt, loadedAt, readyAt }
   }
 }
 
-/** Never below zero: servers whose clocks differ write the two times. */
+/** Never negative: two servers whose clocks differ may have written the times. */
 function secondsBetween(from: Instant | null, to: Instant | null): number | null {
   return from === null || to === null ? null : Math.max(to - from, 0) / 1_000
 }

@@ -19,7 +19,7 @@ import {
 } from '../base/money.ts'
 import { costUntil } from './metering.ts'
 
-/** Price per hour of the time used by a rental that ends after `days` full days of its term, or more. */
+/** The price per hour for the time used, if the rental ends after at least `days` full days of its term. */
 export interface EarlyEndRate {
   readonly days: number
   readonly perHour: NanoUsd
@@ -63,7 +63,7 @@ export interface Ending {
   readonly cost: NanoUsd
   /** The part charged on top of the price of the term. */
   readonly extra: NanoUsd
-  /** Released from the hold. */
+  /** The amount released from the hold. */
   readonly returned: NanoUsd
 }
 

@@ -8,11 +8,11 @@ export const MODEL_AVERAGE_DAYS = 7
 export interface MonthCost {
   /** Charges less refunds. */
   readonly billed: NanoUsd
-  /** Accrued since the last charges. */
+  /** The cost accrued since the last charges. */
   readonly unbilled: NanoUsd
-  /** Machines and storage, now. */
+  /** The current cost of machines and storage per hour. */
   readonly hourlySpend: NanoUsd
-  /** Inference of the last `MODEL_AVERAGE_DAYS` days. */
+  /** The cost of inference in the last `MODEL_AVERAGE_DAYS` days. */
   readonly recentModels: NanoUsd
 }
 
@@ -22,7 +22,10 @@ export interface Forecast {
   readonly atMonthEnd: NanoUsd
 }
 
-/** Spent so far, plus machines and storage at the current price and inference at its recent average until the end. */
+/**
+ * The amount spent so far, plus machines and storage at the current price and inference at its recent average until the
+ * end of the month.
+ */
 export function forecastMonth(cost: MonthCost, now: Instant): Forecast {
   const spent = nanoUsdOf(cost.billed + cost.unbilled)
   // Rounded down, as every cost is.

@@ -9,14 +9,14 @@ import type { ModelKind, ModelPrices } from './inference.ts'
 /** The usage of the replicas of one model over a period. */
 export interface ServingUsage {
   readonly requests: bigint
-  /** Tokens; characters for speech, milliseconds for transcription. Cached ones included. */
+  /** Tokens for chats, characters for speech, milliseconds for transcription. Cached units are included. */
   readonly inputUnits: bigint
   readonly cachedUnits: bigint
-  /** Tokens; pixels × steps for images. */
+  /** Tokens for chats, pixels × steps for images. */
   readonly outputUnits: bigint
-  /** Durations of requests added up. */
+  /** The sum of the durations of all requests. */
   readonly requestMs: bigint
-  /** Time with at least one request, added up over replicas. */
+  /** The time with at least one request, added up over replicas. */
   readonly busyMs: bigint
   /** Time that was charged. */
   readonly paidMs: bigint
@@ -25,7 +25,7 @@ export interface ServingUsage {
 
 const PER_MILLION = 1_000_000n
 const ALL_BP = 10_000n
-/** Below this, throughput is a matter of chance. */
+/** With less busy time than this, the throughput is not representative. */
 export const MIN_BUSY_MS = 10n * BigInt(MINUTE_MS)
 export const MIN_REQUESTS = 100n
 
@@ -38,7 +38,7 @@ export function utilizationBp({ busyMs, paidMs }: Pick<ServingUsage, 'busyMs' | 
   return paidMs === 0n ? null : Number(min((busyMs * ALL_BP) / paidMs, ALL_BP))
 }
 
-/** Nano-USD per million of all units together. */
+/** Nano-USD per million units. */
 export interface UnitPrices {
   readonly input: NanoUsd
   readonly cached: NanoUsd
@@ -80,8 +80,8 @@ export type PriceAdvice =
     }
 
 /**
- * Which price covers the cost of GPUs if replicas are busy for `atBp` of the paid time, with the mix of units and the
- * throughput that was measured while they were busy. `atBp` undefined: the measured utilization.
+ * Computes the price that covers the cost of GPUs if replicas are busy for `atBp` of the paid time, with the measured
+ * mix of units and the measured throughput while busy. `atBp` undefined: the measured utilization.
  */
 export function advisePrice(usage: ServingUsage, prices: UnitPrices, atBp?: number): PriceAdvice {
   const { busyMs, paidMs, requests, gpuCost } = usage
@@ -90,7 +90,7 @@ export function advisePrice(usage: ServingUsage, prices: UnitPrices, atBp?: numb
   if (measuredBp === null || busyMs < MIN_BUSY_MS || requests < MIN_REQUESTS || units === 0n || measuredBp === 0) {
     return { kind: 'too_little_measured', busyMs, requests }
   }
-  // Without a given utilization, what was sold has to carry what was paid, to the nano-dollar.
+  // At the measured utilization, income must equal cost to the nano-dollar, so no rounded throughput is used.
   const [scaledCost, scale] =
     atBp === undefined ? [gpuCost as bigint, 1n] : [gpuCost * busyMs * ALL_BP, paidMs * BigInt(atBp)]
   const income = incomeMillionths(prices, usage)
@@ -106,12 +106,12 @@ export function advisePrice(usage: ServingUsage, prices: UnitPrices, atBp?: numb
   }
 }
 
-/** A percentage of `whole`, to a tenth. null: of nothing. */
+/** A percentage of `whole`, to a tenth. null: `whole` is zero. */
 export function percentageOf(part: bigint, whole: bigint): number | null {
   return whole === 0n ? null : Number((part * 1_000n) / whole) / 10
 }
 
-/** `count` per `per`, with two decimals. null: per nothing. */
+/** `count` divided by `per`, with two decimals. null: `per` is zero. */
 export function rateOf(count: bigint, per: bigint, scale = 1n): number | null {
   return per === 0n ? null : Number((count * scale * 100n) / per) / 100
 }

@@ -1,4 +1,4 @@
-/** An event before it is written. */
+/** An event that has not been written yet. */
 import type { EventType } from '../contract/event-type.ts'
 
 export type EventSubject =

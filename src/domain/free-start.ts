@@ -5,10 +5,10 @@
  */
 import { later, type Instant } from '../base/instant.ts'
 
-/** A time in which GPUs of a starting replica were free. */
+/** A period in which GPUs of a starting replica were free of charge. */
 export interface FreeSpan {
   readonly from: Instant
-  /** null: it goes on. */
+  /** null: the period has not ended. */
   readonly until: Instant | null
   readonly gpus: number
 }

@@ -2,7 +2,9 @@
 import { earlier, HOUR_MS, later, addMs, type Instant } from '../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 
-/** How much charged time is taken back at most. A report can be late by seconds; its sender must not undo a month. */
+/**
+ * The maximum of charged time that is taken back. A report can be seconds late, but its sender must not undo a month.
+ */
 const MAX_TAKEN_BACK_MS = HOUR_MS
 
 /** Each GPU has an equal part of the price. */
@@ -11,8 +13,8 @@ export function priceOfWorking(price: NanoUsd, gpus: { readonly total: number; r
 }
 
 /**
- * The instant from which a broken GPU costs nothing: that of the fault, within what a host can be believed. It is not
- * before the open segment, and not in the future.
+ * The instant from which a broken GPU is free: the reported time of the fault, but not before the open segment, not in
+ * the future, and not so far back that a wrong report undoes much.
  */
 export function freeFrom(
   faultAt: Instant,

@@ -13,7 +13,7 @@ export interface GpuModel {
   readonly formFactor: GpuFormFactor | null
   readonly ramMib: number
   readonly clockMhz: number
-  /** Dense FP16 on the tensor cores. */
+  /** Dense FP16 performance on the tensor cores. */
   readonly tflops: number
   /** The socket, unless it is in a PCIe slot; a real GPU in a slot reports its own generation and width. */
   readonly interface: string
@@ -67,7 +67,7 @@ export function modelNamed(productName: string): GpuModel | undefined {
   return model === undefined || instance === null ? model : instanceOf(model, Number(instance[1]), Number(instance[2]))
 }
 
-/** `7g` has all processors of a GPU. An instance is a model of its own: an order for a whole GPU must not get it. */
+/** `7g` has all processors of a GPU. An instance is a separate model: an order for a whole GPU must not get it. */
 const WHOLE_GPU = 7
 
 function instanceOf(model: GpuModel, part: number, ramGb: number): GpuModel {
@@ -75,7 +75,10 @@ function instanceOf(model: GpuModel, part: number, ramGb: number): GpuModel {
   return { ...model, gpuType: null, tflops, ramMib: ramGb * 1_000 }
 }
 
-/** NVIDIA's identifiers of the devices of one model. Where memory differs, only those with the memory of the table. */
+/**
+ * PCI device ids of NVIDIA by model. Where cards differ in memory, only ids of cards with the memory in the table are
+ * listed.
+ */
 const devicesByWord: Readonly<Record<string, readonly string[]>> = {
   b200: ['2901', '29bc'],
   h200nvl: ['233b'],
@@ -111,7 +114,7 @@ export function simulatedModel(word: string): GpuModel | undefined {
 
 export const simulatedModelNames: readonly string[] = models.map(({ model }) => model.word)
 
-/** The spelling of listings: one word, like node labels of a cluster. */
+/** The name as listings spell it: one word, like node labels of a cluster. */
 export function listedName(productName: string): string {
   return productName.trim().replaceAll(/\s+/g, '-')
 }

@@ -1,4 +1,4 @@
-/** Groups: which machines serve one, what becomes of it when a node fails, and the addresses of its network. */
+/** Groups: which machines a group gets, what becomes of it when a node fails, and the addresses of its network. */
 import { addMs, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
 import { sumUsd, type NanoUsd } from '../base/money.ts'
 import type { GroupState, OnNodeLoss } from '../contract/group.ts'
@@ -6,15 +6,15 @@ import type { RentalState } from '../contract/rental-state.ts'
 import type { OrderFields } from './order.ts'
 import type { GroupPlace } from './rental.ts'
 
-/** A node that has been silent for so long is lost. */
+/** A node is lost when it has been silent for this long. */
 const NODE_LOST_MS = 60 * SECOND_MS
-/** A group that fails again and again has another fault than its machines. */
+/** A group that fails more often than this has another fault than its machines. */
 export const MAX_GROUP_RESTARTS = 10
 /** Time for machines to become free for a restart. */
 const RESTART_WAIT_MS = 10 * MINUTE_MS
 export const RESTART_RETRY_MS = 5 * SECOND_MS
 
-/** The order of each node, with its template applied. A restart orders it again. */
+/** The order for each node, with its template applied. A restart places the same order again. */
 export interface GroupSpec {
   readonly order: OrderFields
   readonly templateId: string | null
@@ -32,7 +32,7 @@ export interface FreeMachine {
   readonly region: string
   readonly supplierId: string | null
   readonly gpuModel: string
-  /** How its host reaches the others. Machines with different ones cannot form a group. */
+  /** The name of the network that connects the host with others. Machines of different networks cannot form a group. */
   readonly network: string
   /** null: its provider connects its machines by itself. */
   readonly address: string | null
@@ -91,7 +91,7 @@ export type GroupStep =
   | { readonly kind: 'wait' | 'place' | 'ended' }
   | { readonly kind: 'end' | 'restart'; readonly reason: string; readonly rank: number | null }
 
-/** Decides about a group: it waits, ends, starts again, has new nodes placed, or is over. */
+/** Decides the next step of a group: wait, end, restart, place new nodes, or finish. */
 export function groupStep(group: GroupFacts, nodes: readonly GroupNode[], now: Instant): GroupStep {
   switch (group.state) {
     case 'starting':
@@ -110,14 +110,14 @@ export function groupStep(group: GroupFacts, nodes: readonly GroupNode[], now: I
 function stepOfNodes(group: GroupFacts, nodes: readonly GroupNode[], now: Instant): GroupStep {
   if (nodes.every(isCompleted)) return { kind: 'end', reason: 'completed', rank: null }
   const ended = nodes.find((node) => isOver(node) && !isCompleted(node))
-  // Somebody, or the balance, has ended this node: the others end with it, whatever the order says about faults.
+  // A customer, or the balance, has ended this node: the other nodes end too, whatever the order says about faults.
   if (ended !== undefined && ended.status !== 'Failed')
     return { kind: 'end', reason: ended.statusReason ?? 'ended', rank: ended.rank }
   const lost = nodes.find(({ status, seenAt }) => status === 'Unknown' && addMs(seenAt ?? now, NODE_LOST_MS) <= now)
   const cause = ended ?? lost
   if (cause === undefined) return { kind: 'wait' }
   const reason = ended === undefined ? 'node_lost' : (ended.statusReason ?? 'ended')
-  // A first start that fails will most likely fail again.
+  // A group whose first start fails will most likely fail again.
   const hasRun = group.state === 'running' || group.restarts > 0
   const restarts = group.onNodeLoss === 'restart' && hasRun && group.restarts < MAX_GROUP_RESTARTS
   return { kind: restarts ? 'restart' : 'end', reason, rank: cause.rank }
@@ -127,7 +127,7 @@ function isOver({ status }: GroupNode): boolean {
   return status === 'Failed' || status === 'Terminating' || status === 'Terminated'
 }
 
-/** Its command ended with exit code 0. The others may need a moment longer. */
+/** Whether the command has ended with exit code 0. Other nodes may need a moment longer. */
 function isCompleted(node: GroupNode): boolean {
   return isOver(node) && node.statusReason === 'completed'
 }
@@ -135,7 +135,7 @@ function isCompleted(node: GroupNode): boolean {
 /** The headers of VXLAN, IP and Ethernet. */
 const VXLAN_BYTES = 50
 
-/** How the hosts of a group reach each other. undefined: their provider connects them. */
+/** How the hosts of a group reach each other. undefined: the provider connects them. */
 export function networkOf(machines: readonly FreeMachine[]): GroupPlace['network'] {
   const hosts = machines.flatMap(({ address }) => address ?? [])
   if (hosts.length < machines.length) return undefined
@@ -161,7 +161,7 @@ export function addressOf({ number, rank }: Pick<GroupPlace, 'number' | 'rank'>)
   return `10.${128 + Math.floor(net / 256)}.${net % 256}.${rank + 1}`
 }
 
-/** The name of a node's rental. A name is never used again, so a restart has others. */
+/** The name of a node's rental. It contains the attempt, because names are never used again. */
 export function nodeName(group: string, rank: number, attempt: number): string {
   return attempt === 0 ? `${group}-${rank}` : `${group}-${rank}-r${attempt}`
 }

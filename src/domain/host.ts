@@ -4,7 +4,7 @@ import type { Desired } from '../contract/agent.ts'
 
 export type HostState = Desired['state']
 
-/** The states in which an operator's action has an effect. Removal also requires an empty host. */
+/** The states from which an operator's action is possible. Removal also requires an empty host. */
 export const hostActions = {
   drain: ['ready'],
   resume: ['draining'],

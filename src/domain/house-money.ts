@@ -1,7 +1,7 @@
 /** Decides how much money the house keeps in the account that rents GPUs for models for everyone. */
 
 export interface HousePosition {
-  /** The cost of its replicas per hour. */
+  /** The cost of the house's replicas in the account per hour. */
   readonly perHour: bigint
   /** Money of the house in the account that no rental holds. */
   readonly free: bigint

@@ -1,7 +1,7 @@
 /**
- * When a machine counts as idle. Every GPU has to stay below the limit and nobody may be connected: no SSH session,
- * terminal, program or connection to a port. GPU memory is no signal, because servers of models hold it all the time. What
- * is not known counts as use: a sample that is missing, a GPU that was not measured, an agent that does not say.
+ * Decides when a machine counts as idle: every GPU is below the limit, and nobody is connected (no SSH session,
+ * terminal, program or connection to a port). GPU memory is no signal, because model servers hold it all the time.
+ * Anything unknown counts as use: a missing sample, a GPU that was not measured, an agent that does not say.
  */
 import { addMs, later, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
 import { gpuMetricNames } from '../contract/rental-metrics.ts'
@@ -9,17 +9,17 @@ import type { IdleRule } from '../contract/workload.ts'
 import { SAMPLE_MS, type Sample } from './sample.ts'
 
 export interface IdleState {
-  /** Since when every sample was idle. null: it is in use. */
+  /** Every sample since then was idle. null: the machine is in use. */
   readonly idleSince: Instant | null
   /** The last sample that was considered. null: none yet. */
   readonly seenUntil: Instant | null
-  /** When the customer was told about this stretch of idleness. */
+  /** When the customer was notified of this idle period. */
   readonly notifiedAt: Instant | null
 }
 
 export const inUse: IdleState = { idleSince: null, seenUntil: null, notifiedAt: null }
 
-/** Between two samples of one machine. Longer, and something may have happened that nobody saw. */
+/** The maximum time between two samples of a machine. In a longer gap, unmeasured activity is possible. */
 const MAX_GAP_MS = 3 * SAMPLE_MS + 5 * SECOND_MS
 /** Samples reach the database up to two minutes late. */
 const MAX_AGE_MS = 3 * MINUTE_MS
@@ -73,7 +73,7 @@ export function decideIdle(rule: IdleRule, state: IdleState, now: Instant): 'wai
   if (seenUntil - idleSince < rule.afterMinutes * MINUTE_MS) return 'wait'
   if (notifiedAt === null) return 'notify'
   const actsAt = actsAtOf(rule, notifiedAt)
-  // The last sample counts, not the clock: activity may be on its way.
+  // The time of the last sample decides, not the clock: a sample with activity may be on its way.
   return rule.action !== 'notify' && now >= actsAt && addMs(seenUntil, MAX_GAP_MS) >= actsAt ? 'act' : 'wait'
 }
 
@@ -81,7 +81,7 @@ export function actsAtOf(rule: IdleRule, notifiedAt: Instant): Instant {
   return addMs(notifiedAt, rule.graceSeconds * SECOND_MS)
 }
 
-/** The time from which samples are read. */
+/** The time from which samples are needed. */
 export function readFrom(state: IdleState, now: Instant): Instant {
   const recent = addMs(now, -MAX_AGE_MS)
   return state.seenUntil === null ? recent : later(state.seenUntil, recent)

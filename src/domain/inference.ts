@@ -51,7 +51,7 @@ export function costOf(prices: ModelPrices, units: InferenceUnits): NanoUsd {
   return nanoUsdOf(millionths / PER_MILLION)
 }
 
-/** Most requests have one or two kinds of units. */
+/** Most requests have only one or two kinds of units, so zero counts are skipped. */
 function priceOf(price: NanoUsd, count: number): bigint {
   return count === 0 ? 0n : price * BigInt(count)
 }

@@ -1,28 +1,30 @@
-/** Which interruptible rentals give their GPUs to an order that finds no others, and what that means for both sides. */
+/**
+ * Which interruptible rentals give their GPUs to an order that finds no free ones, and what that means for both sides.
+ */
 import { addMs, DAY_MS, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
 import { STOP_SECONDS } from '../contract/interruption.ts'
 
-/** Programs are told to end so long before the announced time, and killed no sooner than at that time. */
+/** Programs are told to end this long before the announced time, and killed no earlier than at that time. */
 export const LAST_WORDS_MS = 10 * SECOND_MS
 
 const FREE_MS = 10 * MINUTE_MS
 
-/** Offers show the interruptions of this time. */
+/** Offers show the number of interruptions in this period. */
 export const INTERRUPTIONS_MS = 7 * DAY_MS
 
 /** A rental on a machine that can be interrupted now. */
 export interface Interruptible {
   readonly rentalId: number
-  /** When it began to run, for the first time or again. */
+  /** When the current run began. */
   readonly runsSince: Instant
-  /** Its GPUs that work and are promised to nobody. */
+  /** The number of its GPUs that work and are promised to nobody. */
   readonly gpus: number
   readonly noticeSeconds: number
 }
 
 /**
- * The rentals to interrupt for so many GPUs: the youngest, whose work is the least, and none that is not needed.
- * undefined: all together have too few.
+ * Chooses the rentals to interrupt for so many GPUs: the youngest, which lose the least work, and no more than needed.
+ * undefined: all of them together have too few.
  */
 export function chooseInterrupted(
   candidates: readonly Interruptible[],
@@ -39,7 +41,7 @@ export function chooseInterrupted(
     gpus += one.gpus
   }
   if (gpus < gpusNeeded) return undefined
-  // One with many GPUs can make others unnecessary: the oldest of them go on.
+  // A rental with many GPUs can make others unnecessary: the oldest of those are spared.
   return chosen
     .toReversed()
     .filter((one) => {
@@ -50,12 +52,12 @@ export function chooseInterrupted(
     .toReversed()
 }
 
-/** How long an order waits that interrupts these: until the last of them is off. */
+/** How long an order must wait if it interrupts these rentals: until the last of them is off. */
 export function waitSeconds(interrupted: ReadonlyArray<Pick<Interruptible, 'noticeSeconds'>>): number {
   return Math.max(...interrupted.map(({ noticeSeconds }) => noticeSeconds)) + STOP_SECONDS
 }
 
-/** Whether a run costs nothing because its interruption is announced so soon after its start. */
+/** Whether a run is free of charge because its interruption was announced so soon after its start. */
 export function isFreeRun(runsSince: Instant, announcedAt: Instant): boolean {
   return announcedAt < addMs(runsSince, FREE_MS)
 }

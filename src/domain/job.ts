@@ -1,6 +1,6 @@
 /**
- * The life of a task of a job. Everything follows from its row, the rental of its living attempt and the clock, so a step
- * that is decided twice, or after a crash, is the same step.
+ * The life of a job's task. Each step follows from the task's row, the rental of its living attempt and the clock, so a
+ * step that is decided twice, or again after a crash, is the same step.
  */
 import { addMs, SECOND_MS, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
@@ -8,7 +8,9 @@ import { nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { AttemptOutcome, JobState } from '../contract/job-state.ts'
 import { rentalStateTable, type RentalState } from '../contract/rental-state.ts'
 
-/** How long contact with a host may be lost until the task starts elsewhere: 20 s pass before that is noticed. */
+/**
+ * Contact with a host may be lost for this long until the task starts elsewhere. The loss is noticed only after 20 s.
+ */
 export const LOST_MS = 20 * SECOND_MS
 
 export interface AttemptFacts {
@@ -16,7 +18,7 @@ export interface AttemptFacts {
     readonly state: JobState
     readonly restarts: number
     readonly failures: number
-    /** Running time of its ended attempts. */
+    /** The running time of earlier attempts. */
     readonly ranMs: number
   }
   readonly job: { readonly timeoutMs: number; readonly retries: number; readonly isCancelled: boolean }
@@ -26,30 +28,30 @@ export interface AttemptFacts {
     readonly reason: string | null
     readonly exitCode: number | null
     readonly startedAt: Instant | null
-    /** When its end was recorded, or when it was to end. null: it lives. */
+    /** When the rental's end was recorded or due. null: the rental lives. */
     readonly endedAt: Instant | null
     readonly autoTerminateAt: Instant | null
-    /** Whether its host no longer has it. */
+    /** Whether the host has removed the rental. */
     readonly isReleased: boolean
   }
-  /** Whether its output was handed over. */
+  /** Whether the output has been handed over. */
   readonly isCollected: boolean
 }
 
 export type JobStep =
   | { readonly kind: 'wait' }
-  /** `endAt`: when its time is used up. null: it does not run yet. */
+  /** `endAt`: when the task's time is used up. null: the task does not run yet. */
   | { readonly kind: 'note'; readonly state: 'Starting' | 'Running'; readonly endAt: Instant | null }
   | { readonly kind: 'terminate'; readonly reason: 'job_cancelled' | 'job_lost' }
   | ({ readonly kind: 'finish' } & Finish)
 
 export interface Finish {
   readonly outcome: AttemptOutcome
-  /** The state of the task. `Queued`: another attempt follows. */
+  /** The next state of the task. `Queued`: another attempt follows. */
   readonly next: Extract<JobState, 'Queued' | 'Succeeded' | 'Failed' | 'Cancelled' | 'TimedOut'>
   readonly reason: string
   readonly ranMs: number
-  /** How long the next attempt waits. */
+  /** The delay before the next attempt. */
   readonly delayMs: number
 }
 
@@ -69,17 +71,17 @@ function noted(state: 'Starting' | 'Running', endAt: Instant | null): JobStep {
   return { kind: 'note', state, endAt }
 }
 
-/** The rental has ended: its output is awaited while its host can still hand it over. */
+/** A rental that has ended is finished once its output has arrived, or its host cannot hand it over any more. */
 function stepOfEnded(facts: AttemptFacts, now: Instant): JobStep {
   const { rental, isCollected } = facts
-  // A command may begin and end while its host is not heard.
+  // A command may begin and end while its host is out of contact.
   const hasRun = rental.startedAt !== null || rental.exitCode !== null
   const isReachable = hasRun && rental.reason !== 'job_lost' && !rental.isReleased
   const isDue = addMs(rental.since, limits.jobCollectMs) <= now
   return isReachable && !isCollected && !isDue ? { kind: 'wait' } : { kind: 'finish', ...finishOf(facts) }
 }
 
-/** The task failed by itself: another machine would not help. */
+/** Faults of the task itself, which another machine would not mend. */
 const OWN_FAULTS: ReadonlySet<string> = new Set([
   'image_not_found',
   'image_refused',
@@ -94,7 +96,7 @@ const OWN_FAULTS: ReadonlySet<string> = new Set([
   'budget_exceeded',
   'spending_limit',
 ])
-/** Its program ended: `retries` counts. */
+/** Ends of the program, which `retries` limits. */
 const EXITS: ReadonlySet<string> = new Set(['process_exited', 'out_of_memory'])
 
 function finishOf({ task, job, rental }: AttemptFacts): Finish {
@@ -125,25 +127,25 @@ function finishOf({ task, job, rental }: AttemptFacts): Finish {
 
 const MAX_RESTART_DELAY_MS = 30 * SECOND_MS
 
-/** The first restart is immediate: its host was lost. Later ones may have another cause. */
+/** The first restart is immediate, because the host was lost. Later ones may have another cause. */
 function restartDelayMs(restarts: number): number {
   return restarts === 0 ? 0 : Math.min(SECOND_MS * 2 ** restarts, MAX_RESTART_DELAY_MS)
 }
 
 /**
- * The part of the job's budget for the next attempt: an equal part of what is left for each task that waits, so that all
- * together never cost more. null: no limit.
+ * The part of the job's budget for the next attempt: what is available, divided by the number of waiting tasks, so that
+ * all attempts together never cost more. null: no limit.
  */
 export function attemptBudget(
   maxCost: NanoUsd | null,
   { spent, reserved, waiting }: { readonly spent: NanoUsd; readonly reserved: NanoUsd; readonly waiting: number },
 ): NanoUsd | null {
   if (maxCost === null) return null
-  const left = maxCost - spent - reserved
-  return left <= 0n ? zeroUsd : nanoUsdOf(left / BigInt(Math.max(waiting, 1)))
+  const available = maxCost - spent - reserved
+  return available <= 0n ? zeroUsd : nanoUsdOf(available / BigInt(Math.max(waiting, 1)))
 }
 
-/** Failures of an order that can pass: the task waits. All others end it. */
+/** Temporary failures of an order, for which the task waits. All others end the task. */
 const PASSING: ReadonlySet<string> = new Set([
   'no_capacity',
   'job_only_simulated',
@@ -154,11 +156,11 @@ const PASSING: ReadonlySet<string> = new Set([
   'node_not_ready',
   'node_not_found',
   'price_changed',
-  // Another task has it.
+  // Another task uses the volume.
   'volume_in_use',
 ])
 
-/** `machine`: no machine is free. `account`: whatever it orders, the account gets nothing now. */
+/** `machine`: no machine is free. `account`: the account can order nothing now. */
 export function obstacleOf(reason: string): 'machine' | 'account' | 'final' {
   if (!PASSING.has(reason)) return 'final'
   const isOfAccount = ['quota_exceeded', 'insufficient_balance', 'key_spending_limit', 'budget_exceeded']

@@ -25,7 +25,9 @@ export interface MachineHardware {
 /** GPUs are not sold with less disk than this or half of their usual share, whichever is smaller. */
 export const MIN_DISK_GB = 20
 
-/** Whether free GPUs come with enough disk; stopped rentals may have it. `diskGb`: what the order asks for. */
+/**
+ * Whether free GPUs come with enough disk; stopped rentals may occupy it. `diskGb`: the size that the order requests.
+ */
 export function hasDisk(
   diskGbPerGpu: number,
   gpus: number,
@@ -36,15 +38,15 @@ export function hasDisk(
   return Math.floor(diskGbPerGpu * gpus) >= least
 }
 
-/** The disk of a rental that can be stopped, unless the order names a size: each GB costs money while it is stopped. */
+/** The default disk size of a rental that can be stopped: each GB costs money while it is stopped. */
 const DEFAULT_DISK_GB = 50
 
-/** `shareGb`: what the GPUs come with. `ordered`: the size that the order names. */
+/** `shareGb`: the disk that comes with the GPUs. `ordered`: the size that the order requests. */
 export function diskSize(shareGb: number, ordered: number | null, canStop: boolean): number {
   return ordered ?? (canStop ? Math.min(DEFAULT_DISK_GB, shareGb) : shareGb)
 }
 
-/** CPU and memory in proportion to the GPUs; disk too, unless rentals that are stopped have it (`diskGbPerGpu`). */
+/** CPU and memory in proportion to the GPUs. Disk too, but only what stopped rentals do not occupy (`diskGbPerGpu`). */
 export function shareOfMachine(
   hardware: Pick<MachineHardware, 'cpuModel' | 'virtualCores' | 'ramGb' | 'storageGb'>,
   gpus: number,

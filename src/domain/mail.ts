@@ -1,4 +1,4 @@
-/** Outgoing e-mail: when messages gather, when to try again, and what a message is made of. */
+/** Outgoing email: when messages gather, when to retry, and what a message consists of. */
 import { HOUR_MS, MINUTE_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { NoticeText } from './notification.ts'
@@ -43,7 +43,7 @@ export interface Mailer {
   readonly server: string
   send(message: MailMessage): Promise<MailOutcome>
   sendTemplate(to: string, mail: TemplateMail, messageId: string): Promise<MailOutcome>
-  /** To an address that is not confirmed: the text is fixed. */
+  /** Sent to an address that is not confirmed, so the text is fixed. */
   sendConfirmation(to: string, token: string): Promise<MailOutcome>
   sendTest(to: string): Promise<MailOutcome>
 }

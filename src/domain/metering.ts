@@ -26,9 +26,9 @@ export interface OpenSegment {
 }
 
 export interface Funds {
-  /** In the hold of this segment. */
+  /** The amount in the hold of this segment. */
   readonly held: NanoUsd
-  /** In the account's balance, free for a top-up. */
+  /** The account's available balance, from which the hold can be topped up. */
   readonly available: NanoUsd
   /** Total that the limits of the rental and its key still allow, from `settled` on. null: no limits. */
   readonly allowance: NanoUsd | null
@@ -37,12 +37,12 @@ export interface Funds {
 }
 
 export interface Settlement {
-  /** New high-water mark. */
+  /** The new time up to which the segment is settled. */
   readonly until: Instant
   readonly charge: NanoUsd
   readonly supplierShare: NanoUsd
   readonly topUp: NanoUsd
-  /** Set when the money or the limit runs out: the segment ends at that instant. */
+  /** Set when the money or a limit runs out: the segment ends at that instant. */
   readonly endsAt: Instant | null
   readonly endReason: 'balance_empty' | 'spending_limit' | null
   /** When the meter should run again. */

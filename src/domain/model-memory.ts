@@ -1,7 +1,7 @@
 /**
- * Whether a model fits: an estimate before anything is rented, because an engine that runs out of memory does so only
- * after minutes of loading. With a known size of the key-value cache it is the weights, what the engine takes for itself and
- * one context; otherwise a factor that GPUStack uses, too: 7 billion parameters in 16 bits need 19 GiB.
+ * Estimates whether a model fits before anything is rented, because an engine runs out of memory only after minutes of
+ * loading. If the size of the key-value cache is known, the need is the weights, the engine's own memory and one
+ * context; otherwise a factor that GPUStack uses, too: 7 billion parameters in 16 bits need 19 GiB.
  */
 import { fail, failField, type Failure } from '../contract/result.ts'
 import type { RecipeOrder } from '../contract/recipe.ts'
@@ -12,19 +12,19 @@ import type { MemoryRule } from './recipe-engine-type.ts'
 const GIB = 1_073_741_824
 /** Activations, graphs and libraries of an engine, on each GPU. */
 const ENGINE_GIB = 3
-/** Enough for a chat where the order names no context; the engine takes as much as is left. */
+/** The context assumed if the order names none: enough for a chat. The engine uses all remaining memory. */
 const LEAST_CONTEXT_TOKENS = 8_192
 
 export interface MemoryNeed {
   readonly of: MemoryRule['of']
   readonly bytes: number
-  /** The calculation, for people. */
+  /** The calculation as text. */
   readonly text: string
-  /** Share of the memory that the engine takes. */
+  /** The share of the memory that the engine takes. */
   readonly usable: number
 }
 
-/** null: the size of the model is not known. */
+/** null: the size of the model is unknown. */
 export function memoryNeedOf(order: RecipeOrder, gpuCount = 1): MemoryNeed | null {
   const { of, factor, extraGib, usable } = engines[order.name].memory
   const weightsBytes = weightsBytesOf(order)
@@ -49,7 +49,7 @@ function weightsBytesOf({ weights, weightsGib }: RecipeOrder): number | null {
 export interface ReplicaMemory {
   readonly gpuCount: number
   readonly gpuRamMib: number
-  /** Its part of the machine's memory. */
+  /** The replica's share of the machine's memory. */
   readonly ramGb: number
 }
 
@@ -64,7 +64,7 @@ export function whyTooLarge(model: string, order: RecipeOrder, memory: ReplicaMe
   return fail('model_does_not_fit', { model, need: need.text, have: haveText(need, memory) })
 }
 
-/** The least memory per GPU that the model fits into. null: not known, or it needs no GPU memory. */
+/** The minimum memory per GPU that the model fits into. null: unknown, or the model needs no GPU memory. */
 export function gpuRamMibFor(order: RecipeOrder, gpuCount: number): number | null {
   const need = memoryNeedOf(order, gpuCount)
   return need === null || need.of === 'machine' ? null : Math.ceil(need.bytes / need.usable / gpuCount / (GIB / 1_024))
@@ -79,7 +79,7 @@ export function kvTokensOf(order: RecipeOrder, memory: ReplicaMemory): number | 
   return Math.max(0, Math.floor(bytes / order.kvBytesPerToken))
 }
 
-/** Why the image cannot use the GPUs of a machine at all. undefined: it can, or it needs none. */
+/** Why the image cannot use GPUs of this vendor. undefined: it can, or needs no GPU. */
 export function whyOtherVendor(
   { name, gpuVendor = 'nvidia' }: RecipeOrder,
   has: GpuVendor = 'nvidia',
@@ -88,7 +88,7 @@ export function whyOtherVendor(
   return fail('gpu_vendor_differs', { recipe: name, needs: gpuVendor, has })
 }
 
-/** Why the driver of a machine cannot run the image. undefined: it can, or nothing is known. */
+/** Why the machine's driver cannot run the image. undefined: it can, or the versions are unknown. */
 export function whyDriverTooOld({ name, cuda }: RecipeOrder, driverCuda: string | null): Failure | undefined {
   if (cuda === undefined || driverCuda === null || isAtLeast(driverCuda, cuda)) return undefined
   return fail('driver_too_old', { recipe: name, needs: cuda, has: driverCuda })

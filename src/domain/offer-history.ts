@@ -4,7 +4,7 @@ import { HOUR_MS } from '../base/instant.ts'
 export interface OfferHistory {
   readonly made: number
   readonly noCapacity: number
-  /** Refused for another reason, or never ran. */
+  /** Orders that were refused for another reason, or whose machine never ran. */
   readonly failed: number
   readonly started: number
   /** The average time from the order until the machine ran. null: none ran. */
@@ -16,7 +16,7 @@ export interface OfferHistory {
 
 /** Placement looks this far back. */
 export const HISTORY_MS = HOUR_MS
-/** From so many refusals in that time on, an equal offer is tried first. */
+/** After this many refusals in that time, equal offers are tried first. */
 const MAX_NO_CAPACITY = 3
 
 export function isScarce(history: Pick<OfferHistory, 'noCapacity'> | null): boolean {

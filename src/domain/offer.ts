@@ -9,15 +9,15 @@ import type { HostOffer } from '../contract/agent.ts'
 import { bareMetalRegion, virtualMachineRegion } from '../contract/region.ts'
 
 export interface OfferFault {
-  /** Path in the offer. */
+  /** The field's path in the offer. */
   readonly path: readonly string[]
   readonly message: string
 }
 
-/** Maximum price per GPU-hour, as everywhere. */
+/** The maximum price per GPU-hour, the same as everywhere. */
 const MAX_PRICE = usd('1000')
 
-/** The first fault. undefined: it can be sold. */
+/** Returns the first fault. undefined: the offer can be sold. */
 export function findOfferFault(offer: HostOffer): OfferFault | undefined {
   const isMarketplace = offer.offering === 'marketplace'
   if (!isMarketplace) {

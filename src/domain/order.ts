@@ -29,11 +29,11 @@ export interface Order {
   readonly metadata: Readonly<Record<string, unknown>> | null
   /** null: it cannot be interrupted. */
   readonly interruptible: InterruptibleTerms | null
-  /** The rentals that give it the GPUs which its place does not have. null: none is needed. */
+  /** The interruption that provides the GPUs. null: none is needed. */
   readonly interruption: OrderInterruption | null
 }
 
-/** Conditions of a rental that can be interrupted. They stay as they were at the order. */
+/** The terms of a rental that can be interrupted, as of the order. */
 export interface InterruptibleTerms {
   readonly noticeSeconds: number
   readonly after: AfterInterruption
@@ -41,16 +41,19 @@ export interface InterruptibleTerms {
 
 export interface OrderInterruption {
   readonly machineId: string
-  /** They are locked. */
+  /** The rentals to interrupt. They are locked. */
   readonly rentalIds: readonly number[]
-  /** How long it takes until the order has their GPUs: the notice and the stop. */
+  /** The seconds until the GPUs are available: the notice and the stop. */
   readonly waitSeconds: number
 }
 
 export interface OrderSummary {
   readonly gpus: string
   readonly where: string
-  /** How long the order would wait for the GPUs of others. Absent: they cannot be had. */
+  /**
+   * The seconds that the order would wait for interruptible rentals to give up their GPUs. Absent: waiting does not
+   * help.
+   */
   readonly waitSeconds?: number
 }
 
@@ -86,10 +89,10 @@ export interface OrderFields extends OrderOptions {
   readonly providerAccount?: string | undefined
   /** An SSH key for this rental alone. */
   readonly sshKey?: string | undefined
-  /** At the lower price of machines that have one. */
+  /** Whether to take an interruptible rental, at its lower price. */
   readonly interruptible?: boolean | undefined
   readonly afterInterruption?: AfterInterruption | undefined
-  /** How long it waits for GPUs of interruptible rentals. Absent: it does not. */
+  /** The maximum wait for GPUs of interruptible rentals. Absent: the order does not wait. */
   readonly maxWaitSeconds?: number | undefined
 }
 

@@ -17,14 +17,17 @@ export interface Candidate {
   readonly gpusFree: number
 }
 
-/** One machine with room for all GPUs, fullest first, so that empty machines stay whole. */
+/** Ranks single machines with room for all GPUs, fullest first, so that empty machines stay whole. */
 export function rankForShare<T extends Candidate>(candidates: readonly T[], gpuCount: number): T[] {
   return candidates
     .filter((candidate) => candidate.gpusFree >= gpuCount)
     .sort((a, b) => a.gpusFree - b.gpusFree || (a.machineId < b.machineId ? -1 : 1))
 }
 
-/** Whole machines of one cluster, since their private network ends there. The cluster with the fewest spare machines first. */
+/**
+ * Groups whole machines by cluster, since their private network ends there. The cluster with the fewest spare machines
+ * comes first.
+ */
 export function groupForWhole<T extends Candidate>(candidates: readonly T[], gpuCount: number): T[][] {
   const clusters = new Map<string, T[]>()
   for (const candidate of candidates) {
@@ -46,7 +49,7 @@ export interface Demand {
   readonly gpuType: GpuType
   readonly networkType: NetworkType
   readonly gpuCount: number
-  /** Bare metal: GPUs of one machine, since whole machines are priced by their size. null: any. */
+  /** Bare metal: the number of GPUs of one machine, since whole machines are priced by size. null: any. */
   readonly machineGpus: number | null
   /** Size of the disk. null: the default. */
   readonly diskGb: number | null
@@ -69,7 +72,7 @@ export interface PlacementMachine extends Candidate {
   /** Orders at its offer in the last hour. null: it has no offer. */
   readonly history: OfferHistory | null
   readonly sellsBelowCost: boolean
-  /** The price that its account's rule asks, while that is above the price book. null: it is on sale. */
+  /** The price that the account's rule demands while it is above the price book. null: the machine is on sale. */
   readonly asking: NanoUsd | null
   readonly offering: 'marketplace' | 'virtual-machine' | 'bare-metal'
   readonly region: string
@@ -79,13 +82,13 @@ export interface PlacementMachine extends Candidate {
   readonly listed: boolean
   readonly gpusClaimed: number
   readonly storageGb: number
-  /** The disk that comes with a free GPU: less than its part of `storageGb` if stopped rentals have disks here. */
+  /** The disk that comes with a free GPU: less than its part of `storageGb` if stopped rentals occupy disk. */
   readonly diskGbPerGpu: number
 }
 
 export interface Rejection {
   readonly reason: PlacementReason
-  /** For an operator. */
+  /** Shown to operators. */
   readonly detail: string
 }
 
@@ -181,7 +184,7 @@ export function compareOrigins(a: Origin, b: Origin): number {
   return 0
 }
 
-/** Why the machine that is tried first comes before this one. */
+/** The reason why the machine that is tried first comes before this one. */
 export function whyLater(first: Origin & Filled, other: Origin & Filled): PlacementOrder {
   const criterion = Object.entries(criteria).find(([, compare]) => compare(first, other) !== 0)?.[0]
   if (criterion !== undefined) return criterion as keyof typeof criteria

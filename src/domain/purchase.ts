@@ -3,13 +3,16 @@ import { addMs, later, type Instant } from '../base/instant.ts'
 import { costOfSpan, nanoUsdOf, spanAffordable, type NanoUsd } from '../base/money.ts'
 
 export interface BillingRules {
-  /** Started increments are billed whole. */
+  /** Each started increment is billed whole. */
   readonly incrementMs: number
-  /** Billed even if the machine ends earlier. */
+  /** The minimum time billed, even if the machine ends earlier. */
   readonly minimumMs: number
 }
 
-/** Until when a machine is billed that was bought and ended at these times. The first increment starts at once. */
+/**
+ * The time up to which the vendor bills a machine that was bought and ended at these times. The first increment begins
+ * with the purchase.
+ */
 export function billedUntil(boughtAt: Instant, endedAt: Instant, { incrementMs, minimumMs }: BillingRules): Instant {
   const spanMs = Math.max(0, endedAt - boughtAt)
   const wholeMs = Math.max(1, Math.ceil(spanMs / incrementMs)) * incrementMs

@@ -12,7 +12,7 @@ export interface PurseOwner {
 
 export type Topped =
   | { readonly kind: 'granted'; readonly holdKey: string; readonly amount: NanoUsd; readonly expiresAt: Instant }
-  /** The account (or the key's limit) has less than `minimum`. */
+  /** The account, or the limit of the key, has less than `minimum`. */
   | { readonly kind: 'insufficient'; readonly why: 'balance' | 'key_limit' | 'budget' }
 
 /** Implemented over the database. A rejection means that the database is unreachable. */
@@ -21,7 +21,7 @@ export interface Treasury {
   topUp(owner: PurseOwner, amounts: { minimum: NanoUsd; maximum: NanoUsd }): Promise<Topped>
   /** Writes costs and log, charges the purses. Each request id counts once, however often it is sent. */
   settle(settlement: Settlement): Promise<void>
-  /** Returns `amount` from a purse to the account, and extends the rest. */
+  /** Returns `amount` from a purse to the account, and extends the expiry of the remainder. */
   giveBack(holdKey: string, amount: NanoUsd): Promise<void>
   /** Keeps purses in use from expiring. */
   renew(holdKeys: readonly string[]): Promise<Instant>

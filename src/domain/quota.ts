@@ -6,12 +6,14 @@ import { fail, type Failure } from '../contract/result.ts'
 /** The fields an operator changes; the others stay the same. */
 export type QuotaChange = { readonly [noun in keyof Quota]?: Quota[noun] | undefined }
 
-/** `overrides` is the value in the account's row. */
+/** `overrides` come from the account's row. */
 export function quotaOf(overrides: Partial<Quota>): Quota {
   return { ...defaultQuota, ...overrides }
 }
 
-/** The value to store after a change: only differences, so that a raised default reaches the other accounts. */
+/**
+ * The overrides after a change. Values equal to the default are dropped, so that a raised default reaches the account.
+ */
 export function mergeQuota(stored: Partial<Quota>, change: QuotaChange): Partial<Quota> {
   const merged: Partial<Record<keyof Quota, number>> = {}
   for (const noun of quotaNames) {

@@ -7,10 +7,10 @@ import type { ReplicaProtocol, ServedModel } from './recipe-engine-type.ts'
 export interface ReadinessJob {
   readonly path: string
   readonly body: Readonly<Record<string, unknown>>
-  /** Its fields are sent as a form, with a second of silence as the file. Absent: as JSON. */
+  /** Whether the fields are sent as a form, with a second of silence as the file. Absent: as JSON. */
   readonly isRecording?: true
   readonly proof: 'token' | 'vector' | 'score' | 'image' | 'audio' | 'text'
-  /** One attempt. */
+  /** The time limit of one attempt. */
   readonly timeoutSeconds: number
 }
 
@@ -94,7 +94,7 @@ export function isProven(job: ReadinessJob, status: number, body: Uint8Array): b
   }
 }
 
-/** A message, even an empty one: a first token may be a special one that is not shown. */
+/** An empty message is enough: the first token may be a special one that is not shown. */
 function hasToken(answer: Record<string, unknown>): boolean {
   const [choice] = listOf(answer['choices'])
   const usage = answer['usage'] as { completion_tokens?: unknown } | undefined

@@ -30,7 +30,7 @@ export const mediaEngines = {
     model: 'weights_or_hub',
     adapters: 'none',
     memory: { of: 'gpu', factor: 1, extraGib: 0.5, usable: 1 },
-    // It has no keys of its own; its port is private.
+    // The engine has no authentication; its port is private.
     start: ({ modelPath, port, gpuCount, isOffline }) => ({
       command: ['sglang', 'serve'],
       args: [
@@ -58,7 +58,7 @@ export const mediaEngines = {
     nameOf: () => 'kokoro',
     adapters: 'none',
     memory: { of: 'gpu', factor: 3, extraGib: 0.5, usable: 1 },
-    // It has no keys of its own; its port is private.
+    // The engine has no authentication; its port is private.
     start: () => ({ command: null, args: [], env: {} }),
   },
   speech: {

@@ -3,7 +3,7 @@ import { ENGINE_QUEUE, flagUnlessNull, hubEnv, type EngineRecipe, type MemoryRul
 
 /** The highest rank of an adapter; engines reserve memory for it. */
 const ADAPTER_RANK = 64
-/** The part of a card for weights and cache. */
+/** The share of GPU memory for weights and cache. */
 const CLAIMED = 0.9
 
 const llm = { of: 'gpu', factor: 1.2, extraGib: 2, usable: CLAIMED } satisfies MemoryRule
@@ -51,7 +51,8 @@ export const textEngines = {
         '--gpu-memory-utilization',
         String(CLAIMED),
         ...flagUnlessNull('--max-num-seqs', statedConcurrency),
-        // Otherwise it takes the longest context that fits; with the model's own it would not start on a smaller card.
+        // Otherwise vLLM takes the longest context that fits. With the model's own context it would not start on a
+        // smaller card.
         '--max-model-len',
         String(contextTokens ?? 'auto'),
         ...(parsers.tools === undefined ? [] : ['--enable-auto-tool-choice', '--tool-call-parser', parsers.tools]),
@@ -88,7 +89,7 @@ export const textEngines = {
     compilesInto: ['TORCHINDUCTOR_CACHE_DIR', 'FLASHINFER_WORKSPACE_BASE', 'TRITON_CACHE_DIR'],
     model: 'weights_or_hub',
     adapters: 'by_path',
-    // It takes what follows a colon for an adapter, and prefers that to `lora_path`.
+    // The engine reads the part after a colon as an adapter, and prefers it to `lora_path`.
     nameOf: (model) => model.replaceAll(':', '-'),
     memory: llm,
     start: ({
@@ -117,7 +118,7 @@ export const textEngines = {
         '--tp-size',
         String(gpuCount),
         ...flagUnlessNull('--max-running-requests', statedConcurrency),
-        // Without a limit of its own it queues what it cannot batch yet.
+        // Without this limit the engine queues all requests that it cannot batch yet.
         ...flagUnlessNull('--max-queued-requests', statedConcurrency === null ? null : ENGINE_QUEUE),
         '--enable-metrics',
         ...flagUnlessNull('--context-length', contextTokens),
@@ -168,7 +169,7 @@ export const textEngines = {
         '--metrics',
         ...(kind === 'embedding' ? ['--embedding'] : kind === 'rerank' ? ['--reranking'] : []),
         ...adapters.flatMap((one) => ['--lora', one.path]),
-        // Each request sets the scale of the adapter that it wants.
+        // Each request sets the scale of the adapter that it uses.
         ...(adapters.length === 0 ? [] : ['--lora-init-without-apply']),
       ],
       env: apiKey === null ? {} : { LLAMA_API_KEY: apiKey },
@@ -179,7 +180,7 @@ export const textEngines = {
     protocols: { embedding: 'chat', rerank: 'tei' },
     port: 8_080,
     healthPath: '/health',
-    // With its queue, the engine's own default of 512.
+    // Together with its queue, this makes the engine's own default of 512.
     concurrency: 504,
     metrics: null,
     model: 'weights_or_hub',
@@ -196,7 +197,7 @@ export const textEngines = {
         '0.0.0.0',
         '--port',
         String(port),
-        // More are answered with 429.
+        // Requests beyond this limit are answered with 429.
         '--max-concurrent-requests',
         String(concurrency + ENGINE_QUEUE),
       ],
@@ -208,7 +209,7 @@ export const textEngines = {
     protocols: { chat: 'chat' },
     port: 8_080,
     healthPath: '/health',
-    // With its queue, the engine's own default of 128.
+    // Together with its queue, this makes the engine's own default of 128.
     concurrency: 120,
     metrics: { running: 'tgi_batch_current_size', waiting: 'tgi_queue_size', cacheUsage: null },
     model: 'weights_or_hub',
@@ -225,7 +226,7 @@ export const textEngines = {
         String(port),
         '--num-shard',
         String(gpuCount),
-        // More are answered with 429.
+        // Requests beyond this limit are answered with 429.
         '--max-concurrent-requests',
         String(concurrency + ENGINE_QUEUE),
         ...flagUnlessNull('--max-total-tokens', contextTokens),

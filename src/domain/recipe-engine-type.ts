@@ -11,7 +11,7 @@ export interface ServedModel {
   readonly apiKey: string | null
 }
 
-/** How the gateway talks to a replica. `embedded`: as to an engine beside the server. */
+/** How the gateway talks to a replica. `embedded`: in the protocol of the engines that run beside the server. */
 export type ReplicaProtocol = 'chat' | 'tei' | 'images' | 'txt2img' | 'speech' | 'embedded'
 
 export interface EngineMetrics {
@@ -24,21 +24,24 @@ export interface EngineMetrics {
 export interface EngineRecipe {
   readonly kinds: readonly ModelKind[]
   readonly protocols: Partial<Readonly<Record<ModelKind, ReplicaProtocol>>>
-  /** Absent: that of the catalog, or the one that the order names. */
+  /** Absent: the image in the catalog or in the order. */
   readonly image?: { readonly name: string; readonly tag?: string | undefined }
   readonly port: number
   readonly healthPath: string
-  /** Requests at a time. null: as many as there are; the engine batches what fits. */
+  /** The maximum of requests at a time. null: no limit; the engine batches what fits. */
   readonly concurrency: number | null
   readonly metrics: EngineMetrics | null
   readonly startSeconds?: number
-  /** Variables with the folders for what it compiles. Absent: it compiles nothing that a later start could use. */
+  /**
+   * The environment variables that name folders for compiled code. Absent: the engine compiles nothing that a later
+   * start could use.
+   */
   readonly compilesInto?: readonly string[]
   /** The possible origins of its model. `any`: the image may contain it. */
   readonly model: 'weights' | 'weights_or_hub' | 'any'
   /** How a request asks for an adapter: as its model, as `lora_path`, or as a scale per adapter. */
   readonly adapters: 'none' | 'by_model' | 'by_path' | 'by_scale'
-  /** Its name for the model, where it gives some characters a meaning. */
+  /** Translates the model name for engines that give some characters a meaning. */
   readonly nameOf?: (model: string) => string
   readonly memory: MemoryRule
   readonly start: (facts: StartFacts) => StartedEngine
@@ -49,7 +52,7 @@ export interface MemoryRule {
   readonly of: 'gpu' | 'machine'
   readonly factor: number
   readonly extraGib: number
-  /** Share of the memory that the engine takes. */
+  /** The share of the memory that the engine takes. */
   readonly usable: number
 }
 
@@ -63,7 +66,7 @@ export interface StartFacts extends ServedModel {
   readonly parsers: { readonly tools?: string | undefined; readonly reasoning?: string | undefined }
   /** Paths in the container. */
   readonly adapters: ReadonlyArray<{ readonly name: string; readonly path: string }>
-  /** The weights are there: the engine must not ask a hub. */
+  /** Whether the weights are on the host, so that the engine must not contact a hub. */
   readonly isOffline: boolean
 }
 
@@ -73,7 +76,7 @@ export interface StartedEngine {
   readonly env: Readonly<Record<string, string>>
 }
 
-/** Requests that wait in an engine are not seen by the gateway, so its queue is short. */
+/** The gateway does not see requests that wait in an engine, so the engine's queue is short. */
 export const ENGINE_QUEUE = 8
 
 const hubOffline = { HF_HUB_OFFLINE: '1', TRANSFORMERS_OFFLINE: '1' }

@@ -23,7 +23,10 @@ export interface ReplicaContainer {
   readonly args: readonly string[] | null
   readonly env: Readonly<Record<string, string>>
   readonly port: number
-  /** Answers with a status below 400 as soon as the server listens; it proves no more than that. */
+  /**
+   * A path that answers with a status below 400 as soon as the server listens. That does not prove that the engine is
+   * ready.
+   */
   readonly healthPath: string
   readonly readiness: ReadinessJob
   readonly weights: Weights | null
@@ -31,13 +34,16 @@ export interface ReplicaContainer {
   readonly compileCache: CompileCache | null
   readonly protocol: ReplicaProtocol
   readonly concurrency: number
-  /** Names of the engine's own load metrics, at `/metrics`. null: it has none, and the gateway's counts are all. */
+  /**
+   * The names of the engine's load metrics at `/metrics`. null: it has none, so only the gateway's counts are
+   * available.
+   */
   readonly metrics: EngineMetrics | null
-  /** null: half of the memory. */
+  /** The size of /dev/shm. null: half of the memory. */
   readonly shmGb: number | null
-  /** From the start of the container until it must be ready. */
+  /** The time limit from the start of the container until the engine is ready. */
   readonly startSeconds: number
-  /** `model` of requests for the base model. */
+  /** The `model` of requests for the base model. */
   readonly upstreamModel: string
   readonly adapters: readonly ServedAdapter[]
 }
@@ -53,7 +59,7 @@ export interface ServedAdapter {
 
 const DEFAULT_START_SECONDS = 1_200
 
-/** The container of a replica, or the option that does not go with the recipe. */
+/** Returns the container of a replica, or the option that the recipe does not support. */
 export function replicaOf(order: RecipeOrder, served: ServedModel): Result<ReplicaContainer> {
   const engine = engines[order.name]
   const model = { ...served, name: engine.nameOf?.(served.name) ?? served.name }
@@ -160,12 +166,12 @@ function isInWeights(weights: Weights | undefined, path: string): boolean {
   return weights?.files.some((file) => file.path === path || file.path.startsWith(`${path}/`)) ?? false
 }
 
-/** The engine opens this: a path in the container, or a name on the hub. null: it has its own model. */
+/** The model that the engine opens: a path in the container, or a name on the hub. null: the image has it. */
 function modelPathOf({ weights, hubModel, modelPath, adapters = [] }: RecipeOrder): string | null {
   if (weights === undefined) return hubModel ?? null
   if (modelPath !== undefined) return `${weights.mountPath}/${modelPath}`
   const isAdapter = (file: string): boolean => adapters.some(({ path }) => file === path || file.startsWith(`${path}/`))
-  // The engine opens the first of several GGUF files, and their names are numbered.
+  // An engine opens the first of several GGUF files; their names are numbered.
   const gguf = weights.files
     .map(({ path }) => path)
     .filter((path) => path.endsWith('.gguf') && !isAdapter(path))

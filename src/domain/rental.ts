@@ -23,7 +23,7 @@ export function statesBefore(to: RentalState): RentalState[] {
   return statesWhere(({ next }) => next.includes(to))
 }
 
-/** Replaces the limit of Starting while the disk of a rental is copied to another machine. */
+/** Replaces the time limit of Starting while the disk of a rental is copied to another machine. */
 export const moveLimitMs = 6 * HOUR_MS
 
 /** Whether a rental can be changed and ended. */
@@ -46,13 +46,17 @@ export function isReachable(status: RentalState): boolean {
   return rentalStateTable[status].reachable
 }
 
-/** While its provider does not show the disk, `missing_since` is set, and nothing is charged after `seen_at`. */
+/**
+ * Whether the disk outlives the machine's run. While the provider does not show the disk, `missing_since` is set and
+ * nothing is charged after `seen_at`.
+ */
 export function keepsDisk(status: RentalState): boolean {
   return rentalStateTable[status].keepsDisk
 }
 
 /**
- * Whether its provider does not show it now, so that it is not charged past `seen_at`. Without a status it is a volume.
+ * Whether the provider does not show the rental now, so that it is not charged past `seen_at`. A row without a status
+ * is a volume.
  */
 export function isUnseen(row: { status: RentalState | null; missing_since: Instant | null }): boolean {
   if (row.status === null) return false
@@ -93,7 +97,7 @@ export interface NodeClaim {
   readonly gpuIndexes: readonly number[]
 }
 
-/** The request to a provider. Stored once, with the intent, so that a retry sends exactly the same. */
+/** The request to a provider. It is stored once, with the intent, so that a retry sends exactly the same. */
 export interface RentalSpec {
   readonly kind: RentalKind
   readonly name: string
@@ -106,7 +110,7 @@ export interface RentalSpec {
   readonly gpuCount: number
   readonly networkType: NetworkType
   readonly nodes: readonly NodeClaim[]
-  /** The machine that has its disk while it starts on another one. */
+  /** The machine that has the disk while the rental starts on another one. */
   readonly movesFrom?: NodeClaim & { readonly clusterName: string }
   /** The resources of each node. */
   readonly resources: { cpuModel: string; cpuCount: number; ramGb: number; storageGb: number }
@@ -115,7 +119,7 @@ export interface RentalSpec {
   readonly image: { name: string; tag: string | null } | null
   readonly cudaVersion: string | null
   readonly monitoringEnabled: boolean
-  /** Absent: none of the options, as in older rows. */
+  /** Absent in older rows, which have none of the options. */
   readonly workload?: WorkloadSpec
   /** Volumes that the machine has from the start, by their id at the provider. Added when the provider is called. */
   readonly disks?: ReadonlyArray<Mount & { readonly volumeId: string }>
@@ -125,7 +129,7 @@ export interface RentalSpec {
   readonly providerAccount?: string
   /** Absent: it is no node of a group. */
   readonly group?: GroupPlace
-  /** Its programs are told of an interruption by a file. */
+  /** Whether programs are told of an interruption by a file. */
   readonly interruptible?: true
 }
 
@@ -133,7 +137,7 @@ export interface RentalSpec {
 export interface GroupPlace {
   readonly id: string
   readonly name: string
-  /** Decides the addresses of the private network. */
+  /** Determines the addresses of the private network. */
   readonly number: number
   readonly rank: number
   readonly nodes: number
@@ -141,10 +145,10 @@ export interface GroupPlace {
   readonly network?: { readonly hosts: readonly string[]; readonly mtu: number }
 }
 
-/** The part of its host that a machine has. */
+/** A machine's share of its host. */
 export type Share = Pick<RentalSpec, 'nodes' | 'resources'>
 
-/** A rental without its GPUs has enough to fetch files, and little enough for its neighbors. */
+/** The resources of a rental that runs without its GPUs: enough to fetch files, and little for its neighbors. */
 const CPUS_WITHOUT_GPUS = 2
 const RAM_GB_WITHOUT_GPUS = 4
 

@@ -18,13 +18,13 @@ export interface ServedDeployment {
   readonly account_id: string
 }
 
-/** The container of one replica, or why the recipe does not make one. */
+/** Returns the container of one replica, or why the recipe cannot produce one. */
 export function containerOf(
   { model, kind, is_public: isPublic, account_id }: ServedDeployment,
   spec: DeploymentSpec,
   apiKey: string,
 ): Result<ReplicaContainer> {
-  // Files on the server and in the object store are the operator's.
+  // Files on the server and in the object store belong to the operator.
   if (!isPublic && spec.recipe.weights?.files.some(({ source }) => source.kind !== 'https') === true) {
     const [recipe, option, fault] = [spec.recipe.name, 'weights', 'operator_only'] as const
     return failField(['recipe', 'weights'], 'recipe_option', { recipe, option, fault })
@@ -41,7 +41,7 @@ export function containerOf(
   return replicaOf(recipe, { name: model, kind, gpuCount: spec.gpus.count, apiKey })
 }
 
-/** The name of an adapter's model. A private one starts with the account, like that of the deployment. */
+/** The name of an adapter's model. A private one begins with the account, as the deployment's own model does. */
 export function adapterModel(name: string, isPublic: boolean, accountId: string): string {
   return isPublic || name.startsWith(`${accountId}/`) ? name : `${accountId}/${name}`
 }
@@ -50,7 +50,7 @@ export interface ReplicaCandidate extends ReplicaMachine {
   readonly gpu_ram_mib: number
   readonly gpus_total: number
   readonly hardware: Pick<MachineHardware, 'ramGb' | 'cudaVersion' | 'gpuVendor'>
-  /** Whether its driver downloads files for a workload. */
+  /** Whether the driver downloads files for a workload. */
   readonly hasDownloads: boolean
 }
 
@@ -68,7 +68,7 @@ export interface ReplicaRequest {
 export interface ReplicaChoice<Machine> {
   readonly machine: Machine
   readonly costPerHour: NanoUsd
-  /** The tokens that its key-value cache holds. null: not known. */
+  /** The tokens that the replica's key-value cache holds. null: unknown. */
   readonly kvTokens: number | null
 }
 
@@ -86,14 +86,14 @@ export function planReplica<Machine extends ReplicaCandidate>(
 ): ReplicaPlan<Machine> {
   const { gpus, recipe } = spec
   const needsDownloads = container.weights !== null || recipe.name === 'berth-engine'
-  const left = budgetLeft(hourlyBudget, living)
+  const budgetPerHour = budgetLeft(hourlyBudget, living)
   const choices: Array<ReplicaPlan<Machine>['choices'][number]> = []
   let overBudget: Failure | undefined
   for (const machine of rankForReplica(machines, { occupied: living.map(({ node }) => node), past, now })) {
     if (needsDownloads && !machine.hasDownloads) continue
     const costPerHour = pricePerHour(machine.price_nano_per_gpu_hour ?? zeroUsd, gpus.count)
-    if (left !== null && costPerHour > left) {
-      overBudget ??= fail('hourly_budget', { costPerHour, left })
+    if (budgetPerHour !== null && costPerHour > budgetPerHour) {
+      overBudget ??= fail('hourly_budget', { costPerHour, left: budgetPerHour })
       continue
     }
     const ramGb = (machine.hardware.ramGb * gpus.count) / machine.gpus_total
@@ -106,7 +106,7 @@ export function planReplica<Machine extends ReplicaCandidate>(
   return { choices, overBudget }
 }
 
-/** The part of the hourly budget that another replica may cost. null: no limit. */
+/** The part of the hourly budget that remains for another replica. null: no limit. */
 function budgetLeft(budget: NanoUsd | null, living: ReplicaRequest['living']): NanoUsd | null {
   if (budget === null) return null
   const spent = living.reduce((sum, { cost_per_hour }) => sum + cost_per_hour, 0n)

@@ -15,7 +15,7 @@ export interface PastStarts {
 }
 
 export interface ReplicaRank {
-  /** The machines of living replicas, each as often as it has one. */
+  /** The machines of living replicas. A machine with several replicas is listed several times. */
   readonly occupied: ReadonlyArray<string | null>
   readonly past: readonly PastStarts[]
   readonly now: Instant
@@ -26,9 +26,9 @@ export interface ReplicaMachine {
   readonly price_nano_per_gpu_hour: NanoUsd | null
 }
 
-/** For so long after a failed start. */
+/** A machine is avoided for this long after a failed start. */
 const AVOIDED_MS = 30 * MINUTE_MS
-/** Limits what others may cost more: a failure may also be the fault of the version, or be made on purpose. */
+/** How much more another machine may cost. A failure may also be the fault of the version, or intended. */
 export const AVOIDED_FACTOR = 1.5
 
 /** Machines that may be at fault for a failed start. */

@@ -1,7 +1,7 @@
 /** Rows for COPY as bytes outside of the heap, where the garbage collector does not copy them while they wait. */
 
 const CHUNK_BYTES = 65_536
-/** The length of a character in UTF-8. */
+/** The maximum of UTF-8 bytes that a UTF-16 unit needs. */
 const MAX_CHAR_BYTES = 3
 const NEW_LINE = 10
 
@@ -10,12 +10,12 @@ export class RowBytes {
   #chunk: Buffer = Buffer.alloc(0)
   #used = 0
 
-  /** A row has no newline in it. */
+  /** Adds a row, which must not contain a newline. */
   add(row: string): void {
-    const most = MAX_CHAR_BYTES * row.length + 1
-    if (this.#chunk.length - this.#used < most) {
+    const maxBytes = MAX_CHAR_BYTES * row.length + 1
+    if (this.#chunk.length - this.#used < maxBytes) {
       if (this.#used > 0) this.#full.push(this.#chunk.subarray(0, this.#used))
-      this.#chunk = Buffer.allocUnsafeSlow(Math.max(CHUNK_BYTES, most))
+      this.#chunk = Buffer.allocUnsafeSlow(Math.max(CHUNK_BYTES, maxBytes))
       this.#used = 0
     }
     this.#used += this.#chunk.write(row, this.#used)
@@ -23,7 +23,7 @@ export class RowBytes {
     this.#used += 1
   }
 
-  /** Each has whole rows. */
+  /** Returns pieces of whole rows. */
   pieces(): Buffer[] {
     return this.#used === 0 ? [...this.#full] : [...this.#full, this.#chunk.subarray(0, this.#used)]
   }

@@ -18,7 +18,7 @@ export interface Runway {
   readonly hourlySpend: NanoUsd
 }
 
-/** How long the balance lasts when another `perHour` is charged on demand. Infinity: nothing is charged. */
+/** How long the balance lasts if another `perHour` is charged on demand. Infinity: nothing is charged. */
 export function lastsWith(runway: Runway, perHour: NanoUsd): number {
   const spend = nanoUsdOf(runway.hourlySpend + perHour)
   return spend === 0n ? Number.POSITIVE_INFINITY : spanAffordable(spend, runway.funds)

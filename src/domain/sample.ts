@@ -31,7 +31,9 @@ export interface Sample extends Values {
   readonly active: boolean | null
 }
 
-/** Average and maximum of the samples from `at` on, for `SUMMARY_MS`. A sample is both of itself. */
+/**
+ * Average and maximum of the samples in the `SUMMARY_MS` from `at` on. A single sample is its own average and maximum.
+ */
 export interface Point {
   readonly at: Instant
   readonly average: Values
@@ -46,7 +48,7 @@ export interface NodePoints {
 export interface Series {
   readonly metric: MetricName
   readonly node: number
-  /** null: of the whole machine. */
+  /** null: a value of the whole machine. */
   readonly gpu: number | null
   readonly average: readonly Value[]
   readonly maximum: readonly Value[]
@@ -60,7 +62,7 @@ export function floorTo(at: Instant, stepMs: number): Instant {
   return instantOf(Math.floor(at / stepMs) * stepMs)
 }
 
-/** One series for each metric that was measured at all, with a value for each step from `from` on. */
+/** Returns a series for each metric with at least one value. Each series has a value for every step from `from` on. */
 export function makeSeries(nodes: readonly NodePoints[], from: Instant, steps: number, stepMs: number): Series[] {
   return nodes.flatMap(({ node, points }) => {
     const series = new Map<string, SeriesSum>()
@@ -83,8 +85,8 @@ export function makeSeries(nodes: readonly NodePoints[], from: Instant, steps: n
 
 function sumOf(series: Map<string, SeriesSum>, metric: MetricName, gpu: number | null, steps: number): SeriesSum {
   const key = `${metric} ${gpu}`
-  const known = series.get(key)
-  if (known !== undefined) return known
+  const existingSum = series.get(key)
+  if (existingSum !== undefined) return existingSum
   const sum = new SeriesSum(metric, gpu, steps)
   series.set(key, sum)
   return sum
@@ -148,17 +150,17 @@ export function summarize(samples: readonly Sample[]): Point[] {
     }))
 }
 
-function combine(group: readonly Values[], by: (values: number[]) => number): Values {
-  const of = (read: (one: Values) => Value | undefined): Value => {
-    const known = group.flatMap((one) => read(one) ?? [])
-    return known.length === 0 ? null : by(known)
+function combine(group: readonly Values[], aggregate: (values: number[]) => number): Values {
+  const combineOne = (read: (one: Values) => Value | undefined): Value => {
+    const measuredValues = group.flatMap((one) => read(one) ?? [])
+    return measuredValues.length === 0 ? null : aggregate(measuredValues)
   }
   const indexes = [...new Set(group.flatMap(({ gpus }) => gpus.map(({ index }) => index)))].toSorted((a, b) => a - b)
   return {
-    machine: machineMetricNames.map((_, n) => of((one) => one.machine[n])),
+    machine: machineMetricNames.map((_, n) => combineOne((one) => one.machine[n])),
     gpus: indexes.map((index) => ({
       index,
-      values: gpuMetricNames.map((_, n) => of((one) => one.gpus.find((gpu) => gpu.index === index)?.values[n])),
+      values: gpuMetricNames.map((_, n) => combineOne((one) => one.gpus.find((gpu) => gpu.index === index)?.values[n])),
     })),
   }
 }

@@ -16,15 +16,15 @@ export interface ScalingRule {
   readonly targetOutstanding: number
   readonly upDelayMs: number
   readonly downDelayMs: number
-  /** Without a request for so long, the last replica ends. Only with `min` 0. */
+  /** The last replica ends after this long without a request. Applies only with `min` 0. */
   readonly idleMs: number
 }
 
 export interface ScalingState {
   readonly desired: number
-  /** Since when more replicas are needed, and the least that was needed since. null: not now. */
+  /** The time since which more replicas are needed, and the smallest need since then. null: no more are needed. */
   readonly above: Trend | null
-  /** Since when fewer are needed, and the most that was needed since. null: not now. */
+  /** The time since which fewer replicas are needed, and the largest need since then. null: no fewer are needed. */
   readonly below: Trend | null
   /** When a request last waited or ran. */
   readonly activeAt: Instant
@@ -63,14 +63,20 @@ export interface ScalingDecision {
   readonly why: ScalingReason
 }
 
-/** Fewer replicas must carry the load with this much of their target, or the next wave would bring the replica back. */
+/**
+ * Fewer replicas must carry the load at this share of their target. Otherwise the next wave would bring the replica
+ * back.
+ */
 const DOWN_HEADROOM = 0.9
 
 export function initialScaling(rule: Pick<ScalingRule, 'min'>, now: Instant): ScalingState {
   return { desired: rule.min, above: null, below: null, activeAt: now }
 }
 
-/** The target of one replica, from what gateways have learned of each. They share a replica, so their targets add up. */
+/**
+ * The target of one replica, from what gateways have learned about each. Gateways share replicas, so their targets add
+ * up.
+ */
 export function automaticTarget(loads: readonly ReplicaLoads[], replicaIds: readonly string[]): number {
   const targets = replicaIds
     .map((id) => loads.reduce((sum, replicas) => sum + (replicas[id]?.target ?? 0), 0))
@@ -145,6 +151,6 @@ function settle(state: ScalingState, desired: number, why: ScalingReason): Scali
 
 /** Clocks of servers differ a little: nothing is later than now. */
 function latest(before: Instant, reported: Instant | null, now: Instant): Instant {
-  const known = reported === null || reported < before ? before : reported
-  return known > now ? now : known
+  const newest = reported === null || reported < before ? before : reported
+  return newest > now ? now : newest
 }

@@ -31,7 +31,7 @@ interface ReplicaLoad {
   readonly isUnrouted: boolean
   /** The requests of this gateway that the replica should have before another is rented. */
   readonly target?: number
-  /** It produces nothing, although requests wait in its engine, and did not answer a check. */
+  /** The engine produces nothing although requests wait in it, and did not answer a check. */
   readonly isStuck?: true
 }
 
@@ -46,11 +46,11 @@ export interface ReplicaFacts {
   readonly readyAt: Instant | null
   readonly drainingAt: Instant | null
   readonly rental: { readonly status: RentalState; readonly since: Instant }
-  /** Requests in flight, of all gateways. */
+  /** Requests in flight at all gateways. */
   readonly inFlight: number
   /** Every gateway has confirmed that it sends nothing new. */
   readonly isUnrouted: boolean
-  /** A gateway found that its engine is stuck. */
+  /** Whether a gateway has found the engine stuck. */
   readonly isStuck?: boolean
 }
 
@@ -87,18 +87,18 @@ export type ReplicaEnd =
 export type ServingAction =
   | { readonly kind: 'start'; readonly version: number }
   | { readonly kind: 'drain'; readonly replicaId: string; readonly why: ReplicaEnd }
-  /** `isFailure`: it never answered, which counts against its version. */
+  /** `isFailure`: the replica never answered, which counts against its version. */
   | { readonly kind: 'end'; readonly replicaId: string; readonly why: ReplicaEnd; readonly isFailure: boolean }
 
-/** Gateways write their load while they have requests; an older row is of one that is gone. */
+/** Gateways write their load while they have requests; an older row belongs to a gateway that is gone. */
 export const LOAD_MS = 5 * SECOND_MS
 /** A host that reconnects within this time keeps its replica. */
 const CONTACT_MS = 20 * SECOND_MS
 const FIRST_BACK_OFF_MS = 10 * SECOND_MS
 const MAX_BACK_OFF_MS = 5 * MINUTE_MS
-/** A replica that has served for so long is no failed start. */
+/** A replica that has served for this long did not fail to start. */
 export const PROVEN_MS = MINUTE_MS
-/** After an order that found no machine. */
+/** The delay after an order that found no machine. */
 const RETRY_ORDER_MS = 5 * SECOND_MS
 /** The crash loop of a deployment that never worked ends after about 20 minutes. */
 const MAX_START_FAILURES = 8
@@ -107,12 +107,12 @@ const MAX_ROLLOUT_FAILURES = 3
 /** New replicas per pass, so that a typo in `max` does not order a thousand at once. */
 const MAX_STARTS = 16
 
-/** Failures in a row from which on people should look, unless the version is given up at once. */
+/** After this many failures in a row the operator is notified, unless the version is given up first. */
 export const TOLD_FAILURES = 3
-/** The same news about a deployment is told again only after this time. */
+/** The same news about a deployment is sent again only after this time. */
 const TELL_AGAIN_MS = HOUR_MS
 
-/** The time at which each kind of news was last told. */
+/** When each kind of news was last sent. */
 export type Told = Readonly<Record<string, Instant>>
 
 export function isNews(lastTold: Told, kind: string, now: Instant): boolean {
@@ -125,7 +125,7 @@ export function backOffMs(failures: number): number {
   return failures === 0 ? 0 : Math.min(MAX_BACK_OFF_MS, FIRST_BACK_OFF_MS * 2 ** Math.min(failures - 1, 10))
 }
 
-/** Whether so many failures stop the version. */
+/** Whether so many failures end the rollout of the version. */
 export function isGivenUp(failures: number, hasReadyVersion: boolean): boolean {
   return failures >= (hasReadyVersion ? MAX_ROLLOUT_FAILURES : MAX_START_FAILURES)
 }
@@ -140,10 +140,10 @@ export function planServing(facts: ServingFacts, now: Instant): ServingAction[] 
   return [...lost, ...drained, ...balance(facts, serving, now)]
 }
 
-/** Its rental has ended, or it does not come up. */
+/** Ends a replica whose rental has ended, or that does not come up. */
 function lostAction(one: ReplicaFacts, { startMs }: ServingFacts, now: Instant): ServingAction | undefined {
   const { status, since } = one.rental
-  // One that ends right after its first answer would otherwise be replaced without end.
+  // Otherwise a replica that ends right after its first answer would be replaced without end.
   const isFailure = one.readyAt === null || addMs(one.readyAt, PROVEN_MS) > now
   const end = (why: ReplicaEnd): ServingAction => ({ kind: 'end', replicaId: one.id, why, isFailure })
   if (!isMeantToRun(status)) return end('rental_ended')
@@ -153,7 +153,7 @@ function lostAction(one: ReplicaFacts, { startMs }: ServingFacts, now: Instant):
   return undefined
 }
 
-/** The host is at fault, not the version. */
+/** Lost contact is the fault of the host, not of the version. */
 function lostContact({ id }: ReplicaFacts): ServingAction {
   return { kind: 'end', replicaId: id, why: 'contact_lost', isFailure: false }
 }
@@ -190,7 +190,7 @@ function balance(facts: ServingFacts, serving: readonly ReplicaFacts[], now: Ins
   return [...useless, ...surplus, ...surplusOld.map((one) => remove(one, 'replaced')), ...makeRoom, ...starts]
 }
 
-/** Without a spare GPU, an in-place rollout gives up one old replica at a time. */
+/** Without a spare GPU, an in-place rollout ends one old replica at a time. */
 function roomFor(
   { blocked, inPlace, replicas, desired }: ServingFacts,
   now: {
@@ -223,7 +223,7 @@ function startsOf(
   if (facts.isVersionFailed && version === facts.version) return []
   if (failedAt !== null && addMs(failedAt, backOffMs(failures)) > now) return []
   if (blocked !== null && addMs(blocked.at, RETRY_ORDER_MS) > now) return []
-  // A rollout adds one at a time; so does a version that has failed before.
+  // A rollout adds one replica at a time, and so does a version that has failed before.
   const isCareful = old.length > 0 || failures > 0
   const starting = current.filter(({ state }) => state === 'starting').length
   const count = isCareful ? Math.max(0, 1 - starting) : Math.min(missing, MAX_STARTS)
@@ -247,7 +247,7 @@ export interface StatusFacts {
   readonly failed: string | null
   /** Why the last order failed. */
   readonly blocked: string | null
-  /** The finding of the last readiness check of a replica. */
+  /** The result of the last readiness check of a replica. */
   readonly startingDetail: string | null
 }
 
@@ -262,9 +262,9 @@ export function deploymentStatusOf(facts: StatusFacts): { status: DeploymentStat
   return facts.desired > 0 ? { status: 'waiting', message } : { status: 'idle', message: null }
 }
 
-/** How many replicas an hourly budget covers, at the price of the dearest one there is. */
+/** How many replicas an hourly budget covers, at the highest current price. */
 export function affordableReplicas(budget: NanoUsd | null, prices: readonly NanoUsd[]): number {
-  const dearest = prices.reduce((most, price) => (price > most ? price : most), zeroUsd)
+  const dearest = prices.reduce((highest, price) => (price > highest ? price : highest), zeroUsd)
   if (budget === null || dearest === 0n) return Infinity
   let count = 0
   for (

@@ -14,7 +14,7 @@ import { noUnits } from './inference.ts'
 import type { InferenceRecord } from './inference-record.ts'
 import { RowBytes, rowsOf } from './row-bytes.ts'
 
-/** The most that is settled in one transaction. */
+/** The maximum of requests settled in one transaction. */
 export const SETTLEMENT_RECORDS = 8_000
 const SETTLEMENT_BODY_CHARS = 8_388_608
 /** Fields of a line without bodies, and with them. */
@@ -42,7 +42,7 @@ export interface Due {
   readonly model: string
   nano: bigint
   requests: number
-  /** The smallest id: the key of the posting. */
+  /** The smallest request id, which becomes the key of the posting. */
   first: string
 }
 
@@ -50,17 +50,17 @@ export type KnownCost = Pick<InferenceRecord, 'accountId' | 'cost'>
 
 /** Plain data: workers send it to their server. */
 export interface Settlement {
-  /** In the order in which the requests ended. */
+  /** Rows in the order in which the requests ended. */
   readonly rows: readonly Buffer[]
-  /** The key of the hold of each. */
+  /** For each row, the key of the hold that pays for it. */
   readonly holds: ReadonlyArray<string | null>
-  /** Rows of the bodies, where there are any. */
+  /** Rows of bodies, for the requests that have any. */
   readonly bodies: readonly string[]
   readonly days: ReadonlyMap<string, DaySum>
   readonly dues: ReadonlyMap<string, Due>
 }
 
-/** Collects requests. Most have the account, key, model and day of the one before. */
+/** Collects requests. Most share account, key, model and day with the previous one. */
 export class SettlementBatch {
   readonly #rows = new RowBytes()
   readonly #holds: Array<string | null> = []
@@ -74,9 +74,9 @@ export class SettlementBatch {
   #shared = ''
   #day: DaySum | undefined
   #due: Due | undefined
-  /** Rows by the ids of their requests, for those who ask, and how many pieces of rows are in it completely. */
-  readonly #known = new Map<string, string>()
-  #piecesKnown = 0
+  /** Rows by request id, filled only when a cost is asked for, and the number of pieces that are completely indexed. */
+  readonly #rowsById = new Map<string, string>()
+  #fullPieces = 0
 
   get settlement(): Settlement {
     return { rows: this.#rows.pieces(), holds: this.#holds, bodies: this.#bodies, days: this.#days, dues: this.#dues }
@@ -114,17 +114,17 @@ export class SettlementBatch {
   }
 
   costOf(requestId: string): KnownCost | undefined {
-    if (this.#known.size < this.requests) this.#learn()
-    const row = this.#known.get(copyField(requestId))
+    if (this.#rowsById.size < this.requests) this.#indexRows()
+    const row = this.#rowsById.get(copyField(requestId))
     const record = row === undefined ? undefined : readRecord(`${COPY_NULL}\t${row}`)
     return record === undefined ? undefined : { accountId: record.accountId, cost: record.cost }
   }
 
-  #learn(): void {
+  #indexRows(): void {
     const pieces = this.#rows.pieces()
-    for (const row of rowsOf(pieces.slice(this.#piecesKnown))) this.#known.set(requestIdOf(row), row)
-    // The last one may grow.
-    this.#piecesKnown = pieces.length - 1
+    for (const row of rowsOf(pieces.slice(this.#fullPieces))) this.#rowsById.set(requestIdOf(row), row)
+    // The last piece may still grow.
+    this.#fullPieces = pieces.length - 1
   }
 
   #count(day: DaySum, record: InferenceRecord): void {
@@ -146,8 +146,8 @@ export class SettlementBatch {
   #dayOf({ accountId: account, apiKeyId, model }: InferenceRecord): DaySum {
     const day = this.#at.slice(0, 10)
     const name = `${account} ${day} ${apiKeyId} ${model}`
-    const known = this.#days.get(name)
-    if (known !== undefined) return known
+    const existingSum = this.#days.get(name)
+    if (existingSum !== undefined) return existingSum
     const nothing = { requests: 0, answered: 0, nano: 0n, input: 0, cached: 0, output: 0 }
     const sum: DaySum = { account, day, api_key: apiKeyId, model, ...nothing }
     this.#days.set(name, sum)
@@ -156,15 +156,15 @@ export class SettlementBatch {
 
   #dueOf({ requestId, accountId: account, apiKeyId, model, holdKey: hold }: InferenceRecord): Due {
     const name = `${hold} ${account} ${apiKeyId} ${model}`
-    const known = this.#dues.get(name)
-    if (known !== undefined) return known
+    const existingDue = this.#dues.get(name)
+    if (existingDue !== undefined) return existingDue
     const due: Due = { hold, account, api_key: apiKeyId, model, nano: 0n, requests: 0, first: requestId }
     this.#dues.set(name, due)
     return due
   }
 }
 
-/** Settles what was read from a journal. */
+/** Settles requests that were read from a journal. */
 export async function settleRecords(
   treasury: { settle(settlement: Settlement): Promise<void> },
   records: readonly InferenceRecord[],
@@ -172,7 +172,7 @@ export async function settleRecords(
   for (const settlement of settlementsOf(records)) await treasury.settle(settlement)
 }
 
-/** In the order of their ids, each once: two settlements of the same requests wait for each other. */
+/** Sorts by id and removes duplicates, so that two settlements of the same requests cannot deadlock. */
 function* settlementsOf(records: readonly InferenceRecord[]): Generator<Settlement> {
   let batch = new SettlementBatch()
   const sorted = records.toSorted((a, b) => (a.requestId < b.requestId ? -1 : a.requestId > b.requestId ? 1 : 0))
@@ -201,7 +201,7 @@ export function recordsOf({ rows, holds, bodies }: Settlement): InferenceRecord[
   })
 }
 
-/** Reads what `add` returned; units in and out are all tokens then. undefined: it is not such a line. */
+/** Reads a line that `add` returned. All input and output units are returned as tokens. undefined: not such a line. */
 export function readRecord(line: string): InferenceRecord | undefined {
   const fields = line.split('\t').map(readCopyField)
   if (fields.length !== PLAIN_FIELDS && fields.length !== ALL_FIELDS) return undefined
@@ -261,7 +261,7 @@ function sharedFields({ accountId, apiKeyId, operation, model, deployment }: Inf
   return [accountId, apiKeyId, operation, model, deployment].map(copyField).join('\t')
 }
 
-/** Tokens, characters and milliseconds of sound are units in; tokens and pixels × steps are units out. */
+/** Input units are tokens, characters or milliseconds of sound; output units are tokens or pixels × steps. */
 function inputOf({ units }: InferenceRecord): number {
   return units.inputTokens + units.characters + units.soundMs
 }

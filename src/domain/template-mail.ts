@@ -13,7 +13,7 @@ export type TemplateMail =
     }
   | {
       readonly template: 'invitation'
-      /** null: to open an account of their own. */
+      /** null: an invitation to open an account. */
       readonly accountName: string | null
       readonly senderName: string
       readonly role: string

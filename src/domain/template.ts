@@ -1,4 +1,4 @@
-/** Templates: how an order is completed by one, and how a rental becomes one. */
+/** Templates: how a template completes an order, and how a rental becomes a template. */
 import type { AfterInterruption } from '../contract/interruption.ts'
 import type { RentalOrderInput } from '../contract/rental-order.ts'
 import type { TemplateBody } from '../contract/template.ts'
@@ -20,7 +20,7 @@ export function completeOrder<Order extends OrderOptions & { readonly image?: Or
   return {
     ...order,
     ...withoutUndefined({ files, onStart, userData, diskGb, shmGb, restart, ports, image }),
-    // Another entrypoint has arguments of its own.
+    // An order with its own entrypoint does not get the arguments of the template.
     ...(order.command === undefined ? withoutUndefined({ command, args }) : {}),
     ...overrides,
     env: { ...env, ...order.env },
@@ -31,12 +31,12 @@ function withoutUndefined(fields: Readonly<Record<string, unknown>>): Record<str
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 
-/** The first parameter that the order has to set and does not. */
+/** Returns the first parameter that the order must set and does not. */
 export function missingParam(template: TemplateBody, env: Readonly<Record<string, string>>): string | undefined {
   return template.params?.find(({ name, required }) => required && (env[name] ?? '') === '')?.name
 }
 
-/** Secrets that a template brings into an order which does not name them itself. */
+/** Returns the secrets that a template adds and the order does not name itself. */
 export function unnamedSecrets(order: OrderOptions, completed: OrderOptions): string[] {
   const named = new Set([...(order.secrets ?? []), ...secretNamesOf(workloadOf(order, null))])
   return secretNamesOf(workloadOf(completed, null)).filter((name) => !named.has(name))
@@ -65,7 +65,7 @@ function optionsOf({ workload, image }: Pick<RentalSpec, 'workload' | 'image'>) 
   }
 }
 
-/** The part of its order that a rental has. */
+/** The columns of a rental from which its order can be derived. */
 interface OrderedRental {
   readonly kind: RentalKind
   readonly label: string | null
@@ -73,11 +73,14 @@ interface OrderedRental {
   readonly idle: IdleRule | null
   readonly spec: RentalSpec
   readonly user_metadata: Readonly<Record<string, unknown>>
-  /** null: it cannot be interrupted. */
+  /** null: the rental cannot be interrupted. */
   readonly after_interruption: AfterInterruption | null
 }
 
-/** The order that makes a rental like this one, and a template for others. Times are left out: they belong to one rental. */
+/**
+ * Returns the order for a rental like this one, and the same as a template. Times are left out, since they belong to
+ * one rental.
+ */
 export function orderOf(rental: OrderedRental) {
   const { kind, label, gpu_count: gpuCount, idle, spec, user_metadata: metadata, after_interruption: after } = rental
   const { volumes = [], registryCredentialId = null } = spec.workload ?? {}
@@ -97,6 +100,6 @@ export function orderOf(rental: OrderedRental) {
   }
   const { region, gpuType, networkType, cudaVersion } = spec
   const place = { region, gpuType, networkType, ...(cudaVersion === null ? {} : { cudaVersion }) }
-  // The spec was made of such an order: its region and options are those of its kind.
+  // The spec was made from such an order, so its region and options fit its kind.
   return { order: { kind, ...place, ...common } as RentalOrderInput, template }
 }

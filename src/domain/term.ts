@@ -29,7 +29,7 @@ export interface ReserveOption {
   readonly discountPercentage: number
 }
 
-/** The term granted for a request at a list price, or the invalid field. */
+/** Returns the term for a request at a list price, or the invalid field. */
 export function grantTerm(
   request: TermRequest,
   listPrice: NanoUsd,
@@ -51,13 +51,13 @@ export function grantTerm(
     const offered = [...new Set(options.map((option) => option.termPeriodDays))].sort((a, b) => a - b)
     return failField(['termPeriodDays'], 'term_not_offered', { days, offered })
   }
-  const most = Math.max(...granted.map((option) => option.discountPercentage))
+  const best = Math.max(...granted.map((option) => option.discountPercentage))
   const percentage = request.discountPercentage
   if (percentage < 0 || Math.round(percentage * 100) / 100 !== percentage) {
     return failField(['discountPercentage'], 'discount_not_granted', { fault: 'format' })
   }
-  if (percentage > most) {
-    return failField(['discountPercentage'], 'discount_not_granted', { fault: { days, maxPercentage: most } })
+  if (percentage > best) {
+    return failField(['discountPercentage'], 'discount_not_granted', { fault: { days, maxPercentage: best } })
   }
   return ok({
     termType: 'reserved',
@@ -78,7 +78,7 @@ export interface TermQuote {
   readonly perHour: NanoUsd
   /** The price of the whole term: held with the order, and its maximum cost. */
   readonly total: NanoUsd
-  /** Rates for the time used when it ends early. */
+  /** Rates for the used time if the term ends early. */
   readonly rates: readonly EarlyEndRate[]
 }
 
@@ -100,7 +100,7 @@ export function quoteTerm(
   }
 }
 
-/** Each term at its best discount, shortest first. */
+/** Quotes each term at its best discount, shortest first. */
 export function quoteTerms(options: readonly ReserveOption[], listPrice: NanoUsd): TermQuote[] {
   return bestDiscounts(options).map((term) => quoteTerm(term, options, listPrice))
 }
@@ -137,7 +137,10 @@ export function onDemandAfter(term: Term): Term {
 /** 365 days / 12. */
 const HOURS_PER_MONTH = 730n
 
-/** The price of the disk of a stopped rental, rounded down; a started GB counts. Never more than while it runs. */
+/**
+ * The hourly price of a stopped rental's disk, rounded down. A started GB counts as whole. It is never more than the
+ * price of the running rental.
+ */
 export function stoppedPricePerHour(perGbMonth: NanoUsd, diskGb: number, term: Pick<Term, 'costPerHour'>): NanoUsd {
   const ofDisk = nanoUsdOf(floorDivide(perGbMonth * BigInt(Math.ceil(diskGb)), HOURS_PER_MONTH))
   return minUsd(ofDisk, term.costPerHour)
@@ -146,11 +149,11 @@ export function stoppedPricePerHour(perGbMonth: NanoUsd, diskGb: number, term: P
 export interface DiskOffer {
   /** The disk that comes with the GPUs. */
   readonly shareGb: number
-  /** null: the machine cannot be stopped. */
+  /** null: the rental cannot be stopped. */
   readonly stoppedDiskPerGbMonth: NanoUsd | null
 }
 
-/** The disk of an order, and the price while the rental is stopped. */
+/** The disk size of an order, and the price while the rental is stopped. */
 export function quoteDisk(
   { shareGb, stoppedDiskPerGbMonth: perGbMonth }: DiskOffer,
   ordered: number | null,
@@ -160,7 +163,10 @@ export function quoteDisk(
   return { gb, stoppedPrice: perGbMonth === null ? null : stoppedPricePerHour(perGbMonth, gb, { costPerHour }) }
 }
 
-/** The price of a rental that runs without its GPUs: its CPUs and its disk, rounded down. Never more than with them. */
+/**
+ * The price of a rental that runs without its GPUs, for its CPUs and its disk, rounded down. It is never more than the
+ * price with GPUs.
+ */
 export function cpuOnlyPricePerHour(
   perCpuHour: NanoUsd,
   cpuCount: number,
@@ -175,7 +181,7 @@ export function pricePerHour(perGpuHour: NanoUsd, gpuCount: number): NanoUsd {
   return nanoUsdOf(perGpuHour * BigInt(gpuCount))
 }
 
-/** Rounds down. */
+/** The price per GPU-hour, rounded down. */
 export function perGpuHour(costPerHour: NanoUsd, gpuCount: number): NanoUsd {
   return nanoUsdOf(floorDivide(costPerHour, BigInt(gpuCount)))
 }

@@ -5,7 +5,7 @@ import { storageRegion } from '../contract/region.ts'
 import type { VolumeStatus } from '../contract/volume.ts'
 import type { RentalKind } from './rental.ts'
 
-/** `unknown`: the engine no longer reports its data. It is free until the data is reported again. */
+/** `unknown`: the provider no longer reports the data. The volume is free until the data is reported again. */
 export type VolumeState = 'creating' | 'active' | 'suspended' | 'unknown' | 'deleting' | 'deleted' | 'failed'
 
 export const volumeMoves = {
@@ -40,12 +40,12 @@ export function volumePricePerHour(perGbHour: NanoUsd, sizeGb: number): NanoUsd 
   return nanoUsdOf(perGbHour * BigInt(sizeGb))
 }
 
-/** Machines outside of the regions for storage, such as a supplier's own, have volumes at the price of any of them. */
+/** A machine outside of the storage regions, such as a supplier's own, can use volumes of any region. */
 export function isUsableIn(volumeRegion: string, machineRegion: string): boolean {
   return volumeRegion === machineRegion || !storageRegion.safeParse(machineRegion).success
 }
 
-/** The first mount path that equals an earlier one, or is inside or around it. undefined: none. */
+/** Returns the first mount path that equals an earlier one, or lies inside or around it. undefined: none does. */
 export function overlappingMounts(
   paths: readonly string[],
 ): { readonly index: number; readonly path: string; readonly other: string } | undefined {

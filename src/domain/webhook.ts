@@ -27,8 +27,8 @@ export const secretOverlapMs = DAY_MS
 export type DisabledReason = 'gone' | 'failing'
 
 /**
- * The delay after attempt number `attempts` has failed. undefined: it was the last. The endpoint's `Retry-After` makes
- * the delay longer, never shorter, up to the longest step.
+ * Returns the delay after attempt number `attempts` has failed. undefined: that was the last attempt. `Retry-After` of
+ * the endpoint lengthens the delay, up to the longest step, and never shortens it.
  */
 export function retryDelayMs(
   attempts: number,
@@ -48,7 +48,7 @@ export function parseRetryAfter(header: string | undefined, now: Instant): numbe
   return Number.isNaN(ms) || ms < 0 ? undefined : ms
 }
 
-/** `failed`: failures since the last success or change of the webhook; `since`: the first of them. */
+/** `failed`: the number of failures since the last success or change of the webhook; `since`: the time of the first. */
 export function isFailing(streak: { failed: number; since: Instant | null }, now: Instant): boolean {
   return streak.failed >= FAILED_IN_A_ROW || (streak.since !== null && now - streak.since >= FAILING_MS)
 }

@@ -4,7 +4,7 @@ import type { HostWeights } from '../contract/weights.ts'
 
 const ID_CHARS = 32
 
-/** Stands for an account on hosts, which do not learn its id. */
+/** Identifies an account on hosts, which do not learn its id. */
 export function weightsOwner(accountId: string): string {
   return sha256(`owner of weights ${accountId}`).toString('hex').slice(0, ID_CHARS)
 }

@@ -25,7 +25,7 @@ export const emptyWorkload: WorkloadSpec = {
 
 const MAX_EXIT_CODE = 255
 
-/** Another number is a fault of the engine that reports it. */
+/** An exit code outside of this range is a fault of the host that reports it. */
 export function isExitCode(code: number): boolean {
   return Number.isInteger(code) && code >= 0 && code <= MAX_EXIT_CODE
 }
@@ -68,7 +68,7 @@ export function portsOf(inputs: readonly WorkloadPortInput[]): WorkloadPort[] {
   return [...new Map(ports.map((one) => [one.port, one])).values()]
 }
 
-/** A port as an order gives it. */
+/** Turns a stored port back into the fields of an order. */
 export function portInputOf({ healthPath, ...port }: WorkloadPort): WorkloadPortInput {
   return { ...port, ...(healthPath === null ? {} : { healthPath }) }
 }
@@ -92,9 +92,9 @@ export function portsOfSpec({
   ports: readonly number[]
   workload?: WorkloadSpec
 }): WorkloadPort[] {
-  const described = workload?.ports ?? []
-  const known = new Set(described.map(({ port }) => port))
-  return [...portsOf(ports.filter((port) => !known.has(port))), ...described]
+  const describedPorts = workload?.ports ?? []
+  const describedNumbers = new Set(describedPorts.map(({ port }) => port))
+  return [...portsOf(ports.filter((port) => !describedNumbers.has(port))), ...describedPorts]
 }
 
 /** Whether every port with a health check answers. `health` has the results of the current run. */
@@ -103,7 +103,7 @@ export function allHealthy(workload: WorkloadSpec | undefined, health: ReadonlyM
   return checked.every(({ port }) => health.get(port) === true)
 }
 
-/** Ports that lead straight to the machine. HTTP ports are behind a proxy that checks who may use them. */
+/** Ports that lead straight to the machine. HTTP ports are behind a proxy that checks access. */
 export function openPortsOf(spec: { ports: readonly number[]; workload?: WorkloadSpec }): number[] {
   const http = new Set(spec.workload?.ports.filter(({ protocol }) => protocol === 'http').map(({ port }) => port))
   return spec.ports.filter((port) => !http.has(port))
@@ -121,7 +121,7 @@ export function secretTexts(workload: WorkloadSpec): Array<{ readonly field: str
   ]
 }
 
-/** All secrets that it refers to, sorted. */
+/** The names of all secrets that the workload refers to, sorted. */
 export function secretNamesOf(workload: WorkloadSpec): string[] {
   return [...new Set(secretTexts(workload).flatMap(({ text }) => secretsIn(text)))].sort()
 }
@@ -130,12 +130,12 @@ export function secretsIn(text: string): string[] {
   return [...text.matchAll(REFERENCE)].map(([, name]) => name ?? '')
 }
 
-/** Replaces each reference by the value; unknown ones stay. */
+/** Replaces each reference by its value; unknown references stay. */
 export function withSecrets(text: string, values: ReadonlyMap<string, string>): string {
   return text.replaceAll(REFERENCE, (reference, name: string) => values.get(name) ?? reference)
 }
 
-/** The program that a host gets. Secrets are references here. */
+/** The program as sent to a host. Secrets are still references. */
 export function programOf(workload: WorkloadSpec): Program {
   const { env, files, command, args, onStart, userData, shmGb, restart, weights, compileCache, runsOnce } = workload
   const once = runsOnce === true ? { runsOnce } : {}
