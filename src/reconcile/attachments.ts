@@ -21,7 +21,7 @@ import { attachmentTask, attempt } from './attempt.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 64
-/** A whole batch at once: most of the time goes into waiting for hosts. */
+/** The whole batch runs at once, since most of the time is spent waiting for hosts. */
 const WIDTH = BATCH
 const CALL_MS = 5_000
 const LEASE_SLACK_MS = 5_000
@@ -56,7 +56,7 @@ async function reconcileOne(app: App, attachment: Attachment, token: string, sig
       else await driver.volumes.detach(volume.external_id, rental.external_id, call)
       return 'done'
     }
-    // One of the two was never created: there is nothing to unmount.
+    // The rental or the volume was never created, so there is nothing to unmount.
     return attachment.state === 'detaching' ? 'done' : 'waiting'
   })
   const done = outcome === 'done'

@@ -49,13 +49,13 @@ export function watchBudgets(app: App): Reconciler {
   }
 }
 
-async function watchOne(app: App, seen: StoredBudget, spent: NanoUsd): Promise<void> {
+async function watchOne(app: App, snapshot: StoredBudget, spent: NanoUsd): Promise<void> {
   const now = app.clock.now()
-  let budget = seen
-  if (budgetStep(seen, spent, now) !== undefined) {
+  let budget = snapshot
+  if (budgetStep(snapshot, spent, now) !== undefined) {
     budget = await transact(app.database, async (tx) => {
-      const locked = await lockBudget(tx, seen.accountId, seen.id)
-      return locked === undefined ? seen : announce(tx, locked, spent)
+      const locked = await lockBudget(tx, snapshot.accountId, snapshot.id)
+      return locked === undefined ? snapshot : announce(tx, locked, spent)
     })
     if (isBlocking(budget, now)) await enforceBudget(app, budget)
   }
@@ -69,7 +69,7 @@ async function watchOne(app: App, seen: StoredBudget, spent: NanoUsd): Promise<v
   }
 }
 
-/** Decided again under the lock: another server, or a change of the budget, may have been faster. */
+/** Decides again under the lock: another server may have been faster, or the budget may have changed. */
 async function announce(tx: Tx, budget: StoredBudget, spent: NanoUsd): Promise<StoredBudget> {
   const step = budgetStep(budget, spent, tx.clock.now())
   if (step === undefined) return budget
@@ -96,8 +96,8 @@ async function announce(tx: Tx, budget: StoredBudget, spent: NanoUsd): Promise<S
 }
 
 /**
- * Stops a rental with its disk kept where its provider can. One that is not running yet, or not reachable, costs
- * nothing and is stopped when it runs. One that cannot be stopped is terminated only if the customer chose so.
+ * Stops a rental and keeps its disk, where the provider can. A rental that is not running yet, or not reachable, costs
+ * nothing and is stopped once it runs. A rental that cannot be stopped is terminated only if the customer chose so.
  */
 async function stopOne(app: App, tx: Tx, budget: StoredBudget, id: number): Promise<void> {
   const rental = await lockRental(tx, id)

@@ -28,7 +28,7 @@ import { sendWebhook, type Outcome } from './webhook-request.ts'
 const MAX_SLOTS = 16
 const MAX_SLOTS_PER_WEBHOOK = 3
 const MAX_SLOTS_PER_ACCOUNT = 8
-/** Due deliveries to read, so that some are left when those of busy webhooks are skipped. */
+/** The number of due deliveries read: enough that some remain after those of busy webhooks are skipped. */
 const MAX_DUE = 500
 /** How soon to look for newly due deliveries while slow endpoints are pending. */
 const POLL_MS = 500
@@ -51,7 +51,7 @@ export function deliverWebhooks(
     ...(resolve === undefined ? {} : { resolve }),
   })
   const { db } = app.database
-  // Shared by overlapping passes, so that the limits apply to all of them together.
+  // Overlapping passes share this map, so that the limits apply to all of them together.
   const sending = new Map<DueDelivery, Promise<void>>()
   let finished = 0
   let lastStart: Promise<unknown> = Promise.resolve()
@@ -134,7 +134,9 @@ function passSignal(signal: AbortSignal): { signal: AbortSignal; detach(): void 
   return { signal: controller.signal, detach: () => signal.removeEventListener('abort', abort) }
 }
 
-/** Those of `due`, in order, that can start now without exceeding the slots of a webhook or account. */
+/**
+ * Returns the deliveries of `due`, in order, that can start now without exceeding the slots of a webhook or account.
+ */
 export function fairShare(due: readonly DueDelivery[], sending: readonly DueDelivery[]): DueDelivery[] {
   const webhooks = countBy(sending, (delivery) => delivery.webhookId)
   const accounts = countBy(sending, (delivery) => delivery.accountId)

@@ -8,14 +8,14 @@ export function driverIds(app: App): ProviderId[] {
   return [...app.drivers.keys()]
 }
 
-/** A lease must last at least this long. */
+/** The longest timeout of a provider call. A lease must last at least this long. */
 export function longestCallMs(app: App): number {
   return Math.max(0, ...[...app.drivers.values()].map((driver) => driver.callTimeoutMs))
 }
 
 /**
- * The providers to list in a pass: those that are in use, and in every so many passes, beginning with the first, all of
- * them, to know that they can be reached and what they cost.
+ * The providers to list in a pass. Providers in use are listed in every pass; the others, beginning with the first
+ * pass, in every so many passes, to learn whether they can be reached and what they cost.
  */
 export function driversToList(
   app: App,

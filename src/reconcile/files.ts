@@ -1,4 +1,4 @@
-/** Removes the bytes of files that were deleted, have expired, or whose upload broke off. */
+/** Removes the bytes of files that were deleted, have expired, or were never fully uploaded. */
 import type { App } from '../app/app.ts'
 import { eraseBytes } from '../app/file/file.ts'
 import { MINUTE_MS } from '../base/instant.ts'

@@ -7,7 +7,7 @@ import { deleteRequestBodies } from '../store/request/request-log.ts'
 import type { Reconciler } from './loop.ts'
 
 const BODIES_KEPT_MS = 7 * DAY_MS
-/** A gateway may come back with a journal to replay; its row is kept for this long. */
+/** A gateway may come back with a journal to replay, so its row is kept for this long. */
 const GATEWAY_KEPT_MS = 7 * DAY_MS
 const BATCH = 1_000
 

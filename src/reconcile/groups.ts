@@ -1,11 +1,11 @@
-/** Ends or restarts groups one of whose nodes failed, and starts the nodes of a restart. */
+/** Ends or restarts groups with a failed node, and starts the nodes of a restart. */
 import type { App } from '../app/app.ts'
 import { advanceGroup } from '../app/group/group.ts'
 import { transact } from '../store/platform/database.ts'
 import { GROUPS_WAKE, hasUnfinishedGroup, listUnfinishedGroups } from '../store/rental/group.ts'
 import { eachOf, type Reconciler } from './loop.ts'
 
-/** More groups than an installation has machines for. */
+/** The maximum of groups per pass: more than any installation has machines for. */
 const MAX_GROUPS = 10_000
 const WIDTH = 4
 

@@ -1,6 +1,6 @@
 /**
- * Carries out interruptions: has the host tell the programs of a rental, ends the rental at the announced time, and lets
- * the order that was promised its GPUs start once it has them.
+ * Carries out interruptions: has the host notify the programs of a rental, ends the rental at the announced time, and
+ * starts the order that was promised its GPUs once it has them.
  */
 import type { App } from '../app/app.ts'
 import { interruptNow, receiveGpus } from '../app/rental/interruption-end.ts'
@@ -29,7 +29,7 @@ export function interrupt(app: App): Reconciler {
       const ending = await listToInterrupt(db, { now: app.clock.now(), drivers, limit: BATCH })
       const untold = await listUntold(db, drivers, BATCH)
       const handedOver = await listHandedOver(db, BATCH)
-      // A host that cannot be told delays nobody's end and nobody's start.
+      // An unreachable host must not delay the other ends and starts.
       const results = await Promise.allSettled([
         eachOf(ending, WIDTH, (id) => transact(app.database, (tx) => interruptNow(app, tx, id))),
         eachOf(handedOver, WIDTH, (id) => transact(app.database, (tx) => receiveGpus(tx, id))),
@@ -41,7 +41,7 @@ export function interrupt(app: App): Reconciler {
   }
 }
 
-/** Repeated until it succeeds: a second notice of the same time changes nothing. */
+/** Notifies the host. It is repeated until it succeeds: a second notice of the same time changes nothing. */
 async function tell(
   app: App,
   { id, driver: driverId, externalId, endsAt }: Announcement,

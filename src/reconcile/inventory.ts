@@ -82,7 +82,7 @@ function nanoOrNull(amount: string | null): NanoUsd | null {
   return amount === null ? null : (parseUsd(amount) ?? null)
 }
 
-/** Stored with the machine: it must never pass for a real one on a server that does not run its provider. */
+/** The simulation is stored with the machine: a server without its driver must not take it for a real one. */
 function simulationOf({ traits }: Driver, { hardware }: Pick<InventoryItem, 'hardware'>): Simulation | null {
   if (traits.simulated) return 'machine'
   return hardware.simulated === true ? 'gpus' : null

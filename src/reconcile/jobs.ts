@@ -1,6 +1,7 @@
 /**
- * Runs jobs: follows the rentals of their attempts, and starts the tasks that wait, each account in its turn. Each step is
- * one transaction under the lock of its job, decided there on what is true then, so a step that was cut off is taken again.
+ * Runs jobs: follows the rentals of their attempts, and starts waiting tasks, account by account in turns. Each step is
+ * one transaction under the lock of its job and is decided there from the current rows, so an interrupted step is
+ * decided again.
  */
 import { SECOND_MS } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
@@ -18,10 +19,10 @@ import { eachOf, type Reconciler } from './loop.ts'
 
 const LEASE_MS = 30 * SECOND_MS
 const WIDTH = 8
-/** Starts of one pass; the next one follows at once. */
+/** The maximum of starts per pass; the next pass follows at once. */
 const MAX_STARTS = 50
 const MAX_DELETIONS = 100
-/** Those of one pass. */
+/** The maximum of schedules per pass. */
 const MAX_SCHEDULES = 100
 const LOOP = 'jobs'
 
@@ -67,7 +68,7 @@ async function followAttempts(app: App): Promise<void> {
   })
 }
 
-/** Round after round, each account starts one task, until no machine is free for what waits. */
+/** In each round, every account starts one task, until no machine is free for the waiting tasks. */
 async function startWaiting(app: App): Promise<number> {
   const full = new Set<string>()
   const stuck = new Set<string>()

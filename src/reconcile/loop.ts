@@ -17,7 +17,7 @@ interface TimedReconciler extends Pass {
 }
 
 interface DueReconciler extends Pass {
-  /** Whether there is work now. */
+  /** SQL that is true while the loop has work. */
   readonly due: DueWork
 }
 
@@ -29,19 +29,25 @@ interface Pass {
 
 export interface Loops {
   wake(name: string): void
-  /** Something was written to the database: there may be work sooner than expected. */
+  /** Reports a write to the database: loops may have work sooner than expected. */
   noteChange(): void
   /** Resolves when the passes in progress have ended. */
   stop(): Promise<void>
 }
 
 const GATHER_MS = 10
-/** At a start, loops make their first passes one after another, or this far apart: at once, each would open a connection. */
+/**
+ * At the start of the server, loops make their first passes one after another, or at most this far apart: all at once,
+ * each would open a connection.
+ */
 const FIRST_PASSES_APART_MS = 50
 const DUE_EVERY_MS = 1_000
-/** If no work comes due by itself in this time, it is asked for again only after that, or when something was written. */
+/** If no work becomes due within this time, the next check is at its end, or after a write. */
 const LOOK_AHEAD_MS = 5_000
-/** The pause after a pass is this many times its duration, within this limit: with many rentals a loop takes no whole core. */
+/**
+ * The pause after a pass is this many times its duration, up to a limit, so that no loop uses a whole core when there
+ * are many rentals.
+ */
 const REST_FACTOR = 4
 const MAX_REST_MS = 5_000
 const BACK_OFF_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000] as const
@@ -110,10 +116,10 @@ interface PassTools extends Pick<LoopTools, 'onError'> {
   readonly record: RecordPass
 }
 
-/** One reconciler, pass after pass. */
+/** Runs one reconciler, pass after pass. */
 class Loop {
   readonly firstPass: Promise<void>
-  /** Whether it waits for work, and not for its turn after an error. */
+  /** Whether the loop waits for work, rather than for its retry after an error. */
   isIdle = false
   readonly #reconciler: Reconciler
   readonly #tools: PassTools
@@ -184,13 +190,13 @@ class Loop {
   }
 }
 
-/** The loop that wakes the others when they have work. */
+/** Wakes loops when they have work. */
 function askForWork(
   { clock, readDue }: Asking,
   due: ReadonlyMap<string, DueWork>,
   wake: (name: string) => void,
 ): { askAll: TimedReconciler; noteChange: () => void } {
-  /** Until `lookAheadAt` no work comes due by itself, and nothing has been written since that was read. */
+  /** No work becomes due before `lookAheadAt`, and nothing has been written since that was read. */
   let isQuiet = false
   let lookAheadAt = clock.now()
   let changes = 0

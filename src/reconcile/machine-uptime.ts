@@ -12,7 +12,8 @@ export function watchUptime(app: App): Reconciler {
     name: 'machine-uptime',
     everyMs: EVERY_MS,
     run: async () => {
-      // Not ended early, so that other servers do not look at the same ten minutes. A little shorter, because timers vary.
+      // The turn is not ended early, so that other servers skip the same ten minutes. It is a little shorter than that,
+      // because timers vary.
       const lease = { now: app.clock.now(), leaseMs: EVERY_MS - 10 * SECOND_MS }
       const turn = await takeTurn(app.database.db, 'machine-uptime', lease)
       if (turn !== undefined) await lookAtMachines(app.database.db, lease.now)

@@ -1,6 +1,6 @@
 /**
- * Asks the providers that can tell what their machines use, such as clusters, and passes it to the recorder. Hosts are
- * not asked: their agents report by themselves.
+ * Reads the usage of machines from providers that measure it, such as clusters, and passes it to the recorder. Hosts
+ * are not asked: their agents report by themselves.
  */
 import type { App } from '../app/app.ts'
 import { SECOND_MS } from '../base/instant.ts'

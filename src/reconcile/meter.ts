@@ -55,7 +55,8 @@ async function settleBatch(app: App, tx: Tx): Promise<{ isFull: boolean; errors:
   if (due.length === 0) return { isFull: false, errors: [] }
   const rentals = due.filter(({ rental_id }) => rental_id !== null).length
   const isFull = due.length === BATCH || rentals === MAX_RENTALS_PER_BATCH
-  // Suppliers too, because charges touch their earnings: all locks of the batch are taken here, in one order.
+  // Suppliers are locked too, because charges touch their earnings: all locks of the batch are taken here, in one
+  // order.
   const available = await lockAvailable(
     tx,
     due.flatMap(({ account_id, supplier_id }) => (supplier_id === null ? [account_id] : [account_id, supplier_id])),
@@ -75,7 +76,7 @@ async function settleBatch(app: App, tx: Tx): Promise<{ isFull: boolean; errors:
   return { isFull, errors }
 }
 
-/** Settles the rentals without limits that go on; returns their segments. */
+/** Settles together the segments that continue and whose rentals have no limits; returns their ids. */
 async function settleTogether(
   app: App,
   tx: Tx,
@@ -87,29 +88,29 @@ async function settleTogether(
     tx.db,
     due.flatMap(({ id, rental_id }) => (rental_id === null ? [] : [id])),
   )
-  const left = new Map(available)
+  const balances = new Map(available)
   const planned = due.flatMap((segment): PlannedSettlement[] => {
     const rental = rentals.get(segment.id)
-    const balance = left.get(segment.account_id)
+    const balance = balances.get(segment.account_id)
     if (rental === undefined || balance === undefined) return []
     const { held, api_key_id: apiKeyId } = rental
     const plan = planDue(segment, { held, available: balance, committed: false, allowance: null }, now)
     if (plan === undefined || plan.endsAt !== null) return []
-    left.set(segment.account_id, nanoUsdOf(balance - plan.topUp))
+    balances.set(segment.account_id, nanoUsdOf(balance - plan.topUp))
     return [{ segment, plan, apiKeyId, memo: segmentMemo(rental)(segment) }]
   })
   if (planned.length === 0) return new Set()
   try {
     await undoOnFailure(tx, () => settleSegments(tx, planned))
   } catch (error) {
-    // The one that fails is found, and its error reported, when each is settled alone.
+    // The failing segment is found, and its error reported, when each is settled alone.
     app.warn?.(error, 'a batch of charges failed; charging them one by one')
     return new Set()
   }
   return new Set(planned.map(({ segment }) => segment.id))
 }
 
-/** undefined: nothing is charged while its provider is unreachable. */
+/** undefined: nothing is charged while the provider is unreachable. */
 function planDue(segment: DueSegment, funds: Funds, now: Instant): Settlement | undefined {
   const upTo = later(segment.settled_until, earlier(now, segment.proved_until ?? segment.settled_until))
   const plan = planSettlement(openSegmentOf(segment), funds, upTo)

@@ -13,12 +13,15 @@ import type { LiveRow } from '../store/rental/rental-engine.ts'
 import { updateRental, type Rental } from '../store/rental/rental.ts'
 import { findOpenSegment } from '../store/ledger/segment.ts'
 
-/** Not shown for so long, its disk is reported as lost. The rental stays: only its customer gives the disk up. */
+/**
+ * A disk that has not been shown for this long is reported as lost. The rental stays: only the customer gives up the
+ * disk.
+ */
 const LOST_AFTER_MS = 24 * HOUR_MS
 
 /**
- * `off`: a machine that should run is off. `stopped`, `started`: as asked. `start_failed`: it did not come up. `runs`:
- * it runs although it should be off.
+ * `off`: a machine that should run is off. `stopped`, `started`: the requested change has happened. `start_failed`: the
+ * machine did not come up. `runs`: the machine runs although it should be off.
  */
 export interface PowerStep {
   readonly kind: 'off' | 'stopped' | 'started' | 'start_failed' | 'runs'
@@ -26,14 +29,14 @@ export interface PowerStep {
   readonly machine: DriverMachine
 }
 
-/** About a disk that its provider does not show, or shows again. */
+/** A step for a disk that its provider does not show, or shows again. */
 export type UnshownStep =
   | { readonly kind: 'unseen'; readonly id: number; readonly seenAt?: Instant; readonly reason?: string }
   | { readonly kind: 'shown_again' | 'disk_lost'; readonly id: number }
 
 /**
- * The step that a rental in one of these states and its machine call for. undefined: none. A failure is never the end of
- * the rental: the provider may show a step of its own work, or speak of the start before this stop.
+ * Returns the step that follows from the rental and its machine. undefined: none. A reported failure never ends the
+ * rental: the provider may be in the middle of its own work, or mean the start before this stop.
  */
 export function powerStepFor(
   row: LiveRow,
@@ -41,7 +44,7 @@ export function powerStepFor(
   now: Instant,
 ): PowerStep | UnshownStep | undefined {
   const { id, status, missing_since: missing } = row
-  // A call that is under way may still change what was listed.
+  // A call in progress may still change what was listed.
   const isIdle = row.lease_until === null || row.lease_until <= now
   if (machine !== undefined) {
     const isUp = machine.state === 'running' || machine.state === 'starting'
@@ -49,7 +52,7 @@ export function powerStepFor(
     if (status === 'Starting' && machine.state === 'running') return { kind: 'started', id, machine }
     if (status === 'Starting' && machine.state === 'failed') return { kind: 'start_failed', id, machine }
     if (status === 'Stopped' && isUp) return { kind: 'runs', id, machine }
-    // A machine that was off anyway is stopped by the next call.
+    // A machine that was off already is stopped by the next call.
     const isShown = machine.state !== 'unreachable' && (machine.failure === undefined || isOwnStop(machine))
     if (isShown) return missing === null ? undefined : { kind: 'shown_again', id }
   }
@@ -62,7 +65,7 @@ export function powerStepFor(
   return isLost && status === 'Stopped' ? { kind: 'disk_lost', id } : undefined
 }
 
-/** It went off by itself, and could be started again. */
+/** Whether the machine went off by itself and can be started again. */
 export function isOwnStop({ state, failure }: DriverMachine): boolean {
   return state === 'failed' && ownStops.some((reason) => reason === failure)
 }
@@ -91,7 +94,7 @@ export async function takePowerStep(
   if (kind === 'runs' && status === 'Stopped') await beginStop(app, tx, rental, { reason: 'started_elsewhere' })
 }
 
-/** The rental is stopped with its disk if its driver can start it again; else it has failed. */
+/** Stops the rental and keeps its disk if the driver can start it again; otherwise the rental fails. */
 async function becomeOff(app: App, tx: Tx, rental: Rental, machine: DriverMachine, shownUntil: Instant): Promise<void> {
   const reason = machine.failure ?? 'powered_off'
   if (!powersOf(app, rental, await readTerm(tx, rental.id)).stop) {
@@ -102,7 +105,7 @@ async function becomeOff(app: App, tx: Tx, rental: Rental, machine: DriverMachin
   await beginStop(app, tx, rental, { reason, detail: machine.message, off })
 }
 
-/** Columns of a rental whose machine is seen running. */
+/** The columns to write for a rental whose machine is seen running. */
 export function seenRunning(machine: DriverMachine, now: Instant) {
   return {
     external_id: machine.externalId,
@@ -113,7 +116,10 @@ export function seenRunning(machine: DriverMachine, now: Instant) {
   }
 }
 
-/** Its provider does not show its disk, for the reason if it names one: it is not charged until it is seen again. */
+/**
+ * Records that the provider does not show the disk, with its reason if it gives one. Nothing is charged until the disk
+ * is seen again.
+ */
 export async function becomeUnseen(tx: Tx, rental: Rental, shownAt: Instant | null, reason?: string): Promise<void> {
   if (!keepsDisk(rental.status) || rental.missing_since !== null) return
   const segment = await findOpenSegment(tx.db, { rentalId: rental.id, volumeId: null })

@@ -29,7 +29,7 @@ import { resumeMeter } from './volumes.ts'
 
 const LOOP = 'observe-volumes'
 const EVERY_MS = 5_000
-/** Providers without volumes are listed in every so many passes. */
+/** Providers without volumes are listed only in every n-th pass. */
 const UNUSED_PASSES = 6
 const WIDTH = 8
 const LEASE_SLACK_MS = 15_000
@@ -49,7 +49,7 @@ export function observeVolumes(app: App): Reconciler {
   }
 }
 
-async function observeDriver(app: App, driver: Driver, engine: VolumeDriver, signal: AbortSignal): Promise<void> {
+async function observeDriver(app: App, driver: Driver, volumeDriver: VolumeDriver, signal: AbortSignal): Promise<void> {
   const { db } = app.database
   const loop = `${LOOP}:${driver.id}`
   const now = app.clock.now()
@@ -58,9 +58,9 @@ async function observeDriver(app: App, driver: Driver, engine: VolumeDriver, sig
   let good = false
   try {
     const lastGood = await readDoneAt(db, loop)
-    // The database first, then the provider: a row without a listed volume cannot be newer than the list.
+    // The database is read before the list: a row without a listed volume cannot be newer than the list.
     const volumes = await listWatchedVolumes(db, driver.id)
-    const list = await engine.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs))
+    const list = await volumeDriver.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs))
     good = true
     await recordPurchases(app, driver, 'volume', list, now)
     const byExternalId = new Map(list.map((one) => [one.externalId, one]))

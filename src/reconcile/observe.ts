@@ -41,16 +41,16 @@ import {
 } from './observe-power.ts'
 
 const EVERY_MS = 2_000
-/** Providers without rentals are listed in every so many passes. */
+/** Providers without rentals are listed only in every n-th pass. */
 const UNUSED_PASSES = 15
 const WIDTH = 8
 const LEASE_SLACK_MS = 15_000
-/** If more machines than this share (and number) are missing at once, the list is suspected to be wrong. */
+/** The list is suspected to be wrong if more than this share, and this number, of machines are missing at once. */
 const MASS_SHARE = 0.5
 const MASS_COUNT = 10
-/** After this many such lists in a row the machines count as missing. */
+/** After this many suspect lists in a row, the machines count as missing. */
 const MASS_PASSES = 5
-/** How long a machine must be missing from the list to count as gone: while it starts, and after its teardown. */
+/** A machine must be missing from the list for this long to count as gone: while it starts, and after its teardown. */
 const ABSENT_AT_START_MS = MINUTE_MS
 const ABSENT_AT_END_MS = 10 * MINUTE_MS
 
@@ -89,7 +89,7 @@ async function observeDriver(
   let good = false
   try {
     const lastGood = await readDoneAt(db, loop)
-    // The database first, then the provider: a row without a listed machine cannot be newer than the list.
+    // The database is read before the list: a row without a listed machine cannot be newer than the list.
     const rows = await listUnreleased(db, driver.id)
     const listed = await driver.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs))
     const byTag = groupByTag(listed)
@@ -102,9 +102,9 @@ async function observeDriver(
     const isRejected = isSuspect && (suspectLists.get(driver.id) ?? 0) < MASS_PASSES
     if (isRejected) onMassLoss(driver.id, vanished)
     else await recordPurchases(app, driver, 'rental', listed, startedAt)
-    const unmade = new Map(rows.filter((row) => row.external_id === null).map((row) => [row.id, rentalTag(app, row)]))
-    const taken = await eachOf(isRejected ? steps.filter((step) => 'machine' in step) : steps, WIDTH, async (step) => {
-      const tag = step.kind === 'gone' ? unmade.get(step.id) : undefined
+    const newTags = new Map(rows.filter((row) => row.external_id === null).map((row) => [row.id, rentalTag(app, row)]))
+    const failed = await eachOf(isRejected ? steps.filter((step) => 'machine' in step) : steps, WIDTH, async (step) => {
+      const tag = step.kind === 'gone' ? newTags.get(step.id) : undefined
       if (tag !== undefined) await driver.discard?.(tag, callSignal(signal, driver.callTimeoutMs))
       await transact(app.database, (tx) => takeStep(app, tx, driver, step, startedAt, lastGood))
     }).catch((error: unknown) => ({ error }))
@@ -117,7 +117,7 @@ async function observeDriver(
         )
     // A row that cannot be written does not make the list wrong.
     good = !isRejected
-    if (taken !== undefined) throw taken.error
+    if (failed !== undefined) throw failed.error
   } finally {
     await endTurn(db, loop, token, good ? startedAt : undefined)
   }
@@ -145,8 +145,8 @@ type Step =
   | { readonly kind: 'missing' | 'never_came' | 'gone'; readonly id: number }
 
 /**
- * The nodes of a group that run, by group and rental: they start together, once all of them run. Each is in the database
- * with its machine before.
+ * Returns the running nodes of groups, by group and rental. They start together once all of them run and each has its
+ * machine in the database.
  */
 function groupSteps(rows: readonly LiveRow[], all: readonly Step[]) {
   const waiting = new Map(rows.flatMap((row) => (row.waits_for_group === null ? [] : [[row.id, row]])))
@@ -162,10 +162,10 @@ function groupSteps(rows: readonly LiveRow[], all: readonly Step[]) {
   return { steps, groups }
 }
 
-/** The step that a row and its machine at the provider call for. undefined: none. */
+/** Returns the step that follows from a row and its machines at the provider. undefined: none. */
 function stepFor(driver: Driver, row: LiveRow, machines: readonly DriverMachine[], now: Instant): Step | undefined {
-  // If there are duplicates, the one in the database counts, else the first by id; `reap` destroys the others.
-  // What a provider had no room for belongs to the place where the order was before.
+  // Among duplicates the machine in the database counts, else the first by id; `reap` destroys the others. A machine
+  // for which the provider had no room belongs to the order's earlier place.
   const machine =
     machines.find((one) => one.externalId === row.external_id) ??
     (row.external_id === null
@@ -185,35 +185,35 @@ function stepFor(driver: Driver, row: LiveRow, machines: readonly DriverMachine[
       const seenAt = machine.seenAt === undefined ? {} : { seenAt: machine.seenAt }
       return { kind: 'lost', id, ...seenAt, reason: machine.failure }
     }
-    // Its host or the provider restarted, or somebody else ends it. Whether it comes back is not known yet.
+    // The host or the provider restarted, or somebody else ends the machine. Whether it comes back is not known yet.
     if (row.status === 'Running' && (machine.state === 'starting' || machine.state === 'stopping')) {
       return { kind: 'lost', id }
     }
     if (row.external_id === null) return { kind: 'adopt', id, machine }
-    // It restarted between two lists, so the downtime is too short to leave out of the bill.
+    // The machine restarted between two lists, so the downtime is too short to be left out of the bill.
     if (row.status === 'Running' && machine.state === 'running' && hasRestarted(row, machine)) {
       return { kind: 'another_run', id, machine }
     }
     return row.missing_since === null ? undefined : { kind: 'shown_again', id }
   }
-  // Not in the list. While a create call may be in progress, or the list may lag, that proves nothing.
+  // The machine is not in the list. While a create call may be in progress, or the list may lag, that proves nothing.
   const calledAt = row.create_asked_at
-  const visible = calledAt === null || addMs(calledAt, driver.callTimeoutMs + driver.listLagMs) <= now
-  const known = row.external_id !== null && calledAt !== null && addMs(calledAt, driver.listLagMs) <= now
-  const idle = row.lease_until === null || row.lease_until <= now
+  const isCallOver = calledAt === null || addMs(calledAt, driver.callTimeoutMs + driver.listLagMs) <= now
+  const isListDue = row.external_id !== null && calledAt !== null && addMs(calledAt, driver.listLagMs) <= now
+  const isUnleased = row.lease_until === null || row.lease_until <= now
   // The absence of a machine with a provider id counts only after a destroy call.
   const isDestroyCalled = row.external_id === null || row.destroy_asked_at !== null
   const missing = row.missing_since
   if (mayMove(row.status, 'Unknown')) return { kind: 'lost', id }
   const { driverCall } = rentalStateTable[row.status]
-  if (driverCall === 'create' && known) {
+  if (driverCall === 'create' && isListDue) {
     if (missing === null) return { kind: 'missing', id }
     return addMs(missing, ABSENT_AT_START_MS) <= now ? { kind: 'never_came', id } : undefined
   }
   if (driverCall !== 'destroy') return undefined
-  // If it was missing before the destroy call, its absence proves nothing for a while.
-  const absent = missing === null || addMs(later(missing, row.destroy_asked_at ?? missing), ABSENT_AT_END_MS) <= now
-  const isGone = (known || visible) && idle && isDestroyCalled && absent && machines.length === 0
+  // An absence that began before the destroy call proves nothing for a while.
+  const isAbsent = missing === null || addMs(later(missing, row.destroy_asked_at ?? missing), ABSENT_AT_END_MS) <= now
+  const isGone = (isListDue || isCallOver) && isUnleased && isDestroyCalled && isAbsent && machines.length === 0
   return isGone ? { kind: 'gone', id } : undefined
 }
 
@@ -233,7 +233,7 @@ async function takeStep(
     case 'running':
       return becomeRunning(tx, rental, step.machine, now)
     case 'failed':
-      // Its provider accepted the order and had no room after all. `reap` removes what is left of it.
+      // The provider accepted the order and had no room after all. `reap` removes any remains.
       if (hadNoRoom(step.machine) && rental.status === 'Pending' && (await placeElsewhere(app, tx, rental))) return
       await adopt(tx, rental, step.machine)
       return end(tx, rental, step.machine, lastGood ?? now)
@@ -252,7 +252,7 @@ async function takeStep(
       await updateRental(tx, rental.id, { incarnation: step.machine.incarnation ?? null })
       return
     case 'shown_again':
-      // A stopped one is flagged only because its disk was not shown.
+      // A stopped rental was flagged only because its disk was not shown.
       await updateRental(tx, rental.id, {
         missing_since: null,
         stuck_at: rental.status === 'Stopped' ? null : undefined,
@@ -274,12 +274,12 @@ async function takeStep(
 }
 
 /**
- * It is billed up to the last time the provider showed it running, or to the end of its program, which an agent that was
- * away reports late. A program that ended with exit code 0 has not failed.
+ * Ends a rental whose machine has ended. It is billed up to the last time the provider showed it running, or up to the
+ * end of its program, which an agent that was away reports late. A program that ended with exit code 0 has not failed.
  */
 async function end(tx: Tx, rental: Rental, machine: DriverMachine, shownUntil: Instant): Promise<void> {
   const { failure = 'engine_failure', message, exitCode, endedAt = shownUntil } = machine
-  // The charges of the meantime stay.
+  // Charges for the time between are not taken back.
   const charged = await findOpenSegment(tx.db, { rentalId: rental.id, volumeId: null })
   const until = endedAt < shownUntil ? later(endedAt, charged?.settled_until ?? endedAt) : shownUntil
   if (exitCode !== undefined) await updateRental(tx, rental.id, { exit_code: exitCode })
@@ -300,7 +300,7 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: DriverMachine, now
     const restarted = hasRestarted(rental, machine)
     const moved = await moveRental(tx, rental.id, 'Running', { ...change, status_reason: null })
     if (moved === undefined) return
-    // Unless it restarted, it kept running, and its open segment covers that time.
+    // If it did not restart, it kept running, and its open segment covers that time.
     const free = restarted ? await leaveOut(tx, moved, rental.seen_at, now) : {}
     recordRentalEvent(tx, rental, 'rental.recovered', { restarted, ...free })
     tx.wake.add('meter')
@@ -314,7 +314,7 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: DriverMachine, now
     startedAt: started,
     ...(await currentSegment(tx, rental)),
     supplier: await supplierOf(tx, rental),
-    // At once: the meter then works out how far money and limits reach, and when it is due next.
+    // The segment is due at once: the meter then computes how far money and limits reach.
     dueAt: started,
   })
   if (rental.create_asked_at !== null)
@@ -324,13 +324,16 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: DriverMachine, now
   tx.wake.add('attachments')
 }
 
-/** A customer's replica is free until it answers (app/serving/replica.ts) or the free time is used up (app/serving/free-start.ts). */
+/**
+ * Returns the segment to open. A customer's replica is free until it answers (app/serving/replica.ts) or the free time
+ * is used up (app/serving/free-start.ts).
+ */
 async function currentSegment(tx: Tx, rental: Rental): ReturnType<typeof runningSegmentOf> {
   const segment = await runningSegmentOf(tx, rental)
   return (await startsFree(tx.db, rental.id)) ? { ...segment, pricePerHour: zeroUsd } : segment
 }
 
-/** Whether it is known to have restarted since it was last seen. */
+/** Whether the machine has restarted since it was last seen, as far as the provider tells. */
 function hasRestarted(rental: Pick<Rental, 'incarnation'>, machine: DriverMachine): boolean {
   return rental.incarnation !== null && machine.incarnation !== undefined && rental.incarnation !== machine.incarnation
 }
@@ -366,7 +369,7 @@ async function leaveOut(
   return { freeFrom: formatInstant(from), freeUntil: formatInstant(now) }
 }
 
-/** Whether it ends with its term, and the term is over: then it does not come back. */
+/** Whether the rental ends with its term and the term is over: then it is not resumed. */
 async function endedWithTerm(tx: Tx, rental: Rental, now: Instant): Promise<boolean> {
   if (rental.convert_on_expiry !== false) return false
   const end = (await readTerms(tx.db, [rental.id])).get(rental.id)?.reservation?.endsAt
@@ -381,7 +384,10 @@ async function supplierOf(tx: Tx, rental: Rental): Promise<{ accountId: string; 
   return { accountId: machine.supplier_id, platformFeeBp: supplier?.platform_fee_bp ?? 0 }
 }
 
-/** No longer listed. The bill stops at the last time it was listed, or where it has been settled up to. */
+/**
+ * The machine is no longer listed. Billing stops at the last time it was listed, or at the time up to which it is
+ * already settled.
+ */
 async function becomeUnknown(tx: Tx, rental: Rental, shownAt: Instant | null, reason?: string): Promise<void> {
   if (rental.status !== 'Running' || rental.started_at === null) return
   const segment = await findOpenSegment(tx.db, { rentalId: rental.id, volumeId: null })

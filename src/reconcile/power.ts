@@ -24,7 +24,7 @@ import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 const BATCH = 64
 const WIDTH = 16
 const LEASE_SLACK_MS = 5_000
-/** How long a call gets to take effect before it is repeated. */
+/** A call has this long to take effect before it is repeated. */
 const RETRY_MS = 10_000
 
 export function power(app: App): Reconciler {
@@ -53,30 +53,30 @@ async function powerOne(app: App, rental: Rental, token: string, signal: AbortSi
     return tell(app, driver.power, rental, rental.external_id, token, callSignal(signal, driver.callTimeoutMs))
   })
   const retryMs = outcome === 'done' ? RETRY_MS : backOffMs(rental.attempts)
-  // Not found if the outcome was saved with the end of the lease.
+  // Does nothing if the lease has already ended, together with the outcome.
   await releasePowerLease(app.database.db, rental, token, addMs(app.clock.now(), retryMs))
 }
 
 async function tell(
   app: App,
-  engine: PowerDriver,
+  driver: PowerDriver,
   rental: Rental,
   externalId: string,
   token: string,
   signal: AbortSignal,
 ): Promise<Progress> {
   if (rental.status === 'Stopping') {
-    await engine.stop(externalId, signal)
+    await driver.stop(externalId, signal)
     return 'done'
   }
   if (rental.status === 'Running') {
-    await engine.reboot(externalId, rental.reboots, signal)
+    await driver.reboot(externalId, rental.reboots, signal)
     await transact(app.database, async (tx) => {
       if (await saveRebootsDone(tx, rental, token)) recordRentalEvent(tx, rental, 'rental.rebooted')
     })
     return 'done'
   }
-  const outcome = await engine.start(externalId, shareOf(rental), signal)
+  const outcome = await driver.start(externalId, shareOf(rental), signal)
   if (outcome.kind === 'refused') {
     await transact(app.database, async (tx) => {
       const locked = await lockRental(tx, rental.id)
@@ -91,7 +91,7 @@ async function tell(
   return 'done'
 }
 
-/** A refusal for lack of money or quota ends the wait; taken GPUs do not. */
+/** A refusal for lack of money or quota ends the wait; a lack of free GPUs does not. */
 async function startWaiting(app: App, id: number): Promise<void> {
   const started = await transact(app.database, async (tx) => {
     const rental = await lockRental(tx, id)

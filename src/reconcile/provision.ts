@@ -20,11 +20,11 @@ import { driverIds, longestCallMs } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, throwAll, type Reconciler } from './loop.ts'
 
 const BATCH = 128
-/** Creates in progress at a driver that names no other number. */
+/** The maximum of creates in progress at a driver that does not set its own. */
 const WIDTH = 16
-/** A lease lasts for the call's timeout and this much longer. */
+/** A lease lasts this much longer than the timeout of the call. */
 const LEASE_SLACK_MS = 5_000
-/** An order that its provider could not be called for is tried again so soon. */
+/** An order whose provider could not be called is tried again after this time. */
 const POSTPONED_MS = 3_000
 
 export function provision(app: App): Reconciler {
@@ -66,9 +66,9 @@ async function provisionOne(app: App, rental: Rental, token: string, signal: Abo
 
 async function create(app: App, driver: Driver, rental: Rental, token: string, signal: AbortSignal): Promise<Progress> {
   if (rental.create_asked_at !== null) {
-    const known = await findByTag(app, driver, rental, signal)
-    if (known !== undefined) {
-      await saveOutcome(app, rental, token, { kind: 'created', externalId: known })
+    const externalId = await findByTag(app, driver, rental, signal)
+    if (externalId !== undefined) {
+      await saveOutcome(app, rental, token, { kind: 'created', externalId })
       return 'done'
     }
     const visibleAt = addMs(rental.create_asked_at, driver.callTimeoutMs + driver.listLagMs)
@@ -90,12 +90,12 @@ async function create(app: App, driver: Driver, rental: Rental, token: string, s
   }
   await saveOutcome(app, rental, token, outcome)
   if (outcome.kind === 'created' || outcome.detail === undefined) return 'done'
-  // Customers get a sentence of ours, operators also the words of the provider.
+  // The customer gets a sentence of ours; operators also see the provider's message.
   await noteFailure(app, rentalTask('provision', rental), new Error(outcome.detail))
   return 'waiting'
 }
 
-/** With the volumes of the order, where the machine has them from the start. It never starts without them. */
+/** Adds the order's volumes, if the machine has them from the start. The machine never starts without them. */
 async function withDisks(app: App, driver: Driver, rental: Rental): Promise<RentalSpec> {
   const { db } = app.database
   const { spec } = rental
@@ -125,7 +125,7 @@ async function findByTag(app: App, driver: Driver, rental: Rental, signal: Abort
     .sort()[0]
 }
 
-/** Ended before the provider was called: once the lease is released, `observe` ends it. */
+/** The rental was ended before the provider was called. Once the lease is released, `observe` ends it. */
 async function releaseEnded(app: App, rental: Rental, token: string): Promise<void> {
   await postpone(app, rental, token, app.clock.now())
   app.database.onCommit(new Set(['observe']))

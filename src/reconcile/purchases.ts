@@ -43,7 +43,7 @@ export function settlePurchases(app: App): Reconciler {
   }
 }
 
-/** A machine or a volume, as the provider lists it. Without a cost, its account does not answer. */
+/** A machine or a volume as its provider lists it. The cost is missing while its account does not answer. */
 interface Listed {
   readonly externalId: string
   readonly tag: string
@@ -62,15 +62,18 @@ export async function recordPurchases(
   const open = await listOpenPurchases(app.database.db, driver.id, noun)
   const byExternalId = new Map(listed.map((one) => [one.externalId, one]))
   await eachOf(open, 1, (purchase) => followPrice(app, purchase, byExternalId.get(purchase.external_id), now))
-  const known = new Set(open.map((one) => one.external_id))
+  const openIds = new Set(open.map((one) => one.external_id))
   await eachOf(listed, 1, async ({ externalId, tag, cost }) => {
     const id = idOfTag(app.installationId, noun, tag)
-    if (id === undefined || cost === undefined || cost.perHour === 0n || known.has(externalId)) return
+    if (id === undefined || cost === undefined || cost.perHour === 0n || openIds.has(externalId)) return
     await transact(app.database, (tx) => buy(tx, { noun, id }, externalId, cost, now))
   })
 }
 
-/** Ends the purchase of what is gone or costs nothing now. At another price, the next one follows without a gap. */
+/**
+ * Ends the purchase of a machine that is gone or costs nothing now. If the price has changed, the next purchase follows
+ * without a gap.
+ */
 async function followPrice(app: App, purchase: Purchase, one: Listed | undefined, now: Instant): Promise<void> {
   // A cloud that does not answer still bills.
   if (one !== undefined && one.cost === undefined) return
@@ -100,8 +103,9 @@ async function buy(tx: Tx, bought: PurchasedItem, externalId: string, cost: Prov
 }
 
 /**
- * A machine that its customer ended before it was ever listed with a cost. It has cost money all the same: from the order
- * on, or for the first increment, since it may have run between two lists. Its price is that of its offer.
+ * Records the cost of a machine that its customer ended before it was ever listed with a cost. It has cost money all
+ * the same: from the order on, or for the first increment, since it may have run between two lists. Its price is that
+ * of its offer.
  */
 export async function recordUnseenPurchase(tx: Tx, driver: Driver, rental: Rental): Promise<void> {
   const billing = driver.providers?.billing

@@ -32,7 +32,8 @@ export function queueMail(app: App): Reconciler {
     run: async () => {
       const now = app.clock.now()
       const { db } = app.database
-      // Without a mail server the marks are set all the same: one that is configured later must not send old news.
+      // Without a mail server the marks are set all the same: a mail server that is configured later must not send old
+      // news.
       const since = app.mailer === undefined ? now : addMs(now, -mailGatherMs)
       const groups = await listMailGroups(db, since, GROUPS)
       await eachOf(groups, WIDTH, (group) => transact(app.database, (tx) => queueGroup(app, tx, group)))

@@ -1,8 +1,8 @@
 /**
  * Destroys orphans at the providers: machines of ended rentals, deleted volumes, duplicates under one tag, and
- * companions (keys, addresses) of orders that have ended or moved to another provider. A tag that the database does not
- * know is left alone and reported by the audit: the database was restored from a backup, and a person must decide. What
- * a driver caches for later orders it tidies itself.
+ * companions (keys, addresses) of orders that have ended or moved to another provider. A tag that is not in the
+ * database is left alone and reported by the audit: the database was restored from a backup, and a person must decide.
+ * A driver cleans up its own caches.
  */
 import type { App } from '../app/app.ts'
 import { MINUTE_MS } from '../base/instant.ts'
@@ -14,7 +14,7 @@ import { endTurn, takeTurn } from '../store/platform/lease.ts'
 import { findRentalsForAudit } from '../store/rental/rental.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
 
-/** Machines, companions and volumes. */
+/** Lists read per provider: machines, companions and volumes. */
 const LISTS = 3
 const LEASE_SLACK_MS = 60_000
 
@@ -46,7 +46,7 @@ async function reapDriver(
   const newSignal = (): AbortSignal => callSignal(signal, driver.callTimeoutMs)
   try {
     const { orphans, orphanVolumes } = await compareDriver(app, driver, newSignal)
-    // One failed destroy call must not keep the others.
+    // A failed destroy call must not prevent the others.
     await eachOf(
       orphans.filter((one) => one.endIt),
       1,

@@ -1,11 +1,11 @@
-/** Deletes stored responses whose time is over, and the oldest of accounts that have too many. */
+/** Deletes expired stored responses, and the oldest responses of accounts that store too many. */
 import type { App } from '../app/app.ts'
 import { MINUTE_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { deleteExcessResponses, deleteExpiredResponses } from '../store/response/response.ts'
 import type { Reconciler } from './loop.ts'
 
-/** Deleted per pass. */
+/** The maximum deleted per pass. */
 const RESPONSES = 1_000
 
 export function removeResponses({ database, clock }: Pick<App, 'database' | 'clock'>): Reconciler {

@@ -1,7 +1,8 @@
 /**
  * Applies retention to the tables that grow with every inference request and every sample of a rental: creates the
- * partitions of the coming days and weeks, and drops old ones when all of them is past retention. One partition of
- * requests per pass, so that no pass takes long. Also closes terms that nothing has to read again.
+ * partitions of the coming days and weeks, and drops partitions whose rows are all past retention. At most one
+ * partition of requests is dropped per pass, so that no pass takes long. It also closes old terms, so that nothing
+ * reads them again.
  */
 import type { App } from '../app/app.ts'
 import { SAMPLES_KEPT_MS, SUMMARIES_KEPT_MS } from '../app/rental/rental-metrics.ts'
@@ -17,7 +18,7 @@ import type { Reconciler } from './loop.ts'
 
 /** Outcomes of orders at offers of other clouds are kept for this long. */
 const OUTCOME_DAYS = 7
-/** Closed per pass. */
+/** The maximum of terms closed per pass. */
 const TERMS = 1_000
 
 export function applyRetention(app: App, retention: Retention, dropped: (partition: string) => void): Reconciler {

@@ -19,34 +19,34 @@ import { lockManaged, readVersion, SERVE_WAKE, type ManagedDeployment } from '..
 import { listReplicas, noteReplica, type Replica } from '../store/serving/replica.ts'
 
 const MAX_PROBES = 256
-/** After a check that found nothing. */
+/** The delay after a check that got no answer. */
 const RETRY_MS = SECOND_MS
 const MAX_ANSWER_BYTES = 16_777_216
 const MAX_SHOWN_CHARS = 300
 
 export interface Probes {
-  /** Starts a check unless one runs, or has just run. */
+  /** Starts a check unless one is running or has just ended. */
   check(deployment: ManagedDeployment, replica: Replica): void
 }
 
 export function makeProbes(app: App): Probes {
-  /** null: runs now. Otherwise when the next may start. */
-  const known = new Map<string, number | null>()
+  /** When the next check of each replica may start. null: a check is running. */
+  const nextChecks = new Map<string, number | null>()
   return {
     check: (deployment, replica) => {
-      const next = known.get(replica.id)
+      const next = nextChecks.get(replica.id)
       if (next === null || (next !== undefined && performance.now() < next)) return
-      if (next === undefined && known.size >= MAX_PROBES) forgetOld(known)
-      known.set(replica.id, null)
+      if (next === undefined && nextChecks.size >= MAX_PROBES) forgetOld(nextChecks)
+      nextChecks.set(replica.id, null)
       probe(app, deployment, replica)
         .catch((error: unknown) => app.warn?.(error, `could not check the replica ${replica.id}`))
-        .finally(() => known.set(replica.id, performance.now() + RETRY_MS))
+        .finally(() => nextChecks.set(replica.id, performance.now() + RETRY_MS))
     },
   }
 }
 
-function forgetOld(known: Map<string, number | null>): void {
-  for (const [id, next] of known) if (next !== null && next < performance.now()) known.delete(id)
+function forgetOld(nextChecks: Map<string, number | null>): void {
+  for (const [id, next] of nextChecks) if (next !== null && next < performance.now()) nextChecks.delete(id)
 }
 
 async function probe(app: App, deployment: ManagedDeployment, replica: Replica): Promise<void> {
@@ -81,7 +81,7 @@ function bodyOf(job: ReadinessJob): { readonly body: Buffer; readonly type: stri
   return { body: Buffer.concat(form.parts), type: form.contentType }
 }
 
-/** undefined: it has answered. Otherwise what it did instead, for people. */
+/** Returns undefined if the replica has answered; otherwise what it did instead, as text. */
 function ask(
   stream: Duplex,
   job: ReadinessJob,
@@ -89,13 +89,13 @@ function ask(
 ): Promise<string | undefined> {
   const { body, type } = bodyOf(job)
   return new Promise((resolve) => {
-    const over = (problem: string | undefined): void => {
-      clearTimeout(late)
+    const finish = (problem: string | undefined): void => {
+      clearTimeout(timer)
       request.destroy()
       stream.destroy()
       resolve(problem)
     }
-    const late = setTimeout(() => over(`No answer within ${job.timeoutSeconds} s.`), job.timeoutSeconds * SECOND_MS)
+    const timer = setTimeout(() => finish(`No answer within ${job.timeoutSeconds} s.`), job.timeoutSeconds * SECOND_MS)
     const request = http.request({
       createConnection: () => mendHead(stream),
       method: 'POST',
@@ -109,7 +109,7 @@ function ask(
         Connection: 'close',
       },
     })
-    const fail = (error: Error): void => over(`No answer on port ${port}: ${error.message}`)
+    const fail = (error: Error): void => finish(`No answer on port ${port}: ${error.message}`)
     request.on('error', fail)
     stream.on('error', fail)
     const read = async (answer: IncomingMessage): Promise<void> => {
@@ -117,18 +117,18 @@ function ask(
       let bytes = 0
       for await (const piece of answer as AsyncIterable<Buffer>) {
         bytes += piece.length
-        if (bytes > MAX_ANSWER_BYTES) return over('The answer to the readiness check is too long.')
+        if (bytes > MAX_ANSWER_BYTES) return finish('The answer to the readiness check is too long.')
         pieces.push(piece)
       }
       const whole = Buffer.concat(pieces)
       const { statusCode = 500 } = answer
-      if (isProven(job, statusCode, whole)) return over(undefined)
-      over(`Answered ${statusCode}: ${whole.toString('utf8').slice(0, MAX_SHOWN_CHARS)}`)
+      if (isProven(job, statusCode, whole)) return finish(undefined)
+      finish(`Answered ${statusCode}: ${whole.toString('utf8').slice(0, MAX_SHOWN_CHARS)}`)
     }
     request.once(
       'response',
       contained(fail, (answer) => {
-        read(answer).catch((error: Error) => over(`The answer broke off: ${error.message}`))
+        read(answer).catch((error: Error) => finish(`The answer broke off: ${error.message}`))
       }),
     )
     request.end(body)

@@ -42,7 +42,7 @@ const LEASE_MS = 15 * SECOND_MS
 const WIDTH = 8
 /** A drain needs the confirmation of each gateway that was seen within this time. */
 const GATEWAY_MS = 30 * SECOND_MS
-/** Reasons that an old replica can make room for. */
+/** Failures of an order that ending an old replica can solve. */
 const NO_CAPACITY: ReadonlySet<string> = new Set(['no_capacity', 'no_spare_gpus'])
 const LOOP = 'serve'
 
@@ -56,7 +56,7 @@ export function serveDeployments(app: App): Reconciler {
       const now = app.clock.now()
       const { db } = app.database
       const deployments = await store.listManaged(db)
-      // Also after the last deployment is gone: its money goes back.
+      // Also after the last deployment is gone, so that its money goes back to the house.
       await balanceHouse(app.database)
       if (deployments.length === 0) return false
       const token = await takeTurn(db, LOOP, { now, leaseMs: LEASE_MS })
@@ -84,23 +84,23 @@ interface World {
   readonly gateways: readonly string[]
 }
 
-async function serveOne(app: App, probes: Probes, seen: store.ManagedDeployment, world: World): Promise<void> {
-  const loads = world.loads.filter(({ model }) => model === seen.model)
-  const actions = await transact(app.database, (tx) => decide(tx, seen, loads, world.gateways))
-  for (const action of actions) await carryOut(app, seen, action)
-  const replicas = await listReplicas(app.database.db, [seen.id])
-  await chargeLongStarts(app, seen, replicas)
-  for (const one of replicas) if (one.state === 'starting' && one.status === 'Running') probes.check(seen, one)
+async function serveOne(app: App, probes: Probes, snapshot: store.ManagedDeployment, world: World): Promise<void> {
+  const loads = world.loads.filter(({ model }) => model === snapshot.model)
+  const actions = await transact(app.database, (tx) => decide(tx, snapshot, loads, world.gateways))
+  for (const action of actions) await carryOut(app, snapshot, action)
+  const replicas = await listReplicas(app.database.db, [snapshot.id])
+  await chargeLongStarts(app, snapshot, replicas)
+  for (const one of replicas) if (one.state === 'starting' && one.status === 'Running') probes.check(snapshot, one)
 }
 
-/** Under the lock of the deployment: the scale, and what follows from it. */
+/** Decides under the lock of the deployment: how many replicas there should be, and what to do next. */
 async function decide(
   tx: Tx,
-  seen: store.ManagedDeployment,
+  snapshot: store.ManagedDeployment,
   loads: readonly ModelLoad[],
   gateways: readonly string[],
 ): Promise<ServingAction[]> {
-  const deployment = await store.lockManaged(tx, seen.id)
+  const deployment = await store.lockManaged(tx, snapshot.id)
   if (deployment === undefined) return []
   const now = tx.clock.now()
   const replicas = await listReplicas(tx.db, [deployment.id])
@@ -230,41 +230,41 @@ async function noteProgress(
   await dropAdapters(tx, deployment)
 }
 
-async function carryOut(app: App, seen: store.ManagedDeployment, action: ServingAction): Promise<void> {
+async function carryOut(app: App, snapshot: store.ManagedDeployment, action: ServingAction): Promise<void> {
   switch (action.kind) {
     case 'start':
-      return start(app, seen, action.version)
+      return start(app, snapshot, action.version)
     case 'drain':
       return transact(app.database, async (tx) => {
-        const own = await lockReplica(tx, seen, action.replicaId)
-        if (own !== undefined) await drainReplica(tx, own.replica, action.why)
+        const locked = await lockReplica(tx, snapshot, action.replicaId)
+        if (locked !== undefined) await drainReplica(tx, locked.replica, action.why)
       })
     case 'end':
-      return end(app, seen, action)
+      return end(app, snapshot, action)
   }
 }
 
-async function lockReplica(tx: Tx, seen: store.ManagedDeployment, replicaId: string) {
-  const deployment = await store.lockManaged(tx, seen.id)
-  const replica = (await listReplicas(tx.db, [seen.id])).find(({ id }) => id === replicaId)
+async function lockReplica(tx: Tx, snapshot: store.ManagedDeployment, replicaId: string) {
+  const deployment = await store.lockManaged(tx, snapshot.id)
+  const replica = (await listReplicas(tx.db, [snapshot.id])).find(({ id }) => id === replicaId)
   return deployment === undefined || replica === undefined ? undefined : { deployment, replica }
 }
 
-/** Nothing is written if the deployment was changed since the decision. */
-async function start(app: App, seen: store.ManagedDeployment, version: number): Promise<void> {
+/** Starts a replica, unless the deployment has changed since the decision. */
+async function start(app: App, snapshot: store.ManagedDeployment, version: number): Promise<void> {
   const outcome = await transact(app.database, async (tx) => {
-    const deployment = await store.lockManaged(tx, seen.id)
-    if (deployment === undefined || deployment.deleted_at !== null || deployment.version !== seen.version)
+    const deployment = await store.lockManaged(tx, snapshot.id)
+    if (deployment === undefined || deployment.deleted_at !== null || deployment.version !== snapshot.version)
       return undefined
-    const started = await startReplica(app, tx, deployment, version, await listReplicas(tx.db, [seen.id]))
-    if (started.ok && deployment.blocked_at !== null) await store.updateManaged(tx, seen.id, { blocked: null })
+    const started = await startReplica(app, tx, deployment, version, await listReplicas(tx.db, [snapshot.id]))
+    if (started.ok && deployment.blocked_at !== null) await store.updateManaged(tx, snapshot.id, { blocked: null })
     return started
   })
   if (outcome === undefined || outcome.ok) return
-  app.replicaStart?.(seen.model, 'not_ordered')
+  app.replicaStart?.(snapshot.model, 'not_ordered')
   const { reason, message } = outcome
   await transact(app.database, async (tx) => {
-    const deployment = await store.lockManaged(tx, seen.id)
+    const deployment = await store.lockManaged(tx, snapshot.id)
     if (deployment === undefined) return
     if (deployment.blocked_reason !== reason) {
       const { hourlyBudgetUsd: budgetUsd } = deployment.settings
@@ -272,20 +272,20 @@ async function start(app: App, seen: store.ManagedDeployment, version: number): 
       const data = { reason, detail: message, version, ...(isBudget ? { budgetUsd } : {}) }
       await tellDeploymentEvent(tx, deployment, 'deployment.blocked', isBudget ? 'budget' : `blocked:${reason}`, data)
     }
-    await store.updateManaged(tx, seen.id, { blocked: { reason, detail: message, at: tx.clock.now() } })
+    await store.updateManaged(tx, snapshot.id, { blocked: { reason, detail: message, at: tx.clock.now() } })
   })
 }
 
 async function end(
   app: App,
-  seen: store.ManagedDeployment,
+  snapshot: store.ManagedDeployment,
   action: Extract<ServingAction, { kind: 'end' }>,
 ): Promise<void> {
   let started: ReplicaStart | undefined
   await transact(app.database, async (tx) => {
-    const own = await lockReplica(tx, seen, action.replicaId)
-    if (own === undefined) return
-    const { deployment, replica } = own
+    const locked = await lockReplica(tx, snapshot, action.replicaId)
+    if (locked === undefined) return
+    const { deployment, replica } = locked
     const detail = action.isFailure ? await explainFailure(app, tx, replica) : null
     await endReplica(tx, deployment, replica, { ...action, detail })
     if (replica.ready_at === null) started = action.isFailure ? 'failed' : 'cancelled'
@@ -302,16 +302,16 @@ async function end(
       if (failures < TOLD_FAILURES) return
       return tellDeploymentEvent(tx, deployment, 'deployment.backing_off', 'starts', { ...facts, retrySeconds })
     }
-    // The version that serves on starts with a clean record.
+    // The version that keeps serving starts without failures.
     await store.updateManaged(tx, deployment.id, { failures: 0, failed_at: null })
     await store.failVersion(tx, deployment.id, deployment.version, { reason, detail })
     const servingVersion = hasOther ? deployment.ready_version : null
     recordDeploymentEvent(tx, deployment, 'deployment.failed', { ...facts, servingVersion })
   })
-  if (started !== undefined) app.replicaStart?.(seen.model, started)
+  if (started !== undefined) app.replicaStart?.(snapshot.model, started)
 }
 
-/** Takes the output of the replica, else that of the last failed one of its version, which has arrived by now. */
+/** Returns the output of the replica, or that of its version's last failed replica, which has arrived by now. */
 async function explainFailure(app: App, tx: Tx, replica: Replica): Promise<string | null> {
   const recent = await listReplicas(tx.db, [replica.deployment_id], addMs(tx.clock.now(), -HOUR_MS))
   const alike = recent.filter(

@@ -10,7 +10,10 @@ import type { Reconciler } from './loop.ts'
 
 const EVERY_MS = 10 * SECOND_MS
 const LEASE_MS = 5 * MINUTE_MS
-/** A pass reads up to an hour of the log, so busy installations count less often: at most a twentieth of the time. */
+/**
+ * A pass reads up to an hour of the log, so a busy installation counts less often: it spends at most a twentieth of the
+ * time.
+ */
 const PAUSE_FACTOR = 20
 
 export function countServingUsage(app: App): Reconciler {

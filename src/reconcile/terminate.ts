@@ -11,7 +11,7 @@ import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 const BATCH = 64
 const WIDTH = 16
 const LEASE_SLACK_MS = 5_000
-/** How long a destroy call gets to take effect before it is repeated, the first time; then twice as long each time. */
+/** A destroy call has this long to take effect before it is repeated; the time doubles with each attempt. */
 const RETRY_MS = 10_000
 
 export function terminate(app: App): Reconciler {
@@ -46,7 +46,8 @@ async function terminateOne(app: App, rental: Rental, token: string, signal: Abo
   const now = app.clock.now()
   await releaseLease(app.database.db, 'rental', rental, token, {
     due_at: toDate(addMs(now, isCalled ? Math.max(RETRY_MS, backOffMs(rental.attempts)) : backOffMs(rental.attempts))),
-    // The first call counts: `observe` takes the machine for gone once it has been off the list for long enough since.
+    // The time of the first call is kept: `observe` counts the machine as gone once it has been missing long enough
+    // after it.
     ...(isCalled && rental.destroy_asked_at === null ? { destroy_asked_at: toDate(now) } : {}),
   })
   return isCalled

@@ -33,11 +33,11 @@ const BATCH = 32
 const WIDTH = 8
 const LEASE_SLACK_MS = 5_000
 const RESUME_EVERY_MS = 30_000
-/** After this many failed attempts the volume fails for good. */
+/** After this many failed attempts the volume fails permanently. */
 const MAX_CREATE_ATTEMPTS = 8
-/** After this many, some minutes later, the volume keeps its size. */
+/** After this many failed attempts, some minutes later, the volume keeps its size. */
 const MAX_GROW_ATTEMPTS = 10
-/** How soon a copy in progress is looked at again. */
+/** The interval at which a copy in progress is checked. */
 const COPY_POLL_MS = 2_000
 
 export function reconcileVolumes(app: App): Reconciler {
@@ -60,7 +60,7 @@ async function reconcileOne(app: App, volume: Volume, token: string, signal: Abo
   const driver = app.drivers.get(volume.driver)
   const retryAt = addMs(app.clock.now(), backOffMs(volume.attempts))
   if (driver?.volumes === undefined) return postpone(app.database.db, volume, token, retryAt)
-  const call = { engine: driver.volumes, signal: callSignal(signal, driver.callTimeoutMs), token }
+  const call = { driver: driver.volumes, signal: callSignal(signal, driver.callTimeoutMs), token }
   const outcome = await attempt(app, volumeTask('volumes', volume), signal, async () => {
     if (volume.state === 'creating') return createOrWait(app, volume, call)
     if (volume.state === 'deleting') return remove(app, volume, call)
@@ -83,12 +83,12 @@ async function postpone(db: Db, volume: Volume, token: string, dueAt: Instant): 
 }
 
 interface Call {
-  readonly engine: VolumeDriver
+  readonly driver: VolumeDriver
   readonly signal: AbortSignal
   readonly token: string
 }
 
-/** The time of a copy does not count as a failed attempt. */
+/** Time spent on a copy does not count as a failed attempt. */
 async function createOrWait(app: App, volume: Volume, call: Call): Promise<Progress> {
   try {
     return await create(app, volume, call)
@@ -130,20 +130,20 @@ async function create(app: App, volume: Volume, call: Call): Promise<Progress> {
   return 'done'
 }
 
-/** undefined: the volume was ended, or the lease was lost, before the provider was called. */
+/** undefined: before the provider was called, the volume was ended or the lease was lost. */
 async function findOrCreate(app: App, volume: Volume, call: Call): Promise<VolumeOutcome | undefined> {
   const tag = tagOf(app.installationId, 'volume', volume)
   if (volume.create_asked_at !== null) {
-    const known = (await call.engine.list(tag, call.signal)).find((one) => one.tag === tag)
-    // One that is not ready is requested again: the provider continues with it, or reports the obstacle.
-    if (known !== undefined && known.ready !== false) {
-      return { kind: 'created', externalId: known.externalId, vip: known.vip }
+    const listedVolume = (await call.driver.list(tag, call.signal)).find((one) => one.tag === tag)
+    // A volume that is not ready is requested again: the provider continues, or reports the obstacle.
+    if (listedVolume !== undefined && listedVolume.ready !== false) {
+      return { kind: 'created', externalId: listedVolume.externalId, vip: listedVolume.vip }
     }
   }
   if (!(await recordVolumeCreateCall(app.database.db, volume.id, call.token, app.clock.now()))) return undefined
   const near = await findMachineNear(app, volume)
   const order = { region: volume.region, label: volume.label, sizeGb: volume.size_gb, ...near }
-  return call.engine.create(tag, order, call.signal)
+  return call.driver.create(tag, order, call.signal)
 }
 
 /** Finds where the volume must be: near its source, the machine that it was ordered for or is attached to, or anywhere. */
@@ -170,12 +170,12 @@ async function startMeter(tx: Tx, volume: Volume, now: Instant): Promise<void> {
   })
 }
 
-/** The old price ends and the new one begins at the moment at which the provider has grown it. */
+/** The old price ends and the new one begins when the provider has grown the volume. */
 async function grow(app: App, volume: Volume, call: Call): Promise<Progress> {
   const { external_id: externalId, grow_to_gb: sizeGb } = volume
   if (externalId === null || sizeGb === null) return 'waiting'
   const unable = { kind: 'refused', message: 'The engine cannot grow volumes.' } as const
-  const outcome = (await call.engine.grow?.(externalId, sizeGb, call.signal)) ?? unable
+  const outcome = (await call.driver.grow?.(externalId, sizeGb, call.signal)) ?? unable
   await transact(app.database, async (tx) => {
     if (outcome.kind === 'refused') return giveUpGrowth(tx, volume, call.token, 'rejected_by_provider')
     const locked = await lockVolume(tx, volume.id)
@@ -190,7 +190,7 @@ async function grow(app: App, volume: Volume, call: Call): Promise<Progress> {
   return outcome.kind === 'refused' ? 'waiting' : 'done'
 }
 
-/** It keeps its size and price. Its owner gets a reason without the provider's own message. */
+/** Keeps the volume's size and price. The owner gets a reason without the provider's own message. */
 async function giveUpGrowth(tx: Tx, volume: Volume, token: string, reason: string): Promise<void> {
   const locked = await lockVolume(tx, volume.id)
   if (locked === undefined || locked.lease_token !== token || locked.grow_to_gb !== volume.grow_to_gb) return
@@ -199,7 +199,7 @@ async function giveUpGrowth(tx: Tx, volume: Volume, token: string, reason: strin
   recordVolumeEvent(tx, locked, 'volume.grow_failed', { ...sizes, reason })
 }
 
-/** Fails the volume for good: nothing is charged, and its owner gets a reason without the provider's own message. */
+/** Fails the volume permanently: nothing is charged, and the owner gets a reason without the provider's own message. */
 async function giveUp(tx: Tx, volume: Volume, reason: string): Promise<void> {
   if ((await moveVolume(tx, volume.id, 'failed', { state_reason: reason })) === undefined) return
   await closeMeter(tx, { rentalId: null, volumeId: volume.id }, tx.clock.now(), volumeMemo(volume))
@@ -210,20 +210,21 @@ async function giveUp(tx: Tx, volume: Volume, reason: string): Promise<void> {
 /** The volume is `deleted` only once the provider no longer lists it. */
 async function remove(app: App, volume: Volume, call: Call): Promise<Progress> {
   const tag = tagOf(app.installationId, 'volume', volume)
-  const volumes = (await call.engine.list(tag, call.signal)).filter((one) => one.tag === tag)
-  for (const one of volumes) await call.engine.destroy(one.externalId, call.signal)
-  const left = volumes.length === 0 ? [] : (await call.engine.list(tag, call.signal)).filter((one) => one.tag === tag)
+  const volumes = (await call.driver.list(tag, call.signal)).filter((one) => one.tag === tag)
+  for (const one of volumes) await call.driver.destroy(one.externalId, call.signal)
+  const remaining =
+    volumes.length === 0 ? [] : (await call.driver.list(tag, call.signal)).filter((one) => one.tag === tag)
   await transact(app.database, async (tx) => {
     const locked = await lockVolume(tx, volume.id)
     if (locked === undefined || locked.lease_token !== call.token || locked.state !== 'deleting') return
-    if (left.length > 0) {
+    if (remaining.length > 0) {
       await postpone(tx.db, volume, call.token, addMs(tx.clock.now(), backOffMs(volume.attempts)))
       return
     }
     await moveVolume(tx, volume.id, 'deleted', { terminated_at: tx.clock.now() })
     recordVolumeEvent(tx, volume, 'volume.deleted', { reason: locked.state_reason })
   })
-  return left.length > 0 ? 'waiting' : 'done'
+  return remaining.length > 0 ? 'waiting' : 'done'
 }
 
 async function resumeOrDelete(app: App, volume: Volume, token: string): Promise<void> {
@@ -241,7 +242,7 @@ async function resumeOrDelete(app: App, volume: Volume, token: string): Promise<
   })
 }
 
-/** Starts the meter again, if the account can pay for it. False: it cannot, and nothing is changed. */
+/** Resumes billing if the account can pay for the volume. False: it cannot, and nothing has changed. */
 export async function resumeMeter(tx: Tx, volume: Volume): Promise<boolean> {
   const now = tx.clock.now()
   const hour = costOfSpan(volume.cost_nano_per_hour, HOLD_COVERS_MS)

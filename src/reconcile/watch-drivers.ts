@@ -11,7 +11,7 @@ import {
 } from '../store/notice/notification.ts'
 import type { Reconciler } from './loop.ts'
 
-/** Long enough for a restart of a provider or a deployment of this server. */
+/** Longer than a restart of a provider or a deployment of this server. */
 const DOWN_MS = 5 * MINUTE_MS
 
 export function watchDrivers(app: App): Reconciler {

@@ -12,7 +12,7 @@ import type { EventRecord } from '../contract/event.ts'
 
 export interface WebhookRequest {
   readonly url: string
-  /** `whsec_…`; the message carries a signature of each. */
+  /** Secrets as `whsec_…`. The message carries a signature of each. */
   readonly secrets: readonly string[]
   readonly event: EventRecord
   readonly at: Instant
@@ -95,7 +95,7 @@ const sentences: ReadonlyMap<string, string> = new Map([
   ['UND_ERR_HEADERS_OVERFLOW', 'The response was not valid HTTP'],
 ])
 
-/** Our own text: the message of a library may contain an address. */
+/** Our own text: the message of a library could contain an internal address. */
 function sentenceOf(error: unknown): string {
   if (error instanceof OutboundRefused) return error.message
   if (!(error instanceof Error)) return 'The request failed'
