@@ -25,7 +25,7 @@ import type { RentalOptions } from './order/rental-option.ts'
 export interface App {
   readonly database: Database
   readonly clock: Clock
-  /** Part of every tag at an engine. */
+  /** Part of every tag at a provider. */
   readonly installationId: string
   readonly drivers: ReadonlyMap<ProviderId, Driver>
   readonly vault: Vault
@@ -45,7 +45,7 @@ export interface App {
   readonly mailer?: Mailer
   /** Logs a problem that does not fail the request. */
   readonly warn?: (error: unknown, what: string) => void
-  /** Called for every failed engine call of a loop. */
+  /** Called for every failed provider call of a loop. */
   readonly driverFault?: (fault: DriverFault) => void
   /** Called for every start of a replica that this server drives, when its result is known. */
   readonly replicaStart?: (model: string, result: ReplicaStart) => void

@@ -7,7 +7,7 @@ import { formatUsd, shareOf, zeroUsd } from '../../base/money.ts'
 import { planEnding, usageOf, type Ending } from '../../domain/commitment.ts'
 import { isLiving } from '../../domain/rental.ts'
 import { onDemandAfter, type Term } from '../../domain/term.ts'
-import { closeCommitment, findCommitment, type FoundCommitment } from '../../store/ledger/commitment.ts'
+import { closeCommitment, findCommitment, type RentalCommitment } from '../../store/ledger/commitment.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { chargeHold, releaseHold } from '../../store/ledger/ledger.ts'
 import { insertTerm, readTerms, type Rental } from '../../store/rental/rental.ts'
@@ -105,7 +105,7 @@ export async function closeRentalMeter(
 async function closeCommitmentAt(
   tx: Tx,
   rental: Rental,
-  commitment: FoundCommitment,
+  commitment: RentalCommitment,
   end: Instant,
   atFault: boolean,
 ): Promise<Ending> {

@@ -6,12 +6,12 @@ import { ok } from '../../contract/result.ts'
 import { INTERRUPTIONS_MS, waitSeconds } from '../../domain/interruption.ts'
 import { offerOfUnit } from '../../domain/unit.ts'
 import { canStop } from '../../drivers/driver.ts'
-import { countMarketplace, searchMarketplace, type FoundMachine } from '../../store/machine/marketplace.ts'
+import { countMarketplace, searchMarketplace, type MatchingMachine } from '../../store/machine/marketplace.ts'
 import { readInterruptionRecords, type InterruptionRecord } from '../../store/rental/interruption.ts'
 import type { Handlers } from '../http/handler.ts'
 import { shownSupplier } from './listed-machine.ts'
 
-function interruptionFields(machine: Omit<FoundMachine, 'hardware'>, record: InterruptionRecord | undefined) {
+function interruptionFields(machine: Omit<MatchingMachine, 'hardware'>, record: InterruptionRecord | undefined) {
   const { interruptible_nano_per_gpu_hour: price, interruption_notice_s: noticeSeconds } = machine
   const interruptible =
     price === null

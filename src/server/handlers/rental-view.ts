@@ -20,7 +20,7 @@ import { emptyWorkload } from '../../domain/workload.ts'
 import type { Term } from '../../domain/term.ts'
 import { allHealthy, openPortsOf, portsOfSpec, type WorkloadPort } from '../../domain/workload.ts'
 import type { Person } from '../../store/account/account.ts'
-import type { FoundCommitment } from '../../store/ledger/commitment.ts'
+import type { RentalCommitment } from '../../store/ledger/commitment.ts'
 import type { Machine } from '../../store/machine/machine.ts'
 import type { ClaimedGpu } from '../../store/machine/gpu-fault.ts'
 import type { Rental } from '../../store/rental/rental.ts'
@@ -176,7 +176,7 @@ function termRecord(term: Term) {
 export interface DetailFacts {
   readonly costSoFar: NanoUsd
   /** null: on demand. */
-  readonly commitment: (FoundCommitment & { readonly charged: NanoUsd; readonly endNow: Ending | null }) | null
+  readonly commitment: (RentalCommitment & { readonly charged: NanoUsd; readonly endNow: Ending | null }) | null
   readonly events: EventRecord[]
   /** undefined: not relayed. */
   readonly publicPorts: ReadonlyMap<number, number> | undefined

@@ -25,7 +25,7 @@ export interface Member {
   readonly created_at: Instant
 }
 
-/** undefined: the id is taken, and that account stays as it is. */
+/** Returns undefined, and changes nothing, if the id is taken. */
 export async function insertAccount(
   tx: Tx,
   account: { id: string; name: string; platformFeeBp: number | null },
@@ -223,8 +223,8 @@ export async function deleteMember(tx: Tx, accountId: string, personId: string):
 }
 
 /**
- * Whether someone else could still manage the account: an owner who can sign in, or one with a live key that has the scope
- * `keys`. Another can change nothing. Call it under `lockAccount`.
+ * Whether someone else could still manage the account: an owner who can sign in, or one with a live key that has the
+ * scope `keys`. Call it under `lockAccount`, so that the answer stays true.
  */
 export async function hasOtherActiveOwner(tx: Tx, accountId: string, personId: string): Promise<boolean> {
   const now = at(tx.clock.now())

@@ -1,4 +1,4 @@
-/** Codes that were sent by email. A newer code to an address ends those before it. */
+/** Sign-in codes sent by email. A newer code to an address ends the earlier ones. */
 import type { Selectable } from 'kysely'
 import { sql } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'
@@ -55,7 +55,10 @@ export async function insertEmailCode(tx: Tx, code: NewEmailCode): Promise<void>
     .execute()
 }
 
-/** The code that the browser asked for last, if it is still valid. It is locked, so that tries are counted one by one. */
+/**
+ * Returns the code that this browser requested last, if it is still valid. The row is locked, so that concurrent tries
+ * are counted one by one.
+ */
 export async function lockEmailCode(
   tx: Tx,
   flowHash: Buffer,
@@ -74,13 +77,13 @@ export async function lockEmailCode(
     .executeTakeFirst()
 }
 
-/** Counts a wrong try, and ends the code at the last one. */
-export async function countWrongTry(tx: Tx, id: string, most: number): Promise<void> {
+/** Counts a wrong try. The last allowed one ends the code. */
+export async function countWrongTry(tx: Tx, id: string, maxTries: number): Promise<void> {
   await tx.db
     .updateTable('email_code')
     .set({
       wrong_tries: sql`wrong_tries + 1`,
-      ended_at: sql`case when wrong_tries + 1 >= ${most} then ${toDate(tx.clock.now())}::timestamptz end`,
+      ended_at: sql`case when wrong_tries + 1 >= ${maxTries} then ${toDate(tx.clock.now())}::timestamptz end`,
     })
     .where('id', '=', id)
     .execute()

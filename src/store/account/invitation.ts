@@ -20,7 +20,7 @@ export async function hasOpenInvitation(db: Db, address: string, now: Instant): 
 /** An invitation with the names that people know. */
 export interface Invitation {
   readonly id: string
-  /** null: to open an account of their own. */
+  /** null: an invitation to open an account. */
   readonly accountId: string | null
   readonly accountName: string | null
   readonly email: string
@@ -42,7 +42,7 @@ function selectInvitations(db: Db) {
     .select(['i.created_at as createdAt', 'i.expires_at as expiresAt'])
 }
 
-/** Lists what an address may still accept, oldest first. */
+/** Lists the invitations to an address that can still be accepted, oldest first. */
 export async function listInvitationsTo(db: Db, address: string, now: Instant): Promise<Invitation[]> {
   return selectInvitations(db)
     .where('i.email', '=', address.toLowerCase())
@@ -54,7 +54,7 @@ export async function listInvitationsTo(db: Db, address: string, now: Instant): 
     .execute()
 }
 
-/** Lists the open invitations to an account; null: those to open one. */
+/** Lists the open invitations to an account. `accountId` null: the invitations to open one. */
 export async function listInvitationsOf(db: Db, accountId: string | null, now: Instant): Promise<Invitation[]> {
   return selectInvitations(db)
     .where('i.account_id', 'is not distinct from', accountId)
@@ -70,7 +70,7 @@ export async function findInvitation(db: Db, id: string): Promise<Invitation | u
   return selectInvitations(db).where('i.id', '=', id).executeTakeFirst()
 }
 
-/** How many were sent since `since`. */
+/** Counts the invitations sent since `since`. */
 export async function countInvitations(db: Db, accountId: string | null, since: Instant): Promise<number> {
   const row = await db
     .selectFrom('invitation')
@@ -81,7 +81,7 @@ export async function countInvitations(db: Db, accountId: string | null, since: 
   return row.invitations
 }
 
-/** Ends the one before to the same address. */
+/** Ends the earlier invitation to the same address. */
 export async function replaceInvitation(
   tx: Tx,
   invitation: Pick<Invitation, 'id' | 'accountId' | 'email' | 'role' | 'senderId' | 'expiresAt'>,
@@ -104,7 +104,7 @@ export async function replaceInvitation(
 
 type Outcome = NonNullable<Invitation['outcome']>
 
-/** False: it has ended before, or it is too old. */
+/** False: the invitation has ended or expired. */
 export async function endInvitation(tx: Tx, id: string, outcome: Outcome): Promise<boolean> {
   const now = tx.clock.now()
   const { numUpdatedRows } = await tx.db

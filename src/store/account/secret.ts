@@ -35,7 +35,7 @@ export async function findSecrets(db: Db, accountId: string, names: readonly str
   )
 }
 
-/** Creates or replaces it. */
+/** Creates or replaces a secret. */
 export async function putSecret(tx: Tx, accountId: string, name: string, sealed: string): Promise<Secret> {
   const now = toDate(tx.clock.now())
   return tx.db
@@ -65,7 +65,10 @@ export async function listSecretUses(db: Db, accountId: string): Promise<Map<str
   return new Map(rows.map(({ name, rentals }) => [name, rentals]))
 }
 
-/** Hosts get the sealed secrets and registry logins of their rentals, and the accounts of those with weights or a compile cache. */
+/**
+ * Returns what the host of each rental needs: sealed secrets, sealed registry logins, and the account if the rental has
+ * weights or a compile cache.
+ */
 export async function readSecretsOf(db: Db, rentalIds: readonly number[]) {
   if (rentalIds.length === 0) return { secrets: [], logins: [], owners: [] }
   const ids = sql`${[...rentalIds]}::integer[]`
@@ -133,7 +136,7 @@ export async function deleteRegistryCredential(tx: Tx, accountId: string, id: st
   return result.numDeletedRows > 0n
 }
 
-/** Lists the rentals that pull with it, or will. */
+/** Lists the rentals that pull images with this login, or will. */
 export async function listRegistryUses(db: Db, accountId: string, id: string): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     select id from rental where account_id = ${accountId} and released_at is null

@@ -9,7 +9,7 @@ import { withDefaults } from '../platform/stored-json.ts'
 
 export interface Template {
   readonly id: string
-  /** null: the operator's. */
+  /** null: a template of the operator. */
   readonly account_id: string | null
   readonly name: string
   readonly visibility: 'private' | 'link'
@@ -19,7 +19,7 @@ export interface Template {
   readonly body: TemplateBody
 }
 
-/** Lists those of the account and of the operator, the operator's first. */
+/** Lists the templates of the operator, then those of the account. */
 export async function listTemplates(db: Db, accountId: string): Promise<Template[]> {
   const rows = await select(db)
     .whereRef('v.version', '=', 't.version')
@@ -32,7 +32,7 @@ export async function listTemplates(db: Db, accountId: string): Promise<Template
   return rows.map(complete)
 }
 
-/** `version` undefined: the newest. */
+/** Returns the newest version if `version` is undefined. */
 export async function findTemplate(db: Db, id: string, version?: number): Promise<Template | undefined> {
   const row = await select(db)
     .where('t.id', '=', id)
@@ -52,7 +52,7 @@ function select(db: Db) {
     .select(['t.id', 't.account_id', 't.name', 't.visibility', 'v.version', 't.created_at', 't.updated_at', 'v.body'])
 }
 
-/** `accountId` null: the operator's. */
+/** `accountId` null: counts the templates of the operator. */
 export async function countTemplates(db: Db, accountId: string | null): Promise<number> {
   const row = await db
     .selectFrom('template')

@@ -41,7 +41,7 @@ interface LineRow {
   readonly attempts: number
 }
 
-/** The first lines that are free, in the order of the file. */
+/** Leases the first free lines, in the order of the file. */
 export async function leaseLines(
   db: Db,
   batchId: string,
@@ -63,7 +63,10 @@ function placeOf({ line, offset_bytes, size_bytes }: Pick<LineRow, 'line' | 'off
   return { line, offset: Number(offset_bytes), bytes: size_bytes }
 }
 
-/** All lines that a server runs. A batch that ends waits for its lines, but not for ever. */
+/**
+ * Renews the leases of all lines that a server runs. Lines of a batch that is ending are renewed for a limited time,
+ * since the batch waits for them.
+ */
 export async function renewLines(
   db: Db,
   { token, now, leaseMs }: { token: string; now: Instant; leaseMs: number },
@@ -74,7 +77,7 @@ export async function renewLines(
       and coalesce(b.cancelling_at, b.finalizing_at, ${at(now)}) > ${at(addMs(now, -limits.batchDrainMs))}`.execute(db)
 }
 
-/** For a later attempt. `isFault`: an engine failed at it. */
+/** Returns a line for a later attempt. `isFault`: an engine failed at it. */
 export async function releaseLine(
   db: Db,
   batchId: string,
@@ -86,7 +89,7 @@ export async function releaseLine(
     where batch_id = ${batchId} and line = ${line} and lease_token = ${token} and result is null`.execute(db)
 }
 
-/** All lines that a server runs: it stops. */
+/** Returns all lines that a server runs, because it stops. */
 export async function releaseLines(db: Db, token: string): Promise<void> {
   await sql`
     update batch_line set lease_token = null, lease_until = null
@@ -94,8 +97,8 @@ export async function releaseLines(db: Db, token: string): Promise<void> {
 }
 
 /**
- * The files of results are written next: a line that is still running, although its lease has ended, neither counts nor
- * costs anything when it is answered.
+ * Revokes the leases of a batch whose result files are written next. A line that still runs past its lease is then
+ * neither counted nor charged.
  */
 export async function revokeLines(db: Db, batchId: string): Promise<void> {
   await sql`
@@ -105,7 +108,7 @@ export async function revokeLines(db: Db, batchId: string): Promise<void> {
       order by line for update)`.execute(db)
 }
 
-/** Returns the lines that had no result and are still leased: only those may be charged. */
+/** Returns the lines that had no result and were still leased: only those may be charged. */
 export async function writeResults(
   tx: Tx,
   batchId: string,
@@ -113,7 +116,7 @@ export async function writeResults(
   results: readonly LineResult[],
 ): Promise<Set<number>> {
   const written = new Set<number>()
-  // Always in one order: two servers cannot wait for each other.
+  // Rows are updated in one order, so that two servers cannot deadlock.
   for (const { line, sealed, isFailed } of [...results].sort((a, b) => a.line - b.line)) {
     const { numAffectedRows } = await sql`
       update batch_line set result = ${sealed}, is_failed = ${isFailed}, lease_token = null, lease_until = null
@@ -124,12 +127,12 @@ export async function writeResults(
 }
 
 export interface EndedLine extends LinePlace {
-  /** null: it was not run. */
+  /** null: the line was not run. */
   readonly result: Buffer | null
   readonly isFailed: boolean
 }
 
-/** In the order of the file. */
+/** Lists lines in the order of the file. */
 export async function listLines(
   db: Db,
   batchId: string,
@@ -141,7 +144,7 @@ export async function listLines(
   return rows.map((row) => ({ ...placeOf(row), result: row.result, isFailed: row.is_failed !== false }))
 }
 
-/** Requests of these ids, which the same transaction has settled, belong to the batch. */
+/** Marks requests, settled by this transaction, as part of the batch. */
 export async function nameBatch(tx: Tx, batchId: string, requestIds: readonly string[], since: Instant): Promise<void> {
   if (requestIds.length === 0) return
   await sql`

@@ -1,4 +1,4 @@
-/** Batches. Each change of a status names the states it may start from, so that of two changes the first counts. */
+/** Batches. Each change of status names the states it may start from: if two changes race, the first one wins. */
 import { sql, type RawBuilder, type Selectable } from 'kysely'
 import { addMs, toDate, type Instant } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
@@ -9,7 +9,7 @@ import type { Tables } from '../platform/tables.ts'
 
 export type Batch = Selectable<Tables['batch']>
 
-/** The loop that reads input files and writes files of results. */
+/** Wakes the loop that reads input files and writes result files. */
 export const BATCH_WAKE = 'batches'
 
 const hasNotEnded = sql<boolean>`status in ('validating', 'in_progress', 'finalizing', 'cancelling')`
@@ -22,11 +22,11 @@ export interface NewBatch {
   readonly endpoint: BatchPath
   readonly metadata: Readonly<Record<string, string>> | null
   readonly keySealed: string
-  /** null: the usual time. */
+  /** null: result files expire after the default time. */
   readonly outputSeconds: number | null
 }
 
-/** Creates of an account wait for each other, so that no two of them pass its limit. */
+/** Concurrent creates of one account take turns here, so that together they cannot exceed its limit. */
 export async function countOpenBatches(tx: Tx, accountId: string): Promise<number> {
   await sql`select pg_advisory_xact_lock(hashtext('berth batches'), hashtext(${accountId}))`.execute(tx.db)
   const { open } = await tx.db
@@ -63,7 +63,7 @@ export async function findBatch(db: Db, accountId: string, id: string): Promise<
   return db.selectFrom('batch').selectAll().where('account_id', '=', accountId).where('id', '=', id).executeTakeFirst()
 }
 
-/** Newest first. */
+/** Lists batches, newest first. */
 export async function listBatches(
   db: Db,
   accountId: string,
@@ -86,7 +86,7 @@ export async function isReadByBatch(db: Db, fileId: string): Promise<boolean> {
   return batch !== undefined
 }
 
-/** Oldest first: batches with lines that may start now. */
+/** Lists batches with lines that can start now, oldest first. */
 export async function listRunnableBatches(db: Db, now: Instant, limit: number): Promise<Batch[]> {
   return db
     .selectFrom('batch')
@@ -99,7 +99,7 @@ export async function listRunnableBatches(db: Db, now: Instant, limit: number): 
     .execute()
 }
 
-/** undefined: it is not in one of these states any more. */
+/** Returns undefined if the batch has left the states `from`. */
 async function moveBatch(
   db: Db,
   id: string,
@@ -135,7 +135,7 @@ export async function failBatch(
     where id = ${id} and status = 'validating' and lease_token = ${token}`.execute(tx.db)
 }
 
-/** Lines that run end first. undefined: it has ended, or ends already. */
+/** Cancels a batch; its running lines finish first. Returns undefined if it has ended or is ending. */
 export async function cancelBatch(tx: Tx, id: string): Promise<Batch | undefined> {
   tx.wake.add(BATCH_WAKE)
   return moveBatch(
@@ -146,7 +146,7 @@ export async function cancelBatch(tx: Tx, id: string): Promise<Batch | undefined
   )
 }
 
-/** All its lines have a result, or its time is over. */
+/** Finalizes batches whose lines all have a result, or whose time is over. */
 export async function finalizeDueBatches(db: Db, now: Instant): Promise<void> {
   await sql`
     update batch set status = 'finalizing', finalizing_at = ${at(now)}, waits_for = null
@@ -171,7 +171,7 @@ export async function leaseBatch(
   return rows[0]
 }
 
-/** False: another server has it. */
+/** False: the lease was lost to another server. */
 export async function renewBatch(
   db: Db,
   { id, token, until }: { id: string; token: string; until: Instant },
@@ -185,7 +185,7 @@ export async function renewBatch(
   return numUpdatedRows > 0n
 }
 
-/** Its files are written. False: another server ends it. */
+/** Ends a batch whose result files are written. False: the lease was lost to another server. */
 export async function endBatch(
   tx: Tx,
   {
@@ -210,7 +210,7 @@ export async function endBatch(
   return true
 }
 
-/** Counts lines with their cost. The last one ends the running of the batch. */
+/** Counts finished lines and their cost. Once all lines are counted, the batch is finalized. */
 export async function countResults(
   tx: Tx,
   id: string,
@@ -223,14 +223,14 @@ export async function countResults(
   if (rows[0]?.is_last === true) tx.wake.add(BATCH_WAKE)
 }
 
-/** None of its lines starts before `until`. */
+/** Starts no line of the batch before `until`. */
 export async function pauseBatch(db: Db, id: string, why: BatchWait, until: Instant): Promise<void> {
   await sql`
     update batch set waits_for = ${why}, due_at = ${at(until)}
     where id = ${id} and status = 'in_progress'`.execute(db)
 }
 
-/** Money has come: batches that wait for it need not wait for their next attempt. */
+/** Lets the batches of an account that wait for money continue at once, because money has come in. */
 export async function resumeBatches(tx: Tx, accountId: string): Promise<void> {
   await sql`
     update batch set due_at = ${at(tx.clock.now())}

@@ -1,4 +1,4 @@
-/** Files of accounts and the pieces they are written in. Pieces are sealed by the caller. */
+/** Files of accounts, stored in pieces. Pieces are sealed by the caller. */
 import { sql, type Selectable } from 'kysely'
 import { addMs, toDate, type Instant } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
@@ -18,14 +18,14 @@ export interface NewFile {
   readonly expiresAt: Instant
 }
 
-/** Changes of what an account's files take wait for each other, so that no two of them pass one limit. */
+/** Concurrent changes of an account's file storage take turns here, so that together they cannot exceed a limit. */
 export async function lockFileRoom(tx: Tx, accountId: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtext('berth file room'), hashtext(${accountId}))`.execute(tx.db)
 }
 
 export interface FileUse {
   readonly files: number
-  /** Unfinished ones. */
+  /** Files that are still being uploaded. */
   readonly uploads: number
   readonly bytes: bigint
 }
@@ -58,7 +58,7 @@ export async function insertFile(tx: Tx, file: NewFile): Promise<StoredFile> {
     .executeTakeFirstOrThrow()
 }
 
-/** False: the file is no longer being written. `sealed` is null for a piece that becomes an object. */
+/** False: the upload has ended. `sealed` is null for a piece that is kept in the object store. */
 export async function addPiece(
   tx: Tx,
   fileId: string,
@@ -78,7 +78,7 @@ export async function addPiece(
   return true
 }
 
-/** undefined: the file is no longer being written. */
+/** Returns undefined if the upload has ended. */
 export async function finishFile(tx: Tx, fileId: string, expiresAt: Instant): Promise<StoredFile | undefined> {
   return tx.db
     .updateTable('file')
@@ -99,7 +99,7 @@ export async function findFile(db: Db, accountId: string, id: string): Promise<S
     .executeTakeFirst()
 }
 
-/** A file that is being written or deleted has no piece for readers that come later. */
+/** A piece of a file that is being written or deleted is not found. */
 export async function readPiece(db: Db, fileId: string, number: number): Promise<Buffer | undefined> {
   const piece = await db
     .selectFrom('file_piece')
@@ -113,7 +113,7 @@ export async function readPiece(db: Db, fileId: string, number: number): Promise
 export interface FileQuery {
   readonly purpose?: FilePurpose | undefined
   readonly order: 'asc' | 'desc'
-  /** The last file of the page before. */
+  /** The last file of the previous page. */
   readonly after?: Pick<StoredFile, 'created_at' | 'id'> | undefined
   readonly limit: number
 }
@@ -129,7 +129,7 @@ export async function listFiles(db: Db, accountId: string, query: FileQuery): Pr
   return files.orderBy('created_at', order).orderBy('id', order).limit(query.limit).execute()
 }
 
-/** Its readers find it no more; its bytes follow (`eraseFile`). False: it was deleted before. */
+/** Hides the file from readers; `eraseFile` deletes its bytes later. False: it was deleted before. */
 export async function markDeleted(db: Db, id: string): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('file')
@@ -140,12 +140,14 @@ export async function markDeleted(db: Db, id: string): Promise<boolean> {
   return numUpdatedRows > 0n
 }
 
-/** The row and its pieces. Objects are gone already. */
+/** Deletes the row and the pieces. Objects in the object store must be deleted first. */
 export async function eraseFile(db: Db, id: string): Promise<void> {
   await db.deleteFrom('file').where('id', '=', id).where('state', '=', 'deleted').execute()
 }
 
-/** Marks expired files and broken uploads as deleted, and returns all that are. A file that a batch reads stays. */
+/**
+ * Marks expired files and abandoned uploads as deleted, and returns all marked files. The input file of a batch stays.
+ */
 export async function listUnneededFiles(db: Db, now: Instant, limit: number): Promise<StoredFile[]> {
   const { rows } = await sql<StoredFile>`
     update file set state = 'deleted' where id in (

@@ -18,7 +18,7 @@ export async function countBaseImages(tx: Tx): Promise<number> {
   return Number.parseInt(count.toString(), 10)
 }
 
-/** A new default replaces the one before. undefined: the name is taken. */
+/** A new default replaces the earlier one. undefined: the name is taken. */
 export async function insertBaseImage(tx: Tx, image: Omit<BaseImage, 'created_at'>): Promise<BaseImage | undefined> {
   if (image.is_default) {
     // Two inserts of a default image take turns.

@@ -78,15 +78,15 @@ export async function lockHost(tx: Tx, where: { id: string } | { publicKey: stri
 }
 
 /**
- * Hosts and machines share names: a host becomes the machine of its name. Names that begin with a cluster of an engine are
- * for its machines, also those that it does not have yet.
+ * Hosts and machines share one set of names. A name with the prefix of a cluster is taken too: machines that the
+ * cluster adds later need it.
  */
 export async function isNameTaken(db: Db, id: string): Promise<boolean> {
-  const { rows } = await sql<{ taken: boolean }>`
+  const { rows } = await sql<{ is_taken: boolean }>`
     select exists (select 1 from host where id = ${id}) or exists (select 1 from machine where id = ${id})
       or exists (select 1 from machine m where starts_with(${id}, m.cluster_name || '-') and m.status <> 'node_lost'
-        and not exists (select 1 from host where host.id = m.id)) as taken`.execute(db)
-  return rows[0]?.taken === true
+        and not exists (select 1 from host where host.id = m.id)) as is_taken`.execute(db)
+  return rows[0]?.is_taken === true
 }
 
 export type NewHost = { readonly id: string; readonly supplierId: string | null; readonly offer: HostOffer } & (
@@ -109,7 +109,7 @@ export async function insertHost(tx: Tx, host: NewHost): Promise<boolean> {
         : {
             access: host.access,
             address: JSON.stringify(host.address),
-            // It goes on sale once it has been cleaned and its hardware matches the declaration.
+            // It goes on sale once it is clean and its hardware matches the declaration.
             state: 'cleaning' as const,
             state_reason: 'new',
           }),

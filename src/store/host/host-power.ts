@@ -1,4 +1,4 @@
-/** Stop, start and reboot in the desired state of our own hosts; part of host-world.ts. */
+/** Stop, start and reboot of workloads, in the desired state of our own hosts; part of host-world.ts. */
 import { sql } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'
 import type { HostFault } from '../../contract/agent.ts'
@@ -11,7 +11,7 @@ import { beginMove, dropCopiesOf, giveUpMove } from './workload-copy.ts'
 async function move(tx: Tx, id: string, from: WorkloadWant, to: WorkloadWant): Promise<boolean> {
   const row = await tx.db
     .updateTable('workload')
-    // An announced end is that of the run before.
+    // An announced end belongs to the run that is over.
     .set({ want: to, interrupted_at: null })
     .where('id', '=', id)
     .where('want', '=', from)
@@ -36,7 +36,7 @@ export async function requestDestroy(tx: Tx, id: string): Promise<void> {
 export async function requestStop(tx: Tx, id: string): Promise<void> {
   if (!(await move(tx, id, 'run', 'stopped'))) return
   await giveUpMove(tx, id)
-  // How its start failed says nothing about its disk.
+  // A failed start says nothing about the disk, so the failure is cleared.
   await tx.db
     .updateTable('workload_node')
     .set({ state: null, failure: null, message: null, exit_code: null })
@@ -46,7 +46,7 @@ export async function requestStop(tx: Tx, id: string): Promise<void> {
   await setNodeGenerations(tx, id)
 }
 
-/** A workload that runs already, or is going, stays as it is. */
+/** A workload that runs, or is being removed, stays as it is. */
 export async function requestStart(
   tx: Tx,
   id: string,
@@ -56,7 +56,7 @@ export async function requestStart(
     select id, state, seen_at, fault from host where id = any (${nodes.map(({ machineId }) => machineId)}::text[])
     order by id for update`.execute(tx.db)
   for (const host of hosts.rows) {
-    const why = whyNot(host, tx.clock.now())
+    const why = unavailabilityOf(host, tx.clock.now())
     if (why !== undefined) return { kind: 'refused', message: `Host ${host.id} ${why}.` }
   }
   if (!(await move(tx, id, 'stopped', 'run'))) return { kind: 'starting' }
@@ -71,7 +71,7 @@ export async function requestStart(
   for (const { machineId, gpuIndexes } of nodes) {
     await tx.db
       .updateTable('workload_node')
-      // Nothing is known of it until the host has been told: an old report must not count as the next stop.
+      // The state is unknown until the host has the new orders: an old report must not count as the next stop.
       .set({ gpu_indexes: [...gpuIndexes], state: null, failure: null, message: null, exit_code: null })
       .where('workload_id', '=', id)
       .where('host_id', '=', machineId)
@@ -94,7 +94,7 @@ export async function requestReboot(tx: Tx, id: string, count: number): Promise<
   if (row !== undefined) await setNodeGenerations(tx, id)
 }
 
-/** A workload that does not run is not told. */
+/** Does nothing for a workload that is not to run. */
 export async function announceEnd(tx: Tx, id: string, at: Instant): Promise<void> {
   const row = await tx.db
     .updateTable('workload')
@@ -113,8 +113,10 @@ export interface HostStanding {
   readonly fault: HostFault | null
 }
 
-/** An order placed before a drain began is still served. */
-export function whyNot(host: HostStanding, now: Instant): string | undefined {
+/**
+ * Says why a host cannot start a workload. A draining host still serves orders that were placed before its drain began.
+ */
+export function unavailabilityOf(host: HostStanding, now: Instant): string | undefined {
   if (host.state !== 'ready' && host.state !== 'draining') return `is ${host.state}`
   if (host.fault !== null) return `accepts no tenants (${host.fault.reason})`
   return isSilent(host.seen_at, now) ? 'does not answer' : undefined

@@ -1,4 +1,4 @@
-/** The volumes of a report. A volume to be removed that is missing from it is gone. */
+/** Saves the volumes in a host's report. A volume that was to be removed and is missing from the report is gone. */
 import { sql } from 'kysely'
 import type { HostReport } from '../../contract/agent.ts'
 import type { Tx } from '../platform/database.ts'

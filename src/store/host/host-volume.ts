@@ -100,7 +100,7 @@ export async function growVolume(tx: Tx, id: string, sizeGb: number): Promise<vo
   if (grown !== undefined && grown.host_id !== null) await bumpHosts(tx, [grown.host_id])
 }
 
-/** Returns why it is impossible. undefined: it is recorded. */
+/** Returns why the disk cannot be attached. undefined: the attachment is recorded. */
 export async function wantDisk(
   tx: Tx,
   volumeId: string,
@@ -138,7 +138,10 @@ export async function unwantDisk(tx: Tx, volumeId: string, workloadId: string): 
   if (row !== undefined) await bumpHosts(tx, await hostsOf(tx, workloadId))
 }
 
-/** Volumes are locked before hosts, as everywhere. Throws while another machine still has one of them: the call is repeated. */
+/**
+ * Locks volumes before hosts, the order used everywhere. Throws while another machine still has one of the volumes; the
+ * caller tries again later.
+ */
 export async function lockDisks(tx: Tx, workloadId: string, disks: NonNullable<RentalSpec['disks']>): Promise<void> {
   const disksInOrder = disks.toSorted((a, b) => (a.volumeId < b.volumeId ? -1 : 1))
   for (const { volumeId, readOnly } of disksInOrder) {

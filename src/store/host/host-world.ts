@@ -1,6 +1,6 @@
 /**
  * The desired state of our own hosts, in PostgreSQL. It has the shape of `HostWorld` (drivers/host/world.ts) without
- * importing it, because the store does not import engines.
+ * importing it, because the store does not import drivers.
  */
 import { randomInt } from 'node:crypto'
 import { sql } from 'kysely'
@@ -15,7 +15,7 @@ import {
   requestReboot,
   requestStart,
   requestStop,
-  whyNot,
+  unavailabilityOf,
   type HostStanding,
 } from './host-power.ts'
 import {
@@ -129,7 +129,7 @@ async function addWorkload(tx: Tx, workload: NewWorkload, ports: PortRange): Pro
   )
   for (const hostId of hostIds) {
     const host = hosts.rows.find((one) => one.id === hostId)
-    const why = host === undefined ? 'is gone' : whyNot(host, tx.clock.now())
+    const why = host === undefined ? 'is gone' : unavailabilityOf(host, tx.clock.now())
     if (why !== undefined) return { kind: 'refused', message: `Host ${hostId} ${why}.` }
   }
   await tx.db

@@ -32,7 +32,7 @@ export type MetalHostRow = Pick<
   'id' | 'state' | 'state_reason' | 'generation' | 'address' | 'offer' | 'access'
 >
 
-/** A loop reads this all the time. It names its columns: a prepared `*` would fail once a migration adds one. */
+/** A loop reads this about once a second. It names its columns: a prepared `*` would fail once a migration adds one. */
 export async function listMetalHosts(db: Db, driver: HostRow['driver'], limit: number): Promise<MetalHostRow[]> {
   const { rows } = await sql<MetalHostRow>`${prepareAs('metal_hosts')}
     select id, state, state_reason, generation, address, offer, access from host
@@ -41,8 +41,8 @@ export async function listMetalHosts(db: Db, driver: HostRow['driver'], limit: n
 }
 
 /**
- * Only reports of this connection count from now on. A connection alone proves nothing about workloads. `serverId`: the
- * server that it is connected to, if that one takes connections from others.
+ * From now on only reports of this connection count. A connection alone proves nothing about workloads. `serverId`: the
+ * server that the host is connected to, if other servers can reach it.
  */
 export async function beginSession(
   db: Db,

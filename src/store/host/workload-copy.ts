@@ -1,7 +1,7 @@
 /**
- * Moves of workloads between hosts, in the desired state. The workload keeps its id, its addresses and its tag; only its
- * host changes. The disk on the host that it leaves is kept until it runs on the other one, and a move that is given up
- * before that leads back there.
+ * Moves of workloads between hosts, in the desired state. The workload keeps its id, its addresses and its tag; only
+ * its host changes. The old host keeps its copy of the disk until the workload runs on the new one; a move that is
+ * given up earlier returns to the old host.
  */
 import { sql } from 'kysely'
 import { isSilent } from '../../domain/host.ts'
@@ -10,7 +10,7 @@ import { transact, type Database, type Db, type Tx } from '../platform/database.
 import { bumpHosts } from './host.ts'
 
 /**
- * Records where a locked, stopped workload is to run. `later`: an earlier copy of its disk is still being removed, so ask
+ * Records where a locked, stopped workload is to run. `later`: an earlier copy of its disk is still being removed; try
  * again.
  */
 export async function beginMove(
@@ -34,8 +34,8 @@ export async function beginMove(
 }
 
 /**
- * A workload is stopped. One that has never run where it moves to goes back to the host that has its disk; what has been
- * copied is removed.
+ * Ends the move of a workload that is stopped before it has ever run on the new host: it returns to the host with its
+ * disk, and the partial copy is removed.
  */
 export async function giveUpMove(tx: Tx, workloadId: string): Promise<void> {
   const { rows } = await sql<{ from: string; to: string }>`
@@ -48,7 +48,7 @@ export async function giveUpMove(tx: Tx, workloadId: string): Promise<void> {
   await addCopy(tx, workloadId, move.to, 'gone')
 }
 
-/** Removes the copies that workloads have left behind, once they have run elsewhere. */
+/** Removes old copies of workloads that have run on their new host. */
 export async function dropCopies(database: Database): Promise<void> {
   const { rows } = await sql<{ id: string }>`
     select c.workload_id as id from workload_copy c join workload_node n on n.workload_id = c.workload_id
@@ -68,7 +68,7 @@ export async function dropCopiesOf(tx: Tx, workloadId: string): Promise<void> {
   for (const { hostId } of rows) await addCopy(tx, workloadId, hostId, 'gone')
 }
 
-/** Finds the host that a disk is copied from, for the host that it is copied to. undefined: it is not copied. */
+/** Returns the host that the disk is copied from. undefined: no copy is under way. */
 export async function findDiskSource(
   db: Db,
   { hostId, workloadId }: { readonly hostId: string; readonly workloadId: string },
@@ -95,7 +95,7 @@ async function placeOn(tx: Tx, workloadId: string, to: NodeClaim): Promise<void>
       ssh_user: null,
       incarnation: null,
       disks: [],
-      // Whoever does not know of moves must not create it without its disk.
+      // A host that missed the move must not create the workload anew, without its disk.
       started: true,
     })
     .where('workload_id', '=', workloadId)

@@ -5,7 +5,7 @@ import type { HostMetrics } from '../../contract/agent.ts'
 import type { WeightsFile } from '../../contract/weights.ts'
 import type { Db } from '../platform/database.ts'
 
-/** The driver's id of a machine leads to the public port of each inner port. 0 is SSH. */
+/** Public ports by inner port (0 is SSH), for each machine by its driver's id. */
 export type PublicPorts = ReadonlyMap<string, ReadonlyMap<number, number>>
 
 export async function readPublicPorts(db: Db, externalIds: readonly string[]): Promise<PublicPorts> {
@@ -17,8 +17,8 @@ export async function readPublicPorts(db: Db, externalIds: readonly string[]): P
     where r.external_id = any (${externalIds}::text[])`.execute(db)
   const ports = new Map<string, Map<number, number>>()
   for (const row of rows) {
-    const own = ports.get(row.external_id) ?? new Map<number, number>()
-    ports.set(row.external_id, own.set(row.target, row.port))
+    const portsByTarget = ports.get(row.external_id) ?? new Map<number, number>()
+    ports.set(row.external_id, portsByTarget.set(row.target, row.port))
   }
   return ports
 }
@@ -56,7 +56,7 @@ export async function readWorkloadMessages(db: Db, tags: readonly string[]): Pro
   return new Map(rows.rows.map((row) => [row.tag, row.message]))
 }
 
-/** Finds a file of the weights of a workload on this host by its digest. undefined: the host has no use for it. */
+/** Finds a file of a workload's weights on this host by its digest. undefined: no workload on the host needs it. */
 export async function findWeightsFile(
   db: Db,
   { hostId, workloadId, sha256 }: { readonly hostId: string; readonly workloadId: string; readonly sha256: string },

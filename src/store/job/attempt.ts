@@ -1,4 +1,4 @@
-/** The attempts of tasks: one container rental each. */
+/** Attempts of tasks. Each attempt is one container rental. */
 import { sql, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'
 import { nanoUsdOf, zeroUsd, type NanoUsd } from '../../base/money.ts'
@@ -10,7 +10,7 @@ import type { Tables } from '../platform/tables.ts'
 
 export type JobAttempt = Selectable<Tables['job_attempt']>
 
-/** With its rental. */
+/** An attempt with the columns of its rental. */
 export interface AttemptRow extends JobAttempt {
   readonly rental_name: string
   readonly rental_status: RentalState
@@ -44,7 +44,7 @@ function select(db: Db) {
     ])
 }
 
-/** All living attempts: no more than there are GPUs. */
+/** Lists all living attempts. There cannot be more than there are GPUs. */
 export async function listLivingAttempts(db: Db): Promise<AttemptRow[]> {
   return select(db).where('a.ended_at', 'is', null).orderBy('a.job_id').orderBy('a.task').execute()
 }
@@ -57,7 +57,7 @@ export async function findLivingAttempt(db: Db, jobId: string, task: number): Pr
     .executeTakeFirst()
 }
 
-/** In the order of tasks and numbers. */
+/** Lists attempts in the order of tasks and numbers. */
 export async function listAttempts(db: Db, jobId: string, tasks: readonly number[]): Promise<AttemptRow[]> {
   if (tasks.length === 0) return []
   return select(db)
@@ -97,7 +97,7 @@ export async function endAttempt(
     .execute()
 }
 
-/** The attempt that a workload on this host belongs to, whose output is not here yet. */
+/** Finds the attempt of a workload on this host whose output has not been collected. */
 export async function findUncollected(
   db: Db,
   hostId: string,
@@ -120,11 +120,11 @@ export async function findUncollected(
 export interface Collected {
   readonly fileId: string | null
   readonly output: JobOutput
-  /** undefined: there is no result. */
+  /** undefined: the program wrote no result. */
   readonly result: unknown
 }
 
-/** False: the attempt has ended, or its output is here already. */
+/** False: the attempt has ended, or its output has been collected. */
 export async function saveOutput(tx: Tx, attempt: JobAttempt, { fileId, output, result }: Collected): Promise<boolean> {
   const { numUpdatedRows } = await tx.db
     .updateTable('job_attempt')
@@ -141,7 +141,7 @@ export async function saveOutput(tx: Tx, attempt: JobAttempt, { fileId, output, 
   return numUpdatedRows > 0n
 }
 
-/** The cost of rentals until now. */
+/** The cost of each rental until now. */
 const spent = sql`coalesce(sum(case when s.ended_at is null
   then div(s.price_nano_per_hour::numeric * greatest(floor(extract(epoch from (
     case when r.status = 'Unknown' then coalesce(r.seen_at, s.settled_until) else n.now end - s.started_at)) * 1000), 0), 3600000)
@@ -170,7 +170,7 @@ export async function readJobCosts(db: Db, jobIds: readonly string[], now: Insta
   return new Map(rows.map(({ job_id, nano }) => [job_id, nanoUsdOf(BigInt(nano))]))
 }
 
-/** The cost of the ended rentals of a job, and the most that its living ones may cost. */
+/** Returns the cost of the ended rentals of a job, and the maximum cost of its living ones. */
 export async function readBudgetUse(
   db: Db,
   jobId: string,

@@ -1,4 +1,4 @@
-/** Jobs and their tasks. Attempts are in store/job/attempt.ts, the order of starts in store/job/queue.ts. */
+/** Jobs and their tasks. Attempts are in store/job/attempt.ts, the order in which tasks start in store/job/queue.ts. */
 import { sql, type Selectable } from 'kysely'
 import { addMs, DAY_MS, toDate, type Instant } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
@@ -13,7 +13,7 @@ import type { Tables } from '../platform/tables.ts'
 export type Job = Selectable<Tables['job']>
 export type JobTask = Selectable<Tables['job_task']>
 
-/** A wake-up of the loop that runs them. */
+/** Wakes the loop that runs jobs. */
 export const JOBS_WAKE = 'jobs'
 
 export interface NewJob {
@@ -78,7 +78,7 @@ export async function lockJob(tx: Tx, id: string): Promise<Job | undefined> {
   return row && complete(row)
 }
 
-/** Creates of one account wait for each other, so that no two of them pass the limit. */
+/** Concurrent creates of one account take turns here, so that together they cannot exceed the limit. */
 export async function countLivingJobs(tx: Tx, accountId: string): Promise<number> {
   await sql`select pg_advisory_xact_lock(hashtext('berth jobs'), hashtext(${accountId}))`.execute(tx.db)
   const { rows } = await sql<{ jobs: number }>`
@@ -89,7 +89,7 @@ export async function countLivingJobs(tx: Tx, accountId: string): Promise<number
 export interface JobQuery {
   readonly accountId: string
   readonly state?: JobState | undefined
-  /** The last job of the page before. */
+  /** The last job of the previous page. */
   readonly before?: Pick<Job, 'created_at' | 'id'> | undefined
   readonly limit: number
 }
@@ -160,7 +160,7 @@ export async function updateTask(tx: Tx, { job_id, task }: JobTask, change: Task
     .execute()
 }
 
-/** Ends all tasks of a locked job that wait. */
+/** Ends all queued tasks of a locked job. */
 export async function endQueuedTasks(
   tx: Tx,
   jobId: string,
@@ -174,7 +174,7 @@ export async function endQueuedTasks(
     .execute()
 }
 
-/** Counts the tasks of a locked job, and writes what follows for the job. Returns the job as it is then. */
+/** Counts the tasks of a locked job and updates its state accordingly. Returns the updated job. */
 export async function countTasks(tx: Tx, job: Job): Promise<Job> {
   const { rows } = await sql<{ state: JobState; tasks: number }>`
     select state, count(*)::integer as tasks from job_task where job_id = ${job.id} group by state`.execute(tx.db)
@@ -230,12 +230,12 @@ export async function updateJob(tx: Tx, id: string, { blocked, dueAt, cancelRequ
     .execute()
 }
 
-/** Whether a job lives, or has ended long ago. */
+/** Whether a job is unfinished, or is old enough to be deleted. */
 export const hasJobs: DueWork = ({ now }) =>
   sql`(exists (select from job where ended_at is null)
     or exists (select from job where ended_at < ${now} - ${`${limits.jobDays} days`}::interval))`
 
-/** Deletes jobs whose results were kept for long enough. A job that has not ended is never deleted. */
+/** Deletes finished jobs whose results have been kept long enough. */
 export async function deleteOldJobs(db: Db, now: Instant, limit: number): Promise<number> {
   const { numAffectedRows } = await sql`
     delete from job where id in (

@@ -1,20 +1,20 @@
 /**
- * The queue of all accounts. An account has one turn after the other, and the one whose last start is longest ago comes
- * first, so ten thousand jobs of one account delay the next job of another by one turn.
+ * The job queue of all accounts. Accounts take turns, longest waiting first, so ten thousand jobs of one account delay
+ * the next job of another by one turn.
  */
 import { sql } from 'kysely'
 import type { Instant } from '../../base/instant.ts'
 import { at, type Db, type Tx } from '../platform/database.ts'
 import type { Job } from './job.ts'
 
-/** The first job of an account for one kind of machine. */
+/** The most urgent job of an account for one kind of machine. */
 export interface QueueHead {
   readonly id: string
   readonly account_id: string
   readonly demand: string
 }
 
-/** Kinds of machines that one account waits for. */
+/** Only so many kinds of machines are read per account. */
 const MAX_DEMANDS = 100
 
 /** Accounts in the order of their turns, each with its most urgent job for each kind of machine. */
@@ -35,14 +35,14 @@ export async function listHeads(db: Db, now: Instant): Promise<QueueHead[]> {
   return rows
 }
 
-/** Another account is served before this one again. */
+/** Moves the account to the end of the queue. */
 export async function takeJobTurn(tx: Tx, accountId: string): Promise<void> {
   await sql`
     insert into job_turn (account_id, at) values (${accountId}, ${at(tx.clock.now())})
     on conflict (account_id) do update set at = excluded.at`.execute(tx.db)
 }
 
-/** The place of the next task of a job among all that wait, from 1. */
+/** Returns the place of the job's next task among all queued tasks, from 1. */
 export async function readPlace(db: Db, job: Job): Promise<number> {
   const { rows } = await sql<{ place: number }>`
     with rank as (

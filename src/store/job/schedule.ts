@@ -9,14 +9,14 @@ import { withDefaults } from '../platform/stored-json.ts'
 import type { Tables } from '../platform/tables.ts'
 import { hasJobs, JOBS_WAKE, type NewJob } from './job.ts'
 
-/** A job without its account: what a schedule orders. */
+/** The job that a schedule creates each time. */
 export type JobPlan = Omit<NewJob, 'id' | 'accountId' | 'personId' | 'keyId'>
 
 export type JobSchedule = Omit<Selectable<Tables['job_schedule']>, 'plan'> & { readonly plan: JobPlan }
 
 type Row = Selectable<Tables['job_schedule']>
 
-/** JSON has no numbers for amounts. */
+/** Amounts are bigints, which JSON cannot hold. */
 function planText(plan: JobPlan): string {
   return JSON.stringify({ ...plan, maxCost: plan.maxCost === null ? null : plan.maxCost.toString() })
 }
@@ -59,7 +59,7 @@ export async function listSchedules(db: Db, accountId: string): Promise<JobSched
   return rows.map(complete)
 }
 
-/** Creates of one account wait for each other, so that no two of them pass the limit. */
+/** Concurrent creates of one account take turns here, so that together they cannot exceed the limit. */
 export async function countSchedules(tx: Tx, accountId: string): Promise<number> {
   await sql`select pg_advisory_xact_lock(hashtext('berth job schedules'), hashtext(${accountId}))`.execute(tx.db)
   const { rows } = await sql<{ schedules: number }>`
@@ -83,7 +83,7 @@ export interface ScheduleChange {
   /** null: paused. */
   readonly nextAt?: Instant | null
   readonly owner?: { readonly personId: string; readonly keyId: string }
-  /** A time that has come. */
+  /** The last time that came due, and the job it created, or why it created none. */
   readonly last?: { readonly at: Instant; readonly jobId?: string; readonly reason: string | null }
 }
 

@@ -1,9 +1,9 @@
-/** Machines that have the image of an account's jobs already. */
+/** Machines that already have the image of an account's jobs. */
 import { sql } from 'kysely'
 import { addMs, DAY_MS, type Instant } from '../../base/instant.ts'
 import { at, type Db, type Tx } from '../platform/database.ts'
 
-/** Hosts remove images that nobody has used for long. */
+/** Hosts remove images that have been unused for long. */
 const WARM_MS = 7 * DAY_MS
 const MAX_MACHINES = 100
 

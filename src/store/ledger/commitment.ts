@@ -5,14 +5,14 @@ import { nanoUsdOf, type NanoUsd } from '../../base/money.ts'
 import type { Commitment, Ending } from '../../domain/commitment.ts'
 import type { Db, Tx } from '../platform/database.ts'
 
-export interface FoundCommitment extends Commitment {
+export interface RentalCommitment extends Commitment {
   /** null: its term is running. */
   readonly closedAt: Instant | null
   readonly rerated: NanoUsd
 }
 
 /** undefined: the rental is on demand, or was reserved before commitments existed. */
-export async function findCommitment(db: Db, rentalId: number): Promise<FoundCommitment | undefined> {
+export async function findCommitment(db: Db, rentalId: number): Promise<RentalCommitment | undefined> {
   const row = await db
     .selectFrom('commitment as c')
     .innerJoin('term as t', (join) => join.onRef('t.rental_id', '=', 'c.rental_id').on('t.term_type', '=', 'reserved'))

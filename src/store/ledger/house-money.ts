@@ -1,4 +1,4 @@
-/** Money of the house in an account that rents GPUs for models for everyone. */
+/** Money that the house puts into an account to rent GPUs for models for everyone. */
 import { sql } from 'kysely'
 import { nanoUsdOf, type NanoUsd } from '../../base/money.ts'
 import type { Db, Tx } from '../platform/database.ts'
@@ -7,7 +7,10 @@ export interface HouseMoney {
   readonly accountId: string
   /** The cost of the living replicas per hour. */
   readonly perHour: NanoUsd
-  /** The part of the account's balance that the house has given and that no rental holds. Below zero: it owes the account. */
+  /**
+   * The part of the account's balance that is the house's and that no rental holds. Below zero: the house owes the
+   * account.
+   */
   readonly free: bigint
 }
 
@@ -30,7 +33,7 @@ export async function readHouseMoney(db: Db, accountId?: string): Promise<HouseM
   return rows.rows.map((row) => ({ accountId: row.account_id, perHour: nanoUsdOf(row.per_hour), free: row.free }))
 }
 
-/** `amount` below zero: it went back. */
+/** `amount` below zero: the money went back to the house. */
 export async function noteHouseMoney(tx: Tx, accountId: string, amount: bigint): Promise<void> {
   await sql`insert into house_money (account_id, given_nano) values (${accountId}, ${amount.toString()}::bigint)
     on conflict (account_id) do update set given_nano = house_money.given_nano + excluded.given_nano`.execute(tx.db)

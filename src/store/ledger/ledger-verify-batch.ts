@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { LedgerCheck } from './ledger-check.ts'
 
-/** Batches of which no request is old enough to be kept as a sum only. */
+/** Older requests exist only in sums, so batches with such requests are left out. */
 const batches = sql`(
   select b.* from batch b where b.created_at >= (select before from request_thinned))`
 

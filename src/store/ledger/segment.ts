@@ -102,7 +102,10 @@ async function readAllowance(db: Db, segment: Segment): Promise<NanoUsd | null> 
 }
 
 export interface DueSegment extends Segment {
-  /** The provider showed it until then. It is never past the end of its term: the time after that has another price. */
+  /**
+   * Until then the provider showed the machine. It is never past the end of the term, because the time after that has
+   * another price.
+   */
   readonly proved_until: Instant | null
 }
 
@@ -244,8 +247,8 @@ export async function endSegment(
 }
 
 /**
- * Ends the open segment at `end`, before the time up to which it is charged, and takes back the charge for the rest.
- * False: its supplier no longer has its share of that, so nothing was taken back.
+ * Ends the open segment at `end`, before the time up to which it is charged, and takes back the later part of the
+ * charge. False: the supplier no longer has its share of that part, so nothing was taken back.
  */
 export async function shortenSegment(tx: Tx, row: Segment, end: Instant, memo: string): Promise<boolean> {
   const total = costUntil(openSegmentOf(row), end)
@@ -275,7 +278,7 @@ export async function shortenSegment(tx: Tx, row: Segment, end: Instant, memo: s
   return true
 }
 
-/** Makes a segment free from its begin on, and takes back its charge. False: its supplier no longer has its share. */
+/** Makes a segment free from its beginning, and takes back its charge. False: the supplier no longer has its share. */
 export async function waiveSegment(tx: Tx, row: Segment, memo: string): Promise<boolean> {
   const n = row.settlements + 1
   const answer = await takeBackCharge(tx, {
@@ -320,7 +323,7 @@ export async function listSegments(db: Db, rentalId: number): Promise<Segment[]>
   return db.selectFrom('segment').selectAll().where('rental_id', '=', rentalId).orderBy('started_at').execute()
 }
 
-/** The segments of each rental, in the order of time. */
+/** Lists the segments of each rental, in the order of time. */
 export async function listSegmentsOf(db: Db, rentalIds: readonly number[]): Promise<Map<number, Segment[]>> {
   if (rentalIds.length === 0) return new Map()
   const rows = await db

@@ -1,4 +1,4 @@
-/** Broken GPUs that are rented: the claims that say so. */
+/** Broken GPUs of rentals. The fault is recorded in the claim. */
 import { sql } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'
 import type { Db, Tx } from '../platform/database.ts'
@@ -7,7 +7,7 @@ export interface ClaimedGpu {
   readonly machineId: string
   readonly gpuIndex: number
   readonly rentalId: number
-  /** Its number among the GPUs of the rental, from 0. */
+  /** The number of the GPU within the rental, from 0. */
   readonly position: number
   readonly claimedAt: Instant
   readonly faultySince: Instant | null
@@ -27,8 +27,8 @@ export async function listClaims(db: Db, rentalId: number): Promise<ClaimedGpu[]
 }
 
 /**
- * The rentals of a host that have other broken GPUs than those at `indexes`. `session`: the connection that says so; if
- * the host has another one by now, there are none.
+ * Lists the rentals of a host whose recorded broken GPUs differ from `indexes`, as reported over the connection
+ * `session`. Returns none if the host has a newer connection.
  */
 export async function listMisjudgedRentals(
   db: Db,
@@ -44,7 +44,7 @@ export async function listMisjudgedRentals(
   return rows.map(({ rental_id }) => rental_id)
 }
 
-/** null: it works again. */
+/** null: the GPU works again. */
 export async function markFault(
   tx: Tx,
   { machineId, gpuIndex }: Pick<ClaimedGpu, 'machineId' | 'gpuIndex'>,

@@ -34,7 +34,7 @@ export type ListedMachine = Pick<Machine, (typeof listedColumns)[number]>
 /** The hardware is JSON text: few different texts describe many machines, so they are parsed once each. */
 export type ListedRow = Pick<ListedMachine, (typeof rowColumns)[number]> & {
   readonly hardware_text: string
-  /** null: it has no rental. */
+  /** null: the machine has no rentals. */
   readonly occupants: readonly Occupant[] | null
 }
 
@@ -131,14 +131,14 @@ export async function listCheapest(
     region?: string | undefined
     host?: string | undefined
     cluster?: string | undefined
-    /** false: no simulated machines, which run nothing. Real machines with simulated GPUs remain. */
+    /** `false` excludes simulated machines, which run nothing. Real machines with simulated GPUs remain. */
     isSimulated?: boolean
-    /** true: no MIG instances, which one program cannot use together. */
+    /** `true` excludes MIG instances, which one program cannot use together. */
     isWhole?: boolean
-    /** At their price for interruptible rentals, for machines that have one. */
+    /** Whether to compare prices for interruptible rentals, on machines that have one. */
     isInterruptible?: boolean
     preferred?: readonly string[]
-    /** Machines that count as so much more expensive. */
+    /** Machines whose price is multiplied by the factor in the order of results. */
     avoided?: { readonly ids: readonly string[]; readonly factor: number }
   },
 ): Promise<ListedMachine[]> {

@@ -59,7 +59,7 @@ export interface ReportedMachine {
   readonly hasPersistentStorage: boolean
   readonly hardware: MachineHardware
   readonly simulation: Simulation | null
-  /** The offer that it is a unit of. null: it is a machine. */
+  /** The offer that the machine is a unit of. null: it is not of an offer. */
   readonly offerId: string | null
   readonly soldWhole: boolean
   readonly cost: NanoUsd | null
@@ -123,7 +123,7 @@ export async function saveInventory(
         -- A machine that has lost GPUs keeps its numbering, so that rentals keep theirs: the lost GPUs count as sick.
         gpus_sick = excluded.gpus_sick || array(select generate_series(excluded.gpus_total, machine.gpus_total - 1)),
         hardware = excluded.hardware, simulation = excluded.simulation,
-        -- Cost and price of a unit follow the engine; rented units keep their price.
+        -- Cost and price of a unit follow the provider; rented units keep their price.
         cost_nano_per_gpu_hour = excluded.cost_nano_per_gpu_hour, preference = excluded.preference,
         sells_below_cost = excluded.sells_below_cost, price_nano_per_gpu_hour =
           case when excluded.offer_id is null then machine.price_nano_per_gpu_hour else excluded.price_nano_per_gpu_hour end,

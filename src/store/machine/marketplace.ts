@@ -47,7 +47,7 @@ function withoutGaps(text: string): string {
 const onSale = sql<boolean>`offering = 'marketplace' and listed and ${isPresent}`
 
 function matches({ gpu, free: atLeast, price, region, text = '' }: MachineSearch): RawBuilder<boolean> {
-  const most = price === undefined ? undefined : usdFromNumber(price)
+  const maxPrice = price === undefined ? undefined : usdFromNumber(price)
   const words = text.toLowerCase().split(/\s+/).filter(Boolean).slice(0, MAX_WORDS)
   const conditions = [
     onSale,
@@ -55,14 +55,14 @@ function matches({ gpu, free: atLeast, price, region, text = '' }: MachineSearch
       ? []
       : [sql`position(${withoutGaps(gpu)} in regexp_replace(lower(${gpuName}), '[\\s_-]', '', 'g')) > 0`]),
     ...(atLeast === undefined ? [] : [sql`${free} >= ${atLeast}`]),
-    ...(most === undefined ? [] : [sql`price_nano_per_gpu_hour <= ${most}`]),
+    ...(maxPrice === undefined ? [] : [sql`price_nano_per_gpu_hour <= ${maxPrice}`]),
     ...(region === undefined ? [] : [sql`region = ${region}`]),
     ...words.map((word) => sql`position(${word} in ${searchText}) > 0`),
   ]
   return sql<boolean>`${sql.join(conditions, sql` and `)}`
 }
 
-export type FoundMachine = Pick<
+export type MatchingMachine = Pick<
   Machine,
   | 'id'
   | 'driver'
@@ -94,7 +94,7 @@ export async function searchMarketplace(
   db: Db,
   search: MachineSearch,
   page: { sort: MarketplaceSort; down: boolean; offset: number; limit: number; grouped: boolean },
-): Promise<{ machines: FoundMachine[]; matches: number }> {
+): Promise<{ machines: MatchingMachine[]; matches: number }> {
   const where = matches(search)
   const direction = page.down ? sql`desc` : sql`asc`
   const candidates = page.grouped
@@ -106,7 +106,7 @@ export async function searchMarketplace(
     ? sql`(select 1 from machine where ${where} group by ${offer}) as offers`
     : sql`machine where ${where}`
   const [machines, counts] = await Promise.all([
-    sql<FoundMachine>`
+    sql<MatchingMachine>`
       select shown.*, ${uptimeOf(sql`shown.id`)} as uptime_percent from (
         select id, driver, cluster_name, region, supplier_id, gpu_model, gpu_ram_mib, gpus_total, free,
           price_nano_per_gpu_hour, interruptible_nano_per_gpu_hour, interruption_notice_s, has_persistent_storage, hardware,

@@ -38,10 +38,10 @@ interface Volume extends Resource {
   readonly attachedTo: readonly string[]
 }
 
-/** Memory has room for so many; beyond that they are read anew. */
+/** The maximum of specs kept in memory; others are read again. */
 const MAX_SPECS = 100_000
 const MAX_NEW_SPECS = 1_000
-/** Works like that of rentals (store/rental/rental-engine.ts). */
+/** One text holds many machines, as with rentals (store/rental/rental-engine.ts). */
 const MACHINES_PER_TEXT = 1_000
 
 /** Specs are JSON text, which takes less memory: the spec of a machine that runs is rarely asked for. */

@@ -24,11 +24,14 @@ export interface Bounds {
   readonly refusedBy?: readonly string[]
 }
 
-/** So many of a driver's own machines are read: as many as orders that arrive together may take. */
+/**
+ * The maximum of machines read per driver, not counting units of offers: as many as orders that arrive together may
+ * take.
+ */
 const MAX_OWN = 32
-/** So many units of all offers are read, one of each before any second. */
+/** The maximum of units read over all offers, the first of each before any second. */
 const MAX_UNITS = 512
-/** So many whole machines of all clusters are read. */
+/** The maximum of whole machines read over all clusters. */
 const MAX_WHOLE = 4_096
 
 /**
@@ -48,9 +51,9 @@ export async function listPlaceable(
       ? sql`select m.id from machine m where ${where} and m.driver = any (${drivers}) and m.gpus_free = m.gpus_total
             order by m.cluster_name, m.id limit ${MAX_WHOLE}`
       : sql`
-        select m.id from unnest(${drivers}::text[]) as engine (id) cross join lateral (
+        select m.id from unnest(${drivers}::text[]) as provider (id) cross join lateral (
           select m.id from machine m
-          where ${where} and m.driver = engine.id and m.offer_id is null and ${hasRoom(demand)}
+          where ${where} and m.driver = provider.id and m.offer_id is null and ${hasRoom(demand)}
           order by m.gpus_free, m.id limit ${MAX_OWN}) m
         union all
         (select unit.id from (
@@ -62,7 +65,10 @@ export async function listPlaceable(
   return bounds.account === undefined ? machines : machines.map((machine) => ({ ...machine, asking: null }))
 }
 
-/** A machine that would do if it were free, for the order to be refused for a reason that matters more. */
+/**
+ * Finds a machine that would fit if it were free. The order is then checked further, and may be refused for a more
+ * important reason than a lack of GPUs.
+ */
 export async function findFull(
   db: Db,
   demand: Demand,

@@ -27,18 +27,18 @@ export async function listSupply(
   supplierId: string | null,
   query: {
     q?: string | undefined
-    /** Whether to list those that have left too. */
+    /** Whether to list departed hosts too. */
     left?: boolean | undefined
     joinedAfter?: Instant | undefined
     after?: string | undefined
     limit: number
   },
 ): Promise<SuppliedPair[]> {
-  const { q, left = false, joinedAfter, after = '', limit } = query
+  const { q, left: includesDeparted = false, joinedAfter, after = '', limit } = query
   const { rows } = await sql<{ id: string }>`
     select coalesce(h.id, m.id) as id from ${pairs(supplierId)}
     where coalesce(h.id, m.id) > ${after}
-      and (${left} or h.state is distinct from 'left')
+      and (${includesDeparted} or h.state is distinct from 'left')
       ${q === undefined ? sql`` : sql`and position(lower(${q}) in lower(coalesce(h.id, m.id))) > 0`}
       ${joinedAfter === undefined ? sql`` : sql`and h.created_at >= ${at(joinedAfter)}`}
     order by 1 limit ${limit}`.execute(db)
@@ -56,7 +56,7 @@ export async function listSupply(
 }
 
 export interface SupplyTotals {
-  /** The number does not count those that have left. */
+  /** Departed machines are not counted. */
   readonly machines: number
   readonly onSale: number
   readonly gpus: number
@@ -66,7 +66,7 @@ export interface SupplyTotals {
   readonly left: number
 }
 
-/** Sums over all of them. "On sale" is what view/supply.ts calls so. */
+/** Sums over all machines of the supplier. "On sale" means the same as in view/supply.ts. */
 export async function sumSupply(db: Db, supplierId: string | null, now: Instant): Promise<SupplyTotals> {
   const { rows } = await sql<SupplyTotals>`
     select count(*) filter (where here)::integer as machines,

@@ -107,7 +107,7 @@ export async function insertMails(
   tx.wake.add('send-mail')
 }
 
-/** `isWithheld`: it is written and not sent. */
+/** `isWithheld`: the message is stored and not sent. */
 export async function insertTemplateMail(
   tx: Tx,
   mail: { to: string; template: string; dataSealed: string; isWithheld: boolean },
@@ -213,7 +213,7 @@ export async function endMail(
   state: 'sent' | 'failed',
   end: { at: Instant; error: string | null },
 ): Promise<void> {
-  // A code or a link is not kept longer than its message needs it.
+  // A code or a link is deleted as soon as its message has ended.
   const dataSealed = sql<string | null>`case when data_sealed is not null then '' end`
   const change = { state, last_error: errorText(end.error), ended_at: toDate(end.at), data_sealed: dataSealed }
   await releaseLease(db, 'mail', mail, mail.token, change)
@@ -223,7 +223,7 @@ export async function postponeMail(db: Db, mail: LeasedMail, dueAt: Instant, err
   await releaseLease(db, 'mail', mail, mail.token, { due_at: toDate(dueAt), last_error: errorText(error) })
 }
 
-/** Undoes the lease: the attempt does not count, because the mail server took nothing. */
+/** Undoes the lease. The attempt does not count, because the mail server accepted nothing. */
 export async function returnMail(db: Db, mail: LeasedMail, dueAt: Instant, error: string | null): Promise<void> {
   await releaseLease(db, 'mail', mail, mail.token, {
     attempts: sql`attempts - 1`,

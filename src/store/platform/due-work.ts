@@ -10,7 +10,7 @@ import { prepareAs, type Db } from './database.ts'
 /** The values that a loop asks with, as SQL. */
 export interface DueQuery {
   readonly now: RawBuilder<Instant>
-  /** The engines of this server. */
+  /** The drivers of this server. */
   readonly drivers: RawBuilder<ProviderId[]>
 }
 

@@ -1,6 +1,6 @@
 /**
- * Leases on rows and turns of loops, for the reconcilers: lease what is due, work with no transaction open, write back
- * only while the lease is still yours. A lease outlives a crashed holder by `leaseMs`.
+ * Leases on rows and turns of loops, for the reconcilers: lease what is due, work with no transaction open, and write
+ * back only while the lease is still held. A lease outlives a crashed holder by `leaseMs`.
  */
 import { randomUUID } from 'node:crypto'
 import { sql, type RawBuilder, type Selectable, type Updateable } from 'kysely'
@@ -90,12 +90,12 @@ export async function releaseLease<Table extends LeasedTable>(
   return rows.length > 0
 }
 
-/** A row on whose behalf engines are called. */
+/** A row on whose behalf providers are called. */
 export type DriverRow = {
   [Table in 'rental' | 'volume' | 'attachment']: { readonly table: Table; readonly key: Keys[Table] }
 }['rental' | 'volume' | 'attachment']
 
-/** Keeps the cause of a failed call to an engine on the row, where operators see it. null: clears it. */
+/** Writes the cause of a failed provider call on the row, where operators see it. null: clears it. */
 export async function writeLastError(
   db: Db,
   { table, key }: DriverRow,

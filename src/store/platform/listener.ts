@@ -30,17 +30,17 @@ export interface Listener {
 
 export interface ListenOptions {
   readonly channel: string
-  /** It is called with the payload of each notification. */
+  /** Called with the payload of each notification. */
   readonly onNotification: (payload: string) => void
-  /** It is called when notifications may have been missed. */
+  /** Called when notifications may have been missed. */
   readonly onGap: () => void
-  /** It is called when notifications arrive again after a gap. */
+  /** Called when notifications arrive again after a gap. */
   readonly onResume?: () => void
 }
 
 interface Subscription extends ListenOptions {
-  /** The connection that receives its channel. */
-  on: Client | undefined
+  /** The connection that listens on the channel. */
+  client: Client | undefined
 }
 
 export interface NotificationOptions {
@@ -71,17 +71,17 @@ export class Notifications {
   }
 
   listen(options: ListenOptions): Listener {
-    const subscription: Subscription = { ...options, on: undefined }
+    const subscription: Subscription = { ...options, client: undefined }
     this.#subscriptions.add(subscription)
     if (this.#heartbeat === undefined && !this.#isClosed) {
       this.#heartbeat = setInterval(() => this.#tick(), HEARTBEAT_MS).unref()
       void this.#connect()
     } else if (this.#client !== undefined) {
-      const on = this.#client
-      this.#subscribe(on, subscription).catch((error: unknown) => this.#drop(on, error))
+      const client = this.#client
+      this.#subscribe(client, subscription).catch((error: unknown) => this.#drop(client, error))
     }
     return {
-      isTrusted: () => subscription.on === this.#client && performance.now() - this.#answeredAt < SILENCE_MS,
+      isTrusted: () => subscription.client === this.#client && performance.now() - this.#answeredAt < SILENCE_MS,
       close: () => void this.#subscriptions.delete(subscription),
     }
   }
@@ -128,40 +128,40 @@ export class Notifications {
     }
   }
 
-  async #beat(on: Client): Promise<void> {
+  async #beat(client: Client): Promise<void> {
     const sentAt = performance.now()
     // The cheapest statement there is: an empty one.
-    await this.#query(on, '')
+    await this.#query(client, '')
     this.#answers += 1
-    if (on === this.#client) this.#answeredAt = sentAt
+    if (client === this.#client) this.#answeredAt = sentAt
   }
 
-  async #subscribe(on: Client, subscription: Subscription): Promise<void> {
-    await this.#query(on, `listen ${subscription.channel}`)
-    const isResumed = subscription.on !== undefined
-    subscription.on = on
+  async #subscribe(client: Client, subscription: Subscription): Promise<void> {
+    await this.#query(client, `listen ${subscription.channel}`)
+    const isResumed = subscription.client !== undefined
+    subscription.client = client
     if (isResumed) subscription.onResume?.()
   }
 
-  #query(on: Client, text: string): Promise<unknown> {
-    const answer = this.#last.then(() => on.query(text))
+  #query(client: Client, text: string): Promise<unknown> {
+    const answer = this.#last.then(() => client.query(text))
     this.#last = answer.catch(() => {})
     return answer
   }
 
   #tick(): void {
-    const on = this.#client
+    const client = this.#client
     // Until the first heartbeat is answered, `#connect` owns the connection.
-    if (on === undefined || this.#answeredAt === Number.NEGATIVE_INFINITY) return
-    if (on === this.#unanswered) {
+    if (client === undefined || this.#answeredAt === Number.NEGATIVE_INFINITY) return
+    if (client === this.#unanswered) {
       const { deadMs = DEAD_MS } = this.#options
-      if (performance.now() - this.#answeredAt > deadMs) this.#drop(on, new Error('no answer to a heartbeat'))
+      if (performance.now() - this.#answeredAt > deadMs) this.#drop(client, new Error('no answer to a heartbeat'))
       return
     }
-    this.#unanswered = on
-    this.#beat(on).then(
-      () => (this.#unanswered = this.#unanswered === on ? undefined : this.#unanswered),
-      (error: unknown) => this.#drop(on, error),
+    this.#unanswered = client
+    this.#beat(client).then(
+      () => (this.#unanswered = this.#unanswered === client ? undefined : this.#unanswered),
+      (error: unknown) => this.#drop(client, error),
     )
   }
 

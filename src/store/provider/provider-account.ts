@@ -79,7 +79,7 @@ export async function updateProviderAccount(
   await tx.db.updateTable('provider_account').set(change).where('id', '=', id).execute()
 }
 
-/** Records whether it answered. The time of the first of equal reports stays. */
+/** Records whether the account answered. Repeated equal reports keep the time of the first. */
 export async function saveProviderHealth(
   db: Db,
   id: string,

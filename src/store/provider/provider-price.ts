@@ -78,9 +78,9 @@ export async function saveRulePrices(tx: Tx, prices: readonly RulePrice[]): Prom
 }
 
 /**
- * Takes offers off sale whose account asks more than the price book, which then has the price of another account, and
- * puts the others back on sale. `rulePrices`: by the rules of all accounts. undefined: as before, except for machines whose
- * price the operator has set.
+ * Takes offers off sale if their account asks more than the price book, whose price then comes from another account,
+ * and puts the others back on sale. `rulePrices` are by the rules of all accounts. undefined: only machines whose price
+ * the operator has set are changed.
  */
 export async function writeAskingPrices(tx: Tx, rulePrices: readonly RulePrice[] | undefined): Promise<void> {
   const rules = JSON.stringify((rulePrices ?? []).map((one) => ({ ...one, price: one.price.toString() })))

@@ -103,7 +103,7 @@ export async function listGroups(
   return select.orderBy('number', 'desc').limit(query.limit).execute()
 }
 
-/** In the order of their age. */
+/** Lists unfinished groups, oldest first. */
 export async function listUnfinishedGroups(db: Db, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom('rental_group')
@@ -115,7 +115,7 @@ export async function listUnfinishedGroups(db: Db, limit: number): Promise<strin
   return rows.map(({ id }) => id)
 }
 
-/** The rentals of the newest attempt of each group, by rank. */
+/** Returns the rentals of each group's newest attempt, by rank. */
 export async function readNodes(db: Db, groupIds: readonly string[]): Promise<Map<string, Rental[]>> {
   if (groupIds.length === 0) return new Map()
   const { rows } = await sql<Rental & { group_id: string }>`
@@ -157,10 +157,10 @@ export async function updateGroup(tx: Tx, id: string, change: GroupChange): Prom
     .executeTakeFirstOrThrow()
 }
 
-/** More machines than any group needs; the cheapest come first. */
+/** The maximum of machines read, cheapest first: more than any group needs. */
 const MAX_CANDIDATES = 1_000
 
-/** Machines of the marketplace that are free as a whole and can be nodes of a group. */
+/** Lists machines of the marketplace that are entirely free and can be nodes of a group. */
 export async function listFreeMachines(
   db: Db,
   query: {
@@ -191,8 +191,8 @@ export async function listFreeMachines(
 }
 
 /**
- * Opens the gates of a group on hosts once each node has measured its links to all others: then all programs start. Nothing
- * happens while one has not, or where the provider starts its machines by itself.
+ * Opens the gates of a group once each node has measured its links to all others: then all programs start together.
+ * Does nothing before that, or where the provider starts its machines by itself.
  */
 export async function openGates(tx: Tx, { id, nodes }: Pick<Group, 'id' | 'nodes'>): Promise<void> {
   const { rows } = await sql<{ workloadId: string; hostId: string; isReady: boolean }>`
@@ -221,7 +221,7 @@ export async function openGates(tx: Tx, { id, nodes }: Pick<Group, 'id' | 'nodes
     .execute()
 }
 
-/** The measured links of rentals on hosts, by the id of their machine. */
+/** Returns the measured links of rentals on hosts, by the driver's id of their machine. */
 export async function readLinks(
   db: Db,
   externalIds: readonly string[],

@@ -11,21 +11,21 @@ import type { Rental } from './rental.ts'
 
 export type Interruption = Selectable<Tables['interruption']>
 
-/** Since when a rental runs: the first time after its last stop at which its machine was charged. */
+/** The time since which a rental runs: the first time after its last stop at which its machine was charged. */
 const runsSince = sql<Instant>`(
   select min(s.started_at) from segment s where s.rental_id = r.id and not s.while_stopped
     and s.started_at >= coalesce((select max(o.ended_at) from segment o where o.rental_id = r.id and o.while_stopped), '-infinity'))`
 
-/** Rentals that could be interrupted now. */
+/** True for rentals that can be interrupted now. */
 const isInterruptible = sql<boolean>`r.status = 'Running' and r.interruption_notice_s is not null
   and r.released_at is null and r.cpu_nano_per_hour is null
   and not exists (select from interruption i where i.rental_id = r.id and i.is_open)`
 
-/** A claim that another rental could have: its GPU works, and nobody has been promised it. */
+/** True for a claim whose GPU works and is promised to nobody. */
 const isUsable = sql<boolean>`c.promised_to is null and c.faulty_since is null
   and c.gpu_index <> all (m.gpus_sick) and c.gpu_index <> all (m.gpus_withdrawn)`
 
-/** The rentals of a machine that can be interrupted now. Few: a machine has at most 64 GPUs. */
+/** Lists the rentals of a machine that can be interrupted now. There are few, since a machine has at most 64 GPUs. */
 export async function listInterruptible(db: Db, machineId: string): Promise<Interruptible[]> {
   const { rows } = await sql<Interruptible>`
     select r.id as "rentalId", ${runsSince} as "runsSince", r.interruption_notice_s as "noticeSeconds",
@@ -37,10 +37,10 @@ export async function listInterruptible(db: Db, machineId: string): Promise<Inte
   return rows
 }
 
-/** The GPUs that orders could get by interrupting, and how often that happened, by machine. */
+/** The GPUs of a machine that orders could get by interrupting rentals, and how often that has happened. */
 export interface InterruptionRecord {
   readonly gpus: number
-  /** The longest notice of those who have these GPUs. null: nobody has any. */
+  /** The longest notice among the rentals on these GPUs. null: there are none. */
   readonly noticeSeconds: number | null
   readonly interruptions: number
 }
@@ -62,7 +62,7 @@ export async function readInterruptionRecords(
   return new Map(rows.map(({ id, ...record }) => [id, record]))
 }
 
-/** Machines on which so many GPUs would be free after interruptions, cheapest first. */
+/** Lists machines that would have enough free GPUs after interruptions, cheapest first. */
 export async function listAfterInterruption(
   db: Db,
   query: { readonly gpuModel: string; readonly gpuCount: number; readonly limit: number },
@@ -78,7 +78,7 @@ export async function listAfterInterruption(
   return rows.map(({ id }) => id)
 }
 
-/** Promises GPUs of locked rentals to a new one. Returns that with all its GPUs. */
+/** Promises GPUs of locked rentals to a new rental. Returns the new rental with all its GPUs. */
 export async function promiseGpus(
   tx: Tx,
   rental: Pick<Rental, 'id'>,
@@ -101,7 +101,7 @@ export async function insertInterruption(
     .execute()
 }
 
-/** The interruption that has been announced to a rental and is not over. */
+/** Returns the interruption that has been announced to a rental and is not over. */
 export async function findOpenInterruption(db: Db, rentalId: number): Promise<Interruption | undefined> {
   return db
     .selectFrom('interruption')
@@ -126,7 +126,7 @@ export interface Announcement {
   readonly endsAt: Instant
 }
 
-/** Interruptions that their providers have not been told. */
+/** Lists interruptions that have not been passed on to their providers. */
 export async function listUntold(db: Db, drivers: readonly ProviderId[], limit: number): Promise<Announcement[]> {
   const { rows } = await sql<Announcement>`
     select i.id, r.id as "rentalId", r.driver, r.external_id as "externalId", i.ends_at as "endsAt"
@@ -147,7 +147,10 @@ export async function saveTold(db: Db, id: bigint, now: Instant): Promise<void> 
     .execute()
 }
 
-/** Rentals whose programs are to be told to end now. One that is not shown at the moment is looked at again. */
+/**
+ * Lists rentals whose programs must be told to end now. A rental that its provider does not show at the moment is
+ * checked again later.
+ */
 export async function listToInterrupt(
   db: Db,
   { now, drivers, limit }: { readonly now: Instant; readonly drivers: readonly ProviderId[]; readonly limit: number },
@@ -163,7 +166,7 @@ function fromEnding(now: RawBuilder<Instant>, drivers: DueQuery['drivers']): Raw
       and r.status = 'Running' and r.driver = any (${drivers})`
 }
 
-/** Pending rentals that have all GPUs that they were promised. */
+/** Lists pending rentals that have received all GPUs promised to them. */
 export async function listHandedOver(db: Db, limit: number): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     select r.id ${fromHandedOver} order by r.id limit ${limit}`.execute(db)
@@ -179,7 +182,7 @@ export const hasInterruption: DueWork = ({ now, drivers }) =>
   sql`(exists (select ${fromUntold(drivers)}) or exists (select ${fromEnding(now, drivers)})
     or exists (select ${fromHandedOver}))`
 
-/** How many of its GPUs a locked rental has, and how many of these work. */
+/** Counts the GPUs of a locked rental, and those of them that work. */
 export async function countClaims(
   tx: Tx,
   rentalId: number,
@@ -190,7 +193,7 @@ export async function countClaims(
   return rows[0] ?? { all: 0, usable: 0 }
 }
 
-/** Its GPUs are there: its provider may be called, and the time that it may take to start begins now. */
+/** All GPUs have been handed over: the provider may be called, and the time limit for the start begins now. */
 export async function endWaitForGpus(tx: Tx, rentalId: number): Promise<void> {
   const now = toDate(tx.clock.now())
   await tx.db
@@ -200,7 +203,7 @@ export async function endWaitForGpus(tx: Tx, rentalId: number): Promise<void> {
     .execute()
 }
 
-/** The segments of the run of a rental, in order. */
+/** Lists the segments of a rental's current run, in order. */
 export async function listRunSegments(db: Db, rentalId: number): Promise<Selectable<Tables['segment']>[]> {
   const { rows } = await sql<Selectable<Tables['segment']>>`
     select s.* from segment s join rental r on r.id = s.rental_id
@@ -210,7 +213,7 @@ export async function listRunSegments(db: Db, rentalId: number): Promise<Selecta
   return rows
 }
 
-/** Sets the conditions of a new rental that can be interrupted. */
+/** Stores the interruption terms of a new rental. */
 export async function makeInterruptible(
   tx: Tx,
   rental: Pick<Rental, 'id'>,

@@ -148,7 +148,7 @@ export interface CheckedPort {
   readonly name: string
   readonly port: number
   readonly path: string
-  /** The last result, if it is of this run. */
+  /** The last result since the rental runs. null: there is none. */
   readonly healthy: boolean | null
   readonly checkedAt: Instant | null
 }
@@ -199,7 +199,7 @@ export async function savePortHealth(
     where port_health.checked_at < excluded.checked_at`.execute(db)
 }
 
-/** Returns the results since the rental is in its state, by port. */
+/** Returns results by port, ignoring those from before the rental entered its state. */
 export async function readPortHealth(
   db: Db,
   rental: { readonly id: number; readonly status_since: Instant },

@@ -22,7 +22,7 @@ export interface LiveRow {
   readonly incarnation: string | null
   readonly lease_until: Instant | null
   readonly stuck_at: Instant | null
-  /** The group of a Pending rental. null: it runs already, or is no node of one. */
+  /** The group of a pending rental. null: the rental is not pending, or not in a group. */
   readonly waits_for_group: string | null
 }
 
@@ -34,7 +34,10 @@ export async function findUsedDrivers(db: Db, drivers: readonly ProviderId[]): P
   return new Set(rows.map(({ driver }) => driver))
 }
 
-/** A JSON text of all would be one message of the database, and buffers for it are memory that is not given back. */
+/**
+ * Rentals per JSON text. One text of all rentals would be one message, and the memory for its buffers is not given
+ * back.
+ */
 const RENTALS_PER_TEXT = 1_000
 
 /**
@@ -94,7 +97,9 @@ export async function leaseToCreate(
 
 export const hasToCreate: DueWork = ({ now, drivers }) => hasDue('rental', toCreate(drivers), now)
 
-/** The same condition as that of the index rental_to_create; the few that wait for promised GPUs are left out. */
+/**
+ * True for rentals to create: the condition of the index rental_to_create, less the few that wait for promised GPUs.
+ */
 function toCreate(drivers: DueQuery['drivers']): RawBuilder<unknown> {
   return sql`t.status in (${callStates('create')}) and t.external_id is null and t.released_at is null
     and t.gpus_due_at is null and t.driver = any (${drivers})`
@@ -124,7 +129,7 @@ export async function leaseToDestroy(
 
 export const hasToDestroy: DueWork = ({ now, drivers }) => hasDue('rental', toDestroy(drivers), now)
 
-/** The same condition as that of the index rental_to_destroy. */
+/** True for rentals to destroy: the condition of the index rental_to_destroy. */
 function toDestroy(drivers: DueQuery['drivers']): RawBuilder<unknown> {
   return sql`t.status in (${callStates('destroy')}) and t.released_at is null and t.external_id is not null
     and t.driver = any (${drivers})`
@@ -139,23 +144,23 @@ export async function leaseToPower(
   return leaseDue(db, 'rental', toPower(sql`${drivers}::text[]`), options)
 }
 
-/** Rentals that wait for GPUs count too (`listWaiting`). */
+/** Rentals that wait for GPUs (`listWaiting`) count too. */
 export const hasToPower: DueWork = ({ now, drivers }) =>
   sql`(${hasDue('rental', toPower(drivers), now)} or exists (select ${fromWaiting(drivers)}))`
 
-/** The same condition as that of the index rental_to_power. */
+/** True for rentals to stop, start or reboot: the condition of the index rental_to_power. */
 function toPower(drivers: DueQuery['drivers']): RawBuilder<unknown> {
   return sql`(t.status in (${callStates('start', 'stop')}) or t.status = 'Running' and t.reboots > t.reboots_done)
     and t.released_at is null and t.external_id is not null and t.driver = any (${drivers})`
 }
 
-/** Ends the lease. A rental that has moved on meanwhile is due at once, for whichever loop has it now. */
+/** Ends the lease. A rental whose status has changed meanwhile is due at once, for the loop that is now responsible. */
 export async function releasePowerLease(db: Db, rental: Rental, token: string, dueAt: Instant): Promise<boolean> {
   const due_at = sql`case when status = ${rental.status} then ${toDate(dueAt)} else due_at end`
   return releaseLease(db, 'rental', rental, token, { due_at })
 }
 
-/** The provider has taken the reboots that were asked for when the rental was leased. False: the lease was lost. */
+/** The provider has accepted the reboots that were requested when the rental was leased. False: the lease was lost. */
 export async function saveRebootsDone(tx: Tx, rental: Rental, token: string): Promise<boolean> {
   return releaseLease(tx.db, 'rental', rental, token, { reboots_done: rental.reboots })
 }
@@ -197,7 +202,7 @@ export async function claimShare(tx: Tx, rental: Rental, machineId: string): Pro
   return rows[0]?.indexes ?? undefined
 }
 
-/** Whether its machine can run it without GPUs, beside those that do. Locks the machine. */
+/** Whether the machine can run the rental without GPUs, beside its other rentals. Locks the machine. */
 export async function hasRoomWithoutGpus(tx: Tx, { spec }: Pick<Rental, 'spec'>): Promise<boolean> {
   const { rows } = await sql<{ hasRoom: boolean | null }>`
     select has_room_without_gpus(${spec.nodes[0]?.machineId ?? ''}) as "hasRoom"`.execute(tx.db)

@@ -46,12 +46,12 @@ export interface MeasuredNode {
  * Saves the latest metrics of many hosts and returns the machines of rentals on them: only these may be reported by
  * their hosts. Messages of a session that another one has replaced are dropped.
  */
-export async function saveHostMetrics(db: Db, heard: readonly HeardMetrics[], now: Instant): Promise<MeasuredNode[]> {
-  if (heard.length === 0) return []
-  const metricTexts = heard.map(({ metrics }) => JSON.stringify({ ...metrics, lastLogs: undefined }))
+export async function saveHostMetrics(db: Db, reports: readonly HeardMetrics[], now: Instant): Promise<MeasuredNode[]> {
+  if (reports.length === 0) return []
+  const metricTexts = reports.map(({ metrics }) => JSON.stringify({ ...metrics, lastLogs: undefined }))
   const { rows } = await sql<MeasuredNode>`
     with heard as (
-      select * from unnest(${heard.map((one) => one.hostId)}::text[], ${heard.map((one) => one.session)}::uuid[],
+      select * from unnest(${reports.map((one) => one.hostId)}::text[], ${reports.map((one) => one.session)}::uuid[],
         ${metricTexts}::jsonb[]) as h (id, session, metrics)
     ), saved as (
       update host set metrics = heard.metrics, metrics_at = ${toDate(now)}
@@ -103,7 +103,7 @@ function minuteOf(row: MinuteRow): Minute {
   return { rentalId: row.rental_id, node: row.node, at: row.at, samples: unpackSamples(row.at, row.data) }
 }
 
-/** Reads the points of a rental: samples if `fine`, else summaries, and samples for the hours that have none yet. */
+/** Reads the points of a rental: samples if `fine`, otherwise summaries, with samples for hours not summarized yet. */
 export async function readPoints(
   db: Db,
   rentalId: number,
@@ -161,7 +161,7 @@ export async function findDueHour(
   return rows[0]?.hour
 }
 
-/** Summarizes the next rentals of an hour. Returns the last of them; undefined: there are no more. */
+/** Summarizes the next rentals of an hour. Returns the id of the last one; undefined: all are done. */
 export async function summarizeSome(
   database: Database,
   hour: Instant,
@@ -190,7 +190,7 @@ export async function summarizeSome(
     const points = summarize(minutes.flatMap(({ samples }) => samples))
     const [first] = minutes
     summaries.push({ rentalId: first?.rentalId ?? 0, node: first?.node ?? 0, data: packSummaries(hour, points) })
-    // Each takes about 3 ms: requests are answered in between.
+    // Each batch takes about 3 ms of this thread; requests are answered in between.
     await new Promise((resolve) => setImmediate(resolve))
   }
   await sql`

@@ -262,27 +262,27 @@ function toUpdate(change: RentalColumns) {
 
 /** Lists live rentals whose term, `auto_terminate_at` or `stop_at` has passed. */
 export async function listEnding(db: Db, now: Instant, limit: number): Promise<number[]> {
-  const { own, stop, term } = endings(at(now))
+  const { end, stop, term } = endings(at(now))
   const rows = await sql<{ id: number }>`
-    select r.id ${own} union select r.id ${stop} union select r.id ${term} order by id limit ${limit}`.execute(db)
+    select r.id ${end} union select r.id ${stop} union select r.id ${term} order by id limit ${limit}`.execute(db)
   return rows.rows.map((row) => row.id)
 }
 
 /**
- * Whether `listEnding` would find a rental. The order makes PostgreSQL look into the indexes of these times, where next
- * to none is past; it cannot know that for a time that it is given later, and read all living rentals.
+ * Whether `listEnding` would find a rental. `order by … limit 1` makes PostgreSQL look into the indexes of these times,
+ * where few are past. In a plan for unknown values it cannot know that, and would read all living rentals.
  */
 export const hasEnding: DueWork = ({ now }) => {
-  const { own, stop, term } = endings(now)
+  const { end, stop, term } = endings(now)
   return sql`coalesce(
-    (select true ${own} order by r.auto_terminate_at limit 1),
+    (select true ${end} order by r.auto_terminate_at limit 1),
     (select true ${stop} order by r.stop_at limit 1),
     (select true ${term} order by t.reservation_ends_at limit 1), false)`
 }
 
-function endings(now: RawBuilder<Instant>): Record<'own' | 'stop' | 'term', RawBuilder<unknown>> {
+function endings(now: RawBuilder<Instant>): Record<'end' | 'stop' | 'term', RawBuilder<unknown>> {
   return {
-    own: sql`from rental r
+    end: sql`from rental r
       where r.status in (${livingStates})
         and r.auto_terminate_at <= ${now}`,
     stop: sql`from rental r where r.status = 'Running' and r.stop_at <= ${now}`,

@@ -109,8 +109,8 @@ function packValues(data: Buffer, start: number, values: Values, indexes: readon
     offset = data.writeFloatLE(value ?? Number.NaN, offset)
   }
   for (const index of indexes) {
-    const own = values.gpus.find((gpu) => gpu.index === index)?.values
-    for (const [n, name] of gpuMetricNames.entries()) offset = data.writeUInt16LE(toUnits(own?.[n], name), offset)
+    const gpuValues = values.gpus.find((gpu) => gpu.index === index)?.values
+    for (const [n, name] of gpuMetricNames.entries()) offset = data.writeUInt16LE(toUnits(gpuValues?.[n], name), offset)
   }
   return offset
 }

@@ -9,23 +9,23 @@ export function sqlStates(matches: (row: RentalStateRow) => boolean): RawBuilder
   return sql.join(statesWhere(matches).map((state) => sql.lit(state)))
 }
 
-/** A rental in these waits for one of the calls to its driver. */
+/** The states in which a rental waits for one of these driver calls. */
 export function callStates(...calls: ReadonlyArray<RentalStateRow['driverCall']>): RawBuilder<unknown> {
   return sqlStates(({ driverCall }) => calls.includes(driverCall))
 }
 
 export const livingStates = sqlStates(({ goal }) => goal !== 'gone')
 
-/** A rental in these has an open segment. */
+/** The states in which a rental has an open segment. */
 export const meteredStates = sqlStates(({ billing }) => billing !== 'none')
 
-/** The machine of a rental in these is paid for, unless contact with it is lost. */
+/** The states in which the machine is paid for, unless contact with it is lost. */
 export const machineBilledStates = sqlStates(({ billing }) => billing === 'full' || billing === 'paused')
 
-/** A rental in these is charged nothing after `seen_at`. */
+/** The states in which nothing is charged after `seen_at`. */
 export const pausedStates = sqlStates(({ billing }) => billing === 'paused')
 
 export const diskStates = sqlStates(({ keepsDisk }) => keepsDisk)
 
-/** A reserved rental cannot be stopped, so it lives in these alone. */
+/** The living states of a reserved rental, which cannot be stopped. */
 export const reservedStates = sqlStates(({ goal, keepsDisk }) => goal !== 'gone' && !keepsDisk)

@@ -12,7 +12,7 @@ export interface EndingTerm {
   readonly warnedDays: number | null
 }
 
-/** Lists terms of living rentals with a warning that is due and was not given, soonest first. */
+/** Lists terms of living rentals whose warning is due and not sent yet, soonest first. */
 export async function listEndingTerms(db: Db, now: Instant, limit: number): Promise<EndingTerm[]> {
   const longest = addMs(now, Math.max(...termWarningDays) * DAY_MS)
   const { rows } = await sql<EndingTerm>`
@@ -28,7 +28,7 @@ export async function listEndingTerms(db: Db, now: Instant, limit: number): Prom
   return rows
 }
 
-/** False: another server was faster. */
+/** False: another server has set it first. */
 export async function setTermWarned(tx: Tx, term: EndingTerm, days: number): Promise<boolean> {
   const row = await tx.db
     .updateTable('term')

@@ -5,7 +5,7 @@ import { at, type Db } from '../platform/database.ts'
 
 export interface RateSlice {
   readonly granted: number
-  /** The number granted to all servers in this minute, this slice included. */
+  /** The number granted to all servers in this minute, including this slice. */
   readonly taken: number
 }
 
@@ -22,12 +22,12 @@ export async function takeRateSlice(
     values (${request.subject}, ${toDate(request.minute)}, ${request.slice}::integer)
     on conflict (subject, minute) do update set taken = w.taken + excluded.taken where w.taken < ${request.limit}::integer
     returning taken`.execute(db)
-  const taken = result.rows[0]?.taken
-  if (taken === undefined) return { granted: 0, taken: request.limit }
-  const before = taken - request.slice
+  const total = result.rows[0]?.taken
+  if (total === undefined) return { granted: 0, taken: request.limit }
+  const before = total - request.slice
   return {
     granted: Math.max(0, Math.min(request.slice, request.limit - before)),
-    taken: Math.min(taken, request.limit),
+    taken: Math.min(total, request.limit),
   }
 }
 

@@ -32,12 +32,12 @@ export interface RequestFilter {
 }
 
 /**
- * A page is looked for so far back, at first and then. Planning a query over all weeks of the retention takes 7 ms, and
- * reading a page 1.
+ * How far back a page is searched: first the short span, then the long one. Planning a query over all weeks of the
+ * retention takes 7 ms, reading a page 1 ms.
  */
 const SPANS_MS = [14 * DAY_MS, 70 * DAY_MS] as const
 
-/** The spans are read one after the other until the page is full; the last has no beginning. */
+/** Reads one span after the other until the page is full; the last span has no beginning. */
 export async function listLoggedRequests(
   db: Db,
   accountId: string,

@@ -46,7 +46,10 @@ export interface ConversationLink {
   readonly size_bytes: number
 }
 
-/** The responses up to this one, the newest first: at most `limit`. The first may not have expired. */
+/**
+ * Lists the conversation that ends with this response, newest first, at most `limit`. The response itself must not have
+ * expired.
+ */
 export async function listConversation(
   db: Db,
   query: { readonly accountId: string; readonly id: string; readonly now: Instant; readonly limit: number },
@@ -69,7 +72,7 @@ export async function readResponses(db: Db, accountId: string, ids: readonly str
   return db.selectFrom('response').selectAll().where('account_id', '=', accountId).where('id', 'in', ids).execute()
 }
 
-/** False: there is none. */
+/** False: there is no such response. */
 export async function deleteResponse(db: Db, accountId: string, id: string, now: Instant): Promise<boolean> {
   const { numDeletedRows } = await db
     .deleteFrom('response')
@@ -80,7 +83,7 @@ export async function deleteResponse(db: Db, accountId: string, id: string, now:
   return numDeletedRows > 0n
 }
 
-/** Expired ones of conversations in which nothing is left that has not. Returns how many it deleted. */
+/** Deletes conversations in which every response has expired. Returns the number of deleted responses. */
 export async function deleteExpiredResponses(db: Db, now: Instant, limit: number): Promise<number> {
   const { numAffectedRows } = await sql`
     delete from response where id in (
@@ -90,7 +93,7 @@ export async function deleteExpiredResponses(db: Db, now: Instant, limit: number
   return Number(numAffectedRows ?? 0n)
 }
 
-/** The oldest ones of accounts that have more than this. Returns how many it deleted. */
+/** Deletes the oldest responses of accounts that store more than `maxBytes`. Returns their number. */
 export async function deleteExcessResponses(db: Db, maxBytes: number, limit: number): Promise<number> {
   const { numAffectedRows } = await sql`
     delete from response where id in (

@@ -54,7 +54,7 @@ function complete(row: ManagedDeployment): ManagedDeployment {
   return { ...row, spec: withDefaults(deploymentSpec, spec), settings: withDefaults(deploymentSettings, settings) }
 }
 
-/** Whether there is a deployment to serve, or money of the house that it may have left. */
+/** Whether there is a deployment to serve, or money of the house that may remain in an account. */
 export const hasManaged: DueWork = () =>
   sql`(exists (select from managed_deployment) or exists (select from house_money where given_nano <> 0))`
 

@@ -58,7 +58,7 @@ export async function listReplicas(db: Db, deploymentIds: readonly string[], end
   return rows.rows
 }
 
-/** Only so many are looked at, the newest of a deployment. */
+/** The maximum of past replicas read per deployment, newest first. */
 const MAX_PAST = 100
 /** Early ends that a machine may be at fault for. Others are faults of the version or the account, or are planned. */
 const MACHINE_FAULTS: ReadonlyArray<ReplicaEnd | RentalOutcome> = [
@@ -70,7 +70,10 @@ const MACHINE_FAULTS: ReadonlyArray<ReplicaEnd | RentalOutcome> = [
   'no_capacity',
 ]
 
-/** Lists starts of replicas that ended, by machine. One of this version that ended soon after its first answer failed, too. */
+/**
+ * Lists starts of ended replicas, by machine. A replica of this version that ended soon after its first answer counts
+ * as a failed start too.
+ */
 export async function listPastStarts(db: Db, deploymentId: string, version: number): Promise<PastStarts[]> {
   const { rows } = await sql<PastStarts>`
     select "machineId", max(ready_at) filter (where not has_failed) as "servedAt",

@@ -73,8 +73,8 @@ export async function countVolumes(db: Db, accountId: string): Promise<{ volumes
 }
 
 /**
- * GB that were sold since the engine reported its free space at `since`. Orders of one engine take turns here until
- * their transaction ends, so no two get the same space.
+ * Locks the driver's storage and returns the GB sold since it reported its free space at `since`. Orders at one driver
+ * take turns here until their transactions end, so no two get the same space.
  */
 export async function lockPromisedGb(tx: Tx, driver: ProviderId, since: Instant): Promise<number> {
   await sql`select pg_advisory_xact_lock(hashtext('berth volume room'), hashtext(${driver}))`.execute(tx.db)
@@ -176,7 +176,7 @@ export async function insertAttachment(
     .insertInto('attachment')
     .values({ volume_id: volumeId, rental_id: rentalId, path, read_only: readOnly, asked_at: now, due_at: now })
     .onConflict((conflict) =>
-      // An order attached it again while it was being detached: it stays, at its new path.
+      // A volume that is attached again while it is being detached stays, at its new path.
       conflict.columns(['volume_id', 'rental_id']).doUpdateSet({
         state: sql`'attaching'`,
         path,
@@ -196,17 +196,17 @@ export async function hasAttachments(db: Db, rentalId: number): Promise<boolean>
 /** Marks attachments for removal: of one volume (to some rentals, or all), or of one rental. */
 export async function detach(
   tx: Tx,
-  what: { volumeId: number; rentalIds?: readonly number[] } | { rentalId: number },
+  attachments: { volumeId: number; rentalIds?: readonly number[] } | { rentalId: number },
 ): Promise<number[]> {
   const now = toDate(tx.clock.now())
   let update = tx.db
     .updateTable('attachment')
     .set({ state: 'detaching', asked_at: now, due_at: now, attempts: 0 })
     .where('state', '!=', 'detaching')
-  if ('rentalId' in what) update = update.where('rental_id', '=', what.rentalId)
+  if ('rentalId' in attachments) update = update.where('rental_id', '=', attachments.rentalId)
   else {
-    update = update.where('volume_id', '=', what.volumeId)
-    if (what.rentalIds !== undefined) update = update.where('rental_id', 'in', what.rentalIds)
+    update = update.where('volume_id', '=', attachments.volumeId)
+    if (attachments.rentalIds !== undefined) update = update.where('rental_id', 'in', attachments.rentalIds)
   }
   const rows = await update.returning('rental_id').execute()
   return rows.map((row) => row.rental_id)
