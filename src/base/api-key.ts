@@ -20,7 +20,7 @@ export interface ApiKeyParts {
 }
 
 export interface NewApiKey extends ApiKeyParts {
-  /** The whole key, shown once. */
+  /** The whole key, which is shown once. */
   readonly text: string
   readonly last4: string
 }

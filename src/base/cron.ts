@@ -1,4 +1,7 @@
-/** Times that repeat, in the five fields of cron: minute, hour, day of the month, month, day of the week. All are UTC. */
+/**
+ * Repeating times in the five fields of cron: minute, hour, day of the month, month, day of the week. All times are
+ * UTC.
+ */
 import { DAY_MS, instantOf, MINUTE_MS, type Instant } from './instant.ts'
 
 export interface Cron {
@@ -6,9 +9,9 @@ export interface Cron {
   readonly hours: ReadonlySet<number>
   readonly days: ReadonlySet<number>
   readonly months: ReadonlySet<number>
-  /** From 0, Sunday. */
+  /** 0 is Sunday. */
   readonly weekdays: ReadonlySet<number>
-  /** Both days are given: either one is enough. */
+  /** Both day fields are restricted, so that a match of either is enough. */
   readonly isEitherDay: boolean
 }
 
@@ -21,7 +24,7 @@ const shorthands: Readonly<Record<string, string>> = {
 const months = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec']
 const weekdays = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat']
 
-/** undefined: it is not valid, or its day never comes. */
+/** undefined: the text is not valid, or its day never comes. */
 export function parseCron(text: string): Cron | undefined {
   const fields = (shorthands[text.trim()] ?? text).trim().split(/\s+/)
   const [minute = '', hour = '', day = '', month = '', weekday = ''] = fields
@@ -76,7 +79,7 @@ function parseField(
 /** 29 February comes once in eight years around 2100. */
 const MAX_DAYS = 8 * 366 + 1
 
-/** The first time after this one. undefined: there is none. */
+/** Returns the first matching time after `after`. undefined: there is none. */
 export function nextTime(cron: Cron, after: Instant): Instant | undefined {
   const first = Math.floor(after / DAY_MS) * DAY_MS
   const clockTimes = [...cron.hours]

@@ -8,7 +8,7 @@ export type Instant = number & { readonly [instant]: true }
 
 export interface Clock {
   now(): Instant
-  /** Lets time pass on a clock that does not run at the speed of the machine. Absent: it does. */
+  /** Waits on a clock that does not run at the speed of real time. Absent: the clock does. */
   wait?(ms: number, signal: AbortSignal): Promise<void>
 }
 
@@ -62,7 +62,7 @@ export function parseInstant(text: string): Instant | undefined {
   return new Date(midnight).toISOString().startsWith(day) ? instantOf(ms) : undefined
 }
 
-/** For the store: PostgreSQL takes a `Date`. */
+/** Converts for the store: PostgreSQL's driver takes a `Date`. */
 export function toDate(at: Instant): Date {
   return new Date(at)
 }

@@ -13,7 +13,7 @@ export function decodeUtf8(bytes: Buffer): string | undefined {
   return isUtf8(bytes) ? bytes.toString('utf8') : undefined
 }
 
-/** The total number of members in all objects of the value. -1: `findFlaw` must look closer. */
+/** Counts the members of all objects in the value. -1: `findFlaw` must check the value in detail. */
 export function countMembers(value: unknown, depth = 0): number {
   if (typeof value === 'string') return isWellFormed(value) ? 0 : -1
   if (typeof value === 'number') return Number.isFinite(value) ? 0 : -1

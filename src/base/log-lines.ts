@@ -12,9 +12,9 @@ export interface LineFilter {
 }
 
 export interface LogLine {
-  /** Its time as text. undefined: not known. */
+  /** The line's time as text. undefined: unknown. */
   readonly stamp: string | undefined
-  /** With its line end, if it has one. */
+  /** Includes the line end, if there is one. */
   readonly text: Buffer
 }
 
@@ -28,7 +28,7 @@ const MAX_STAMP_CHARS = 40
 export class LineSplitter {
   #partial: Buffer = Buffer.alloc(0)
 
-  /** The lines that are complete now. */
+  /** Returns the lines that are complete now. */
   push(chunk: Buffer): Buffer[] {
     let remaining = this.#partial.length === 0 ? chunk : Buffer.concat([this.#partial, chunk])
     const lines: Buffer[] = []
@@ -43,7 +43,7 @@ export class LineSplitter {
     return lines
   }
 
-  /** The last line, which has no end. */
+  /** Returns the last line, which has no end. */
   flush(): Buffer[] {
     const partial = this.#partial
     this.#partial = Buffer.alloc(0)
@@ -51,7 +51,7 @@ export class LineSplitter {
   }
 }
 
-/** Splits off the time. A line without one is continued from the line before. */
+/** Splits off the time. A line without a time continues the previous one. */
 export function parseStamped(line: Buffer): LogLine {
   const space = line.subarray(0, MAX_STAMP_CHARS).indexOf(SPACE)
   const stamp = space < 0 ? '' : line.toString('latin1', 0, space)
@@ -60,7 +60,7 @@ export function parseStamped(line: Buffer): LogLine {
     : { stamp: undefined, text: line }
 }
 
-/** A line of unknown time is left out when a time is asked for. */
+/** A line without a time does not match a filter by time. */
 export function matches({ stamp, text }: LogLine, filter: LineFilter): boolean {
   const { since, until, search } = filter
   if (since !== undefined || until !== undefined) {
@@ -74,7 +74,7 @@ export function showLine({ stamp, text }: LogLine, filter: LineFilter): Buffer {
   return filter.timestamps === true && stamp !== undefined ? Buffer.concat([Buffer.from(`${stamp} `), text]) : text
 }
 
-/** The last lines that were added, within a number of bytes. */
+/** Keeps the last lines, up to a number of bytes. */
 export class LastLines {
   readonly #maxLines: number
   readonly #maxBytes: number

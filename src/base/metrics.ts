@@ -16,14 +16,14 @@ interface Metric {
 
 export interface Counter {
   add(labels?: Labels, amount?: number): void
-  /** The same for one set of labels, which is then formatted only once. */
+  /** Returns the counter for one set of labels, which is then formatted only once. */
   bind(labels: Labels): (amount?: number) => void
 }
 
-/** A counter kept elsewhere and read at each scrape. It decreases only when its source restarts. */
+/** A counter that is kept elsewhere and read at each scrape. It decreases only when its source restarts. */
 export interface ReadCounter {
   set(value: number, labels?: Labels): void
-  /** Drops all series, for collectors that set those of things that still exist. */
+  /** Drops all series. A collector that sets only the series of existing things calls it first. */
   clear(): void
 }
 
@@ -98,7 +98,7 @@ export class Metrics {
     this.#collectors.push(collector)
   }
 
-  /** Adds the metrics of other processes, as text, to those with the same names here. */
+  /** Merges metrics of other processes, given as text, into the metrics of the same names here. */
   include(source: () => Promise<readonly string[]>): void {
     this.#sources.push(source)
   }
@@ -141,7 +141,7 @@ function settable(values: Map<string, number>): Gauge {
   }
 }
 
-/** The lines of a metric with those of other processes: the same series once, its values combined. */
+/** The lines of a metric after merging those of other processes: values of equal series are combined. */
 function combined(metric: Metric, others: readonly string[]): string[] {
   const { name, type, across } = metric
   const values = new Map<string, number>()

@@ -1,7 +1,7 @@
 /**
- * Seals large content, piece by piece, with AES-256-GCM under a key of its own. The vault seals only that key, so a change of
- * the installation's secret touches one small value and not the content. Each piece is bound to its number: pieces cannot
- * be swapped.
+ * Seals large content piece by piece with AES-256-GCM under a separate key. The vault seals only that key, so a change
+ * of the installation's secret touches one small value and not the content. Each piece is bound to its number, so that
+ * pieces cannot be swapped.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 
@@ -9,7 +9,7 @@ const KEY_BYTES = 32
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/** A text, so that the vault can seal it. */
+/** The key is text, so that the vault can seal it. */
 export function newContentKey(): string {
   return randomBytes(KEY_BYTES).toString('base64url')
 }

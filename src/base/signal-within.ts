@@ -5,7 +5,7 @@
 export function signalWithin(signal: AbortSignal, ms: number): AbortSignal {
   const limit = new AbortController()
   const expire = (): void => limit.abort(new DOMException(`No result within ${ms} ms.`, 'TimeoutError'))
-  // Like that of AbortSignal.timeout, the timer does not keep the process alive.
+  // Like the timer of AbortSignal.timeout, it does not keep the process alive.
   setTimeout(expire, ms).unref()
   return AbortSignal.any([signal, limit.signal])
 }

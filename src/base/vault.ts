@@ -5,11 +5,13 @@ export interface Vault {
   seal(text: string): string
   /** Throws when the text was sealed under an unknown key or was changed. */
   open(sealed: string): string
-  /** The text sealed under the current key. undefined: it is already. Throws as `open` does. */
+  /**
+   * Seals the text again under the current key. undefined: it is sealed under that key already. Throws as `open` does.
+   */
   reseal(sealed: string): string | undefined
   /** A key for one purpose, the same on every server; it reveals neither the secret nor other purposes' keys. */
   derive(purpose: string): Buffer
-  /** Also those of the older secrets, for what was signed with them. */
+  /** The keys for one purpose from the current and the older secrets, to check earlier signatures. */
   deriveAll(purpose: string): readonly Buffer[]
 }
 
@@ -34,7 +36,7 @@ export function makeVault(secret: string, others: readonly string[] = []): Vault
       try {
         return openWith(other, sealed)
       } catch {
-        // Under another one, or under none of them.
+        // The text may be sealed under another of the keys.
       }
     }
     throw cause

@@ -3,13 +3,13 @@ import { nanoUsdOf, parseUsd, type NanoUsd } from './money.ts'
 
 const NANO_PER_CENT = 10_000_000n
 
-/** Whole cents. */
+/** Converts whole cents. */
 export function fromCents(cents: number): NanoUsd {
   if (!Number.isSafeInteger(cents) || cents < 0) throw new Error(`${cents} is not a number of cents`)
   return nanoUsdOf(BigInt(cents) * NANO_PER_CENT)
 }
 
-/** A decimal text such as `2.49`, `0.0000000001` or `1.5e-3`. For JSON numbers: `fromNumber`. */
+/** Converts a decimal text such as `2.49`, `0.0000000001` or `1.5e-3`. For JSON numbers, use `fromNumber`. */
 export function fromDecimal(text: string): NanoUsd {
   const match = /^(\d{1,12})(?:\.(\d{1,30}))?(?:e([+-]?\d{1,2}))?$/i.exec(text.trim())
   if (match === null) throw new Error(`${text.slice(0, 40)} is not a price`)
@@ -24,7 +24,7 @@ export function fromDecimal(text: string): NanoUsd {
   return nanoUsdOf(exact + (/[1-9]/.test(decimals.slice(9)) ? 1n : 0n))
 }
 
-/** A JSON number. Its shortest decimal form is what the vendor wrote. */
+/** Converts a JSON number. Its shortest decimal form is what the vendor wrote. */
 export function fromNumber(amount: number): NanoUsd {
   if (!Number.isFinite(amount) || amount < 0) throw new Error(`${amount} is not a price`)
   return fromDecimal(String(amount))

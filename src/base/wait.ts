@@ -1,4 +1,4 @@
-/** A pause on a clock. */
+/** Waiting on a clock. */
 import type { Clock } from './instant.ts'
 
 /** Waits on a clock. Rejects when the signal aborts. */

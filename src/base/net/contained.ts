@@ -10,7 +10,10 @@ const MAX_WARNINGS_PER_MINUTE = 12
 const CONTAINED = 'BERTH_CONTAINED'
 const warnings = makeLineLimit({ perMinute: MAX_WARNINGS_PER_MINUTE })
 
-/** `end` closes the connection; it must be safe to call at any time. It also gets what the listener got. */
+/**
+ * Wraps a listener. `end` closes the connection and receives the listener's arguments; it must be safe to call at any
+ * time.
+ */
 export function contained<Args extends unknown[]>(
   end: (error: Error, args: NoInfer<Args>) => unknown,
   listener: (...args: Args) => unknown,

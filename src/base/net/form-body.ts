@@ -2,7 +2,7 @@
 
 interface FormFilePart {
   readonly field: string
-  /** Without characters that a header cannot have. */
+  /** A field name without characters that a header cannot contain. */
   readonly name: string
   readonly type: string
   readonly bytes: Uint8Array

@@ -3,8 +3,8 @@ import type { ClientRequest, IncomingMessage } from 'node:http'
 import { contained } from './contained.ts'
 
 /**
- * Rejects where there is no answer, also when the request ends without an error: node:http says nothing more about one that
- * is answered with a 101 that nobody asked for.
+ * Resolves with the answer. Rejects if there is none, even when the request ends without an error: after an unexpected
+ * 101, node:http reports nothing more.
  */
 export function answerTo(request: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {

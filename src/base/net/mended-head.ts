@@ -19,11 +19,11 @@ const MAX_INTERIM = 16
 export class BadHead extends Error {}
 
 export interface MendOptions {
-  /** Whether a 101 may answer the request. */
+  /** Whether a 101 is an allowed answer to the request. */
   readonly mayUpgrade?: boolean
 }
 
-/** The same connection, for an HTTP client. Closing it closes the other. */
+/** Wraps a connection for an HTTP client. Closing the result closes the connection. */
 export function mendHead(inner: Duplex, options: MendOptions = {}): Duplex {
   return new MendedHead(inner, options)
 }
@@ -109,7 +109,7 @@ function isComplete(head: readonly number[]): boolean {
   return head.length > 3 && head.at(-1) === LF && head.at(-3) === LF
 }
 
-/** Decides it like the parser of node:http. */
+/** Whether the answer switches protocols, decided as the parser of node:http does. */
 function isUpgrade(head: string): boolean {
   const lists = [...head.matchAll(/^connection:(.*)$/gim)].flatMap(([, list = '']) => list.split(','))
   return /^upgrade:/im.test(head) && lists.some((one) => one.trim().toLowerCase() === 'upgrade')

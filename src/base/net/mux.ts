@@ -16,7 +16,7 @@ import { Duplex } from 'node:stream'
 import { MuxClosed, resetError, resetReason } from './mux-closed.ts'
 
 export interface MuxStream extends Duplex {
-  /** Sends a small value beside the bytes, which it can overtake. The other side emits `signal`; one too long ends both. */
+  /** Sends a small value, which can overtake the bytes. The other side emits `signal`; too long a value ends both. */
   sendSignal(value: unknown): void
 }
 
@@ -264,7 +264,7 @@ class Stream extends Duplex implements MuxStream {
     this.on('error', () => {})
   }
 
-  /** Both sides have ended it: nothing more is sent. */
+  /** Both sides have ended the stream: nothing more is sent. */
   get isOver(): boolean {
     return this.#endSent && this.#endTaken
   }
@@ -280,7 +280,7 @@ class Stream extends Duplex implements MuxStream {
     if (!this.destroyed && !this.isOver) this.#mux.send('signal', this.id, payload)
   }
 
-  /** Ends it on behalf of the other side: sends nothing. */
+  /** Ends the stream on behalf of the other side, and sends nothing. */
   cut(error: Error): void {
     this.#endSent = true
     this.#endTaken = true

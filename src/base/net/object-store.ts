@@ -1,7 +1,7 @@
 /**
- * Objects in an S3-compatible store. Links have signature version 4 in the query, so that a host can download one object
- * for a while without knowing the key; our own calls use such links too. Paths name the bucket, which every such store
- * supports.
+ * Objects in an S3-compatible store. Links have signature version 4 in the query, so that a host can download one
+ * object for a while without knowing the key. Our own calls use such links too. URLs contain the bucket in the path,
+ * which every such store supports.
  */
 import { createHash, createHmac } from 'node:crypto'
 import { formatInstant, type Instant } from '../instant.ts'
@@ -12,7 +12,7 @@ export interface ObjectStore {
   readonly region: string
   readonly accessKey: string
   readonly secretKey: string
-  /** The bucket for objects of the server itself. undefined: it has none. */
+  /** The bucket for the server's own objects. undefined: none is configured. */
   readonly bucket?: string | undefined
 }
 
@@ -20,7 +20,7 @@ export function objectUrl(store: ObjectStore, bucket: string, key: string): URL 
   return new URL(`${store.url}/${encode(bucket)}/${key.split('/').map(encode).join('/')}`)
 }
 
-/** A store with a place for the server's own objects. */
+/** A store with a bucket for the server's own objects. */
 export interface Bucket extends ObjectStore {
   readonly bucket: string
 }
@@ -29,7 +29,7 @@ type Method = 'GET' | 'PUT' | 'DELETE'
 
 const CALL_MS = 60_000
 
-/** Writes, reads or deletes one object. Throws unless the store did it; deleting an object that is not there is done. */
+/** Writes, reads or deletes one object. Throws unless the store confirms it; deleting a missing object succeeds. */
 export async function callBucket(
   bucket: Bucket,
   method: Method,
@@ -82,7 +82,7 @@ function hmac(key: Buffer | string, text: string): Buffer {
   return createHmac('sha256', key).update(text).digest()
 }
 
-/** Stricter than encodeURIComponent: the signature is over these exact bytes. */
+/** Stricter than encodeURIComponent, because the signature covers these exact bytes. */
 function encode(text: string): string {
   return encodeURIComponent(text).replaceAll(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)
 }

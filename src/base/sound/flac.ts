@@ -1,6 +1,6 @@
 /**
- * FLAC files: their length, from their frames. Frames do not say where they end, so the next one is searched for: its
- * header has a checksum and the number that follows.
+ * FLAC files: their length, counted from their frames. A frame does not state its size, so the next frame is found by
+ * searching for its header, which has a checksum and the next number.
  */
 import type { SoundFault, SoundLength } from './sound-length.ts'
 
@@ -12,7 +12,7 @@ const HEADER_BYTES = 16
 interface Frame {
   readonly blockSize: number
   readonly headerBytes: number
-  /** The number of the frame, or of its first sample where blocks have different sizes. */
+  /** The number of the frame; if blocks differ in size, the number of its first sample. */
   readonly number: number
   readonly countsSamples: boolean
 }
@@ -22,7 +22,7 @@ export function readFlac(bytes: Buffer): SoundLength | SoundFault {
   if (start === undefined || bytes.length < 8 + STREAM_INFO_BYTES) return { fault: 'damaged' }
   const info = bytes.readUInt32BE(18)
   const sampleRate = info >>> 12
-  // 36 bits; 0: unknown to the program that wrote it.
+  // 36 bits. 0: the encoder did not know the length.
   const stated = (bytes.readUInt8(21) & 0x0f) * 2 ** 32 + bytes.readUInt32BE(22)
   const samples = countSamples(bytes, start)
   if (stated !== 0 && stated !== samples) return { fault: 'damaged' }
@@ -40,7 +40,10 @@ function startOfFrames(bytes: Buffer): number | undefined {
   return undefined
 }
 
-/** Parts of the file, in order, of which each decodes to about `samples` per channel, or to one frame: silence takes few bytes. */
+/**
+ * Yields parts of the file, in order, each of which decodes to about `samples` per channel, or to a single frame.
+ * Silence takes few bytes, so parts are limited by samples.
+ */
 export function* slicesOfFlac(bytes: Buffer, samples: number): Generator<Buffer> {
   let from = 0
   let sum = 0
@@ -104,7 +107,7 @@ const blockSizes: Readonly<Record<number, number>> = {
   ...Object.fromEntries([8, 9, 10, 11, 12, 13, 14, 15].map((code) => [code, 2 ** code])),
 }
 
-/** Written as UTF-8 writes a character, with up to seven bytes. */
+/** The number is encoded as UTF-8 encodes a character, in up to seven bytes. */
 function readNumber(header: Buffer, at: number): { value: number; bytes: number } | undefined {
   const first = header[at] ?? 0xff
   if (first < 0x80) return { value: first, bytes: 1 }

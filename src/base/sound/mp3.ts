@@ -2,7 +2,7 @@
 
 export interface Mp3Facts {
   readonly seconds: number
-  /** Per channel. */
+  /** The number of samples per channel. */
   readonly samples: number
   readonly sampleRate: number
 }
@@ -11,7 +11,7 @@ const rates = [44_100, 48_000, 32_000]
 /** kbit/s of layer III: MPEG 1, and MPEG 2 and 2.5. */
 const kbits1 = [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320]
 const kbits2 = [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160]
-/** Tags stand before, between and after frames. More than this is not an MP3. */
+/** Tags can stand before, between and after frames. A file with more other bytes than this is not an MP3. */
 const MAX_OTHER_BYTES = 262_144
 
 interface Frame {
@@ -31,7 +31,7 @@ export function readMp3(bytes: Buffer): Mp3Facts | undefined {
   while (at + 4 <= bytes.length) {
     const frame = readFrame(bytes.readUInt32BE(at))
     const isSame = frame !== undefined && (sampleRate === 0 || frame.sampleRate === sampleRate)
-    // Two bytes of anything can look like the start of a frame, so the first one needs another behind it.
+    // Random bytes can look like the start of a frame, so the first frame counts only if another one follows it.
     if (!isSame || (sampleRate === 0 && !isFollowed(bytes, at, frame))) {
       at += 1
       otherBytes += 1
@@ -46,7 +46,7 @@ export function readMp3(bytes: Buffer): Mp3Facts | undefined {
   return samples === 0 ? undefined : { seconds: samples / sampleRate, samples, sampleRate }
 }
 
-/** After an ID3v2 tag, whose length has seven bits per byte. */
+/** The position after an ID3v2 tag, whose length has seven bits per byte. */
 function startOfFrames(bytes: Buffer): number {
   if (bytes.length < 10 || bytes.toString('latin1', 0, 3) !== 'ID3') return 0
   return 10 + bytes.subarray(6, 10).reduce((size, byte) => (size << 7) | (byte & 0x7f), 0)
@@ -58,7 +58,7 @@ function isFollowed(bytes: Buffer, at: number, { bytes: length, sampleRate }: Fr
   return next + 4 <= bytes.length && readFrame(bytes.readUInt32BE(next))?.sampleRate === sampleRate
 }
 
-/** Encoders describe the file in a first frame that is not sound. */
+/** Whether the first frame describes the file, as encoders write it, and contains no sound. */
 function isInfo(bytes: Buffer, at: number, { sideBytes }: Frame): boolean {
   const name = bytes.toString('latin1', at + 4 + sideBytes, at + 8 + sideBytes)
   return name === 'Xing' || name === 'Info'

@@ -1,6 +1,6 @@
 /**
- * Ogg files with Opus: their packets and their length, which is the sum of the packets. The positions in the pages only
- * cut what the encoder added before the first sample and after the last one.
+ * Ogg files with Opus: their packets and their length, which is the sum of the packets. Positions in the pages only
+ * remove what the encoder added before the first and after the last sample.
  */
 import type { SoundFault, SoundLength } from './sound-length.ts'
 
@@ -14,9 +14,9 @@ const MAX_CHANNELS = 8
 
 export interface OpusSound extends SoundLength {
   readonly channels: number
-  /** null: one stream of one or two channels. */
+  /** null: a single stream of one or two channels. */
   readonly mapping: { readonly streams: number; readonly coupled: number; readonly table: readonly number[] } | null
-  /** Samples to leave out at the start. */
+  /** The number of samples to skip at the start. */
   readonly skipped: number
   readonly packets: readonly Buffer[]
 }
@@ -70,7 +70,7 @@ export function readOpus(bytes: Buffer): OpusSound | SoundFault {
   return { ...head, packets, samples, sampleRate: OPUS_RATE }
 }
 
-/** A page whose checksum is wrong is damaged; sound that was never sent would be transcribed. */
+/** Whether a page has a wrong checksum. Otherwise sound that was never recorded would be transcribed. */
 export function hasDamagedPage(bytes: Buffer): boolean {
   for (let at = 0; at < bytes.length;) {
     const page = readPage(bytes, at)
@@ -80,7 +80,7 @@ export function hasDamagedPage(bytes: Buffer): boolean {
   return false
 }
 
-/** Sums the packets by page, and cuts what the positions cut. */
+/** Sums up the packets by page, and removes the samples that the positions exclude. */
 class Lengths {
   #sum = 0
   #ofLastPage = 0
@@ -97,7 +97,7 @@ class Lengths {
     this.#last = position
   }
 
-  /** undefined: the positions cut more than the last page has. */
+  /** undefined: the positions exclude more samples than the last page has. */
   total(skipped: number): number | undefined {
     if (this.#last === undefined) return undefined
     const end = Math.min(Number(this.#last - (this.#origin ?? 0n)), this.#sum)
@@ -141,7 +141,10 @@ function readHead(packet: Buffer): Omit<OpusSound, 'packets' | 'samples' | 'samp
   return { channels, mapping: { streams, coupled, table }, skipped }
 }
 
-/** The first byte of a packet says it, and the second where it has the number of frames. */
+/**
+ * The number of samples follows from the first byte of a packet, and for some packets from the number of frames in the
+ * second.
+ */
 function samplesOf(packet: Buffer): number | undefined {
   const first = packet[0]
   if (first === undefined) return undefined

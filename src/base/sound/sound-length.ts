@@ -1,11 +1,11 @@
-/** How long a recording is, or why nobody can tell. */
+/** The length of a recording, or why it is unknown. */
 
 export interface SoundLength {
-  /** Per channel. */
+  /** The number of samples per channel. */
   readonly samples: number
   readonly sampleRate: number
 }
 
 export type SoundFault =
-  /** `name`: the format in words. undefined: unknown. */
+  /** `name`: the name of the format. undefined: the format is unknown. */
   { readonly fault: 'format'; readonly name: string | undefined } | { readonly fault: 'damaged' }

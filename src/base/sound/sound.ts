@@ -1,7 +1,7 @@
 /**
- * Sound files: their format, from their first bytes, and their length. The length is counted from the frames of the file
- * without decoding them, because it is the price: it has to be known before a model starts, and no header of a file may
- * lower it.
+ * Sound files: their format, from their first bytes, and their length. The length determines the price, so it is
+ * counted from the frames without decoding them: it must be known before a model starts, and a header in the file must
+ * not be able to lower it.
  */
 import { readFlac } from './flac.ts'
 import { readMp3 } from './mp3.ts'
@@ -17,7 +17,10 @@ export interface Sound extends SoundLength {
 
 const damaged: SoundFault = { fault: 'damaged' }
 
-/** Rates that sound files have. Others are damage: a low one would make a short file last for days. */
+/**
+ * The range of sample rates in sound files. A rate outside of it means damage: a low one would make a short file last
+ * for days.
+ */
 const MIN_RATE = 4_000
 const MAX_RATE = 768_000
 
@@ -43,7 +46,7 @@ const readers: Readonly<Record<SoundFormat, (bytes: Buffer) => SoundLength | Sou
   opus: readOpus,
 }
 
-/** The first bytes decide: names of files and types in headers are often wrong. */
+/** The first bytes decide, because file names and types in headers are often wrong. */
 function formatOf(bytes: Buffer): SoundFormat | SoundFault {
   const text = (from: number, length: number): string => bytes.toString('latin1', from, from + length)
   if (text(0, 4) === 'RIFF' && text(8, 4) === 'WAVE') return 'wav'
@@ -60,7 +63,7 @@ function formatOf(bytes: Buffer): SoundFormat | SoundFault {
   // AAC has the same first bits as MP3, and zero for the layer.
   if (bytes[0] === 0xff && ((bytes[1] ?? 0) & 0xf6) === 0xf0) return { fault: 'format', name: 'AAC' }
   if (readMp3(bytes.subarray(0, MP3_PROBE_BYTES)) !== undefined) return 'mp3'
-  // A picture in the tag may be longer than what was looked at.
+  // A picture in the tag may be longer than the bytes read here.
   return text(0, 3) === 'ID3' ? 'mp3' : { fault: 'format', name: undefined }
 }
 

@@ -1,18 +1,18 @@
-/** WAV files: numbers of 8 to 32 bits, and floats. */
+/** WAV files with integers of 8 to 32 bits or floats. */
 import type { SoundFault, SoundLength } from './sound-length.ts'
 
 export interface Wav extends SoundLength {
   readonly channels: number
   readonly bits: number
   readonly isFloat: boolean
-  /** Whole samples of all channels, one after the other. */
+  /** Whole samples, each with the values of all channels. */
   readonly data: Buffer
 }
 
 const PCM = 1
 const FLOAT = 3
 const EXTENSIBLE = 0xff_fe
-/** Programs that write to a pipe do not know the length, and write one of these. */
+/** Programs that write to a pipe do not know the length. They write a number from this one up. */
 const UNKNOWN_BYTES = 0x7f_ff_00_00
 const MAX_CHANNELS = 32
 
@@ -37,11 +37,11 @@ export function readWav(bytes: Buffer): Wav | SoundFault {
     if (name === 'data') {
       if (layout === undefined) return { fault: 'damaged' }
       const isUnknown = size === 0 || size >= UNKNOWN_BYTES
-      // A file that was cut off is not what its sender meant.
+      // A truncated file is rejected, since its sender meant to send more.
       if (!isUnknown && from + size > bytes.length) return { fault: 'damaged' }
       return wavOf(layout, bytes.subarray(from, isUnknown ? bytes.length : from + size))
     }
-    // Chunks begin at even places.
+    // Chunks begin at even offsets.
     at = from + size + (size % 2)
   }
   return { fault: 'damaged' }
