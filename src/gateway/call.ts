@@ -39,12 +39,12 @@ export interface Call {
   readonly requestId: string
   readonly traceId: string
   readonly caller: Caller
-  /** Its name in records. */
+  /** The operation as recorded. */
   readonly operation: string
   readonly model: ServedModel
   /** The most it can cost, held before it starts. */
   readonly worst: NanoUsd
-  /** For the account's log. null: the account does not keep bodies. */
+  /** The text for the account's log. null: the account does not keep bodies. */
   readonly bodyText: string | null
 }
 

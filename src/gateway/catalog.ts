@@ -62,11 +62,11 @@ export interface ServedModel {
   readonly deployments: readonly Deployment[]
   /** The accounts that may use it. To others it does not exist. undefined: everyone. */
   readonly visibleTo?: readonly string[] | undefined
-  /** The base model of an adapter, whose replicas serve both. undefined: it is none. */
+  /** The base model of an adapter, whose replicas serve both. undefined: the model is not an adapter. */
   readonly adapterOf?: string | undefined
-  /** Requests may wait this long for a replica to start. undefined: it has no replicas that start on demand. */
+  /** Requests may wait this long for a replica to start. undefined: the model has no replicas that start on demand. */
   readonly startsOnDemand?: { readonly waitMs: number } | undefined
-  /** Why it cannot answer yet, as a sentence for customers. undefined: it can. */
+  /** Why the model cannot answer yet, as a sentence for customers. undefined: it can. */
   readonly notReady:
     | {
         readonly message: string

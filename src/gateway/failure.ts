@@ -59,7 +59,7 @@ function isOverflow(error: Readonly<Record<string, unknown>> | undefined, messag
 function explainOverflow(message: string, contextTokens: number | null): Failure {
   const phrase = "This model's maximum context length is "
   const at = message.indexOf(phrase)
-  const known = contextTokens ?? /(\d+) tokens/.exec(message)?.[1] ?? 'smaller than the prompt needs in'
-  const text = at === -1 ? `${phrase}${known} tokens. ${message}` : message.slice(at)
+  const limitText = contextTokens ?? /(\d+) tokens/.exec(message)?.[1] ?? 'smaller than the prompt needs in'
+  const text = at === -1 ? `${phrase}${limitText} tokens. ${message}` : message.slice(at)
   return fail('context_length_exceeded', { message: text.slice(0, 1_000) })
 }

@@ -42,8 +42,8 @@ export function watchRequests(metrics: Metrics): (ended: EndedCall) => void {
 
   const seriesOf = (model: string, deployment: string): Series => {
     const key = `${model}\n${deployment}`
-    const known = all.get(key)
-    if (known !== undefined) return known
+    const existingSeries = all.get(key)
+    if (existingSeries !== undefined) return existingSeries
     if (all.size < MAX_SERIES) return makeSeries(key, { model, deployment })
     return all.get(OTHERS) ?? makeSeries(OTHERS, { model: 'others', deployment: 'others' })
   }

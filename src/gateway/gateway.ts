@@ -90,9 +90,9 @@ export class Gateway {
     if (caller.allowedModels !== null && !caller.allowedModels.includes(name)) return
     this.#refreshing += 1
     let timer: NodeJS.Timeout | undefined
-    const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, REFRESH_MS)))
+    const timeout = new Promise<void>((resolve) => (timer = setTimeout(resolve, REFRESH_MS)))
     try {
-      await Promise.race([this.#refreshCatalog(), late])
+      await Promise.race([this.#refreshCatalog(), timeout])
     } finally {
       clearTimeout(timer)
       this.#refreshing -= 1
@@ -114,9 +114,9 @@ export class Gateway {
     }
     while (isStarting() && performance.now() < until && this.#waiting.length < MAX_WAITING) {
       await new Promise<void>((resolve) => {
-        const late = setTimeout(resolve, until - performance.now())
+        const timer = setTimeout(resolve, until - performance.now())
         this.#waiting.push(() => {
-          clearTimeout(late)
+          clearTimeout(timer)
           resolve()
         })
       })
@@ -170,7 +170,7 @@ export class Gateway {
     return this.#admission.admit(ask).then((later) => later.ok && begin(later.value))
   }
 
-  /** For a request that the schema has accepted and whose key was counted. */
+  /** Answers a request that the schema has accepted and whose key was counted. */
   async chat(
     caller: Caller,
     { dialect, body, bodyBytes, nameIgnored }: ClientRequest,

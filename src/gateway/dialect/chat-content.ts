@@ -6,7 +6,7 @@ export type ChatPart =
 
 export const TEXT_SEPARATOR = '\n\n'
 
-/** One text where there is nothing else: not every engine takes lists. */
+/** Returns plain text if there is nothing else: not every engine takes lists. */
 export function chatContent(parts: readonly ChatPart[]): string | readonly ChatPart[] {
   const texts = parts.flatMap((part) => (part.type === 'text' ? [part.text] : []))
   return texts.length === parts.length ? texts.join(TEXT_SEPARATOR) : parts

@@ -29,7 +29,7 @@ type Members = Readonly<Record<string, unknown>>
 
 interface PendingCall {
   readonly id: string | undefined
-  /** undefined: its name has not come yet. */
+  /** undefined: the name of the call has not arrived yet. */
   number: number | undefined
   arguments: string
 }
@@ -118,9 +118,9 @@ export class ChatReader {
 
   /** Another id with a name at the same index is another call: some engines number none of theirs. */
   #callAt(index: number, id: string | undefined, name: string): PendingCall {
-    const known = this.#byIndex.get(index)
-    const isOther = known?.number !== undefined && id !== undefined && id !== known.id && name !== ''
-    if (known !== undefined && !isOther) return known
+    const existingCall = this.#byIndex.get(index)
+    const isOther = existingCall?.number !== undefined && id !== undefined && id !== existingCall.id && name !== ''
+    if (existingCall !== undefined && !isOther) return existingCall
     if (this.#calls >= MAX_CALLS || this.#byIndex.size >= MAX_CALLS) throw new Error('too many calls')
     const call: PendingCall = { id, number: undefined, arguments: '' }
     this.#byIndex.set(index, call)

@@ -89,7 +89,10 @@ export class ChatStream implements AnswerStream, EngineProgress {
     return this.#done ? '' : this.#rewrite(end + 2 === text.length ? text : text.slice(0, end + 2))
   }
 
-  /** For one event like the one before, without usage or a finish reason: half of the work. undefined: it is not. */
+  /**
+   * Rewrites an event like the previous one, without usage or a finish reason, which takes half of the work. undefined:
+   * the event is different.
+   */
   #rewritePlain(text: string): string | undefined {
     const opening = this.#opening
     if (opening === undefined || this.#done || !text.startsWith(opening.from)) return undefined

@@ -12,7 +12,7 @@ import type { JsonObject, MessagesText } from './chat-body.ts'
 import type { EngineForm } from './engine-request.ts'
 
 export interface Dialect {
-  /** Its name in records and in the account's log. */
+  /** The operation as recorded and shown in the account's log. */
   readonly operation: string
   /** A body that the contract's schema accepted, as the client wrote it. Fails if engines cannot honor it. */
   readonly read: (body: JsonObject, caller: Caller) => Result<EngineBody> | Promise<Result<EngineBody>>

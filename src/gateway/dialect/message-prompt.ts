@@ -148,9 +148,9 @@ class PromptReader {
     }
     const turn = this.#user()
     const { content } = part
-    const given = Array.isArray(content) ? (content as readonly Part[]) : [{ type: 'text', text: content ?? '' }]
+    const parts = Array.isArray(content) ? (content as readonly Part[]) : [{ type: 'text', text: content ?? '' }]
     const texts: string[] = []
-    for (const [place, one] of given.entries()) {
+    for (const [place, one] of parts.entries()) {
       const read = this.#readContent(one, [...path, 'content', place])
       if ('ok' in read) return read
       // Engines take images from users only.

@@ -72,7 +72,7 @@ export function readMessage(body: JsonObject): Result<EngineBody> {
   })
 }
 
-/** Without `thinking`, clients do not expect any. */
+/** Whether to send thinking. Clients that do not ask for `thinking` do not expect any. */
 function showsThinking({ thinking }: JsonObject): boolean {
   const type = (thinking as { type?: string } | null | undefined)?.type
   return type !== undefined && type !== 'disabled'
@@ -83,7 +83,7 @@ function effortOf({ output_config: config }: JsonObject): JsonObject {
   return effort === undefined ? {} : { reasoning_effort: effort }
 }
 
-/** Its older name is a parameter of its own. */
+/** The older name of the format is a separate parameter. */
 function readFormat({ output_config: config, output_format: older }: JsonObject): Result<JsonObject> {
   const isNew = (config as { format?: unknown } | null | undefined)?.format
   const format = (isNew ?? older) as { type?: unknown; schema?: unknown } | null | undefined

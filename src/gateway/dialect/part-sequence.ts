@@ -35,7 +35,7 @@ export class PartSequence {
     return steps
   }
 
-  /** Also what waited. */
+  /** Ends the sequence, and returns the steps that were held back. */
   end(): PartStep[] {
     const steps: PartStep[] = []
     do {

@@ -56,7 +56,7 @@ type TextPart =
   | { readonly type: 'refusal'; refusal: string }
 
 export interface ResponseEventsOptions {
-  /** Ids of items are made of it; each request has its own. */
+  /** The part of item ids that identifies the request. */
   readonly seed: string
   readonly tools: ToolNames
   readonly showsLogprobs: boolean
@@ -72,7 +72,7 @@ export class ResponseEvents {
   readonly pieces: Piece[][] = []
   readonly #options: ResponseEventsOptions
   #sequence = 0
-  /** The last item has not ended. */
+  /** Whether the last item has not ended yet. */
   #isOpen = false
   /** The arguments of an open call. */
   #json = ''
@@ -194,8 +194,8 @@ export class ResponseEvents {
     if (item?.type === 'function_call') {
       // Clients parse the arguments; a call of a function without parameters may have none.
       const filled = item.arguments.trim() === '' ? this.#add(emptyInput, []) : ''
-      const { arguments: given, name } = item
-      return filled + this.#callEvent('response.function_call_arguments.done', { arguments: given, name })
+      const { arguments: callArguments, name } = item
+      return filled + this.#callEvent('response.function_call_arguments.done', { arguments: callArguments, name })
     }
     if (item?.type === 'custom_tool_call') {
       item.input = inputOf(this.#json)
@@ -254,7 +254,7 @@ function newPart(kind: 'reasoning' | 'text' | 'refusal'): TextPart {
     : { type: 'refusal', refusal: '' }
 }
 
-/** Models call a custom tool as a function with one field. What is none is the input itself. */
+/** Models call a custom tool as a function with the field `input`. Any other text is taken as the input itself. */
 function inputOf(json: string): string {
   const input = parseObject(json)?.['input']
   return typeof input === 'string' ? input : json

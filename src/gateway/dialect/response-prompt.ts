@@ -18,7 +18,7 @@ export interface PlacedItem {
 export interface ItemPromptOptions {
   readonly instructions: unknown
   readonly items: readonly PlacedItem[]
-  /** undefined: it was changed, or belongs to another account. */
+  /** undefined: the text was changed, or belongs to another account. */
   readonly openReasoning: (sealed: string) => string | undefined
 }
 
@@ -111,8 +111,9 @@ class ItemReader {
 
   #readCall(item: JsonObject): undefined {
     const { type, call_id: id, name, namespace, arguments: json, input } = item
-    const given = type === 'custom_tool_call' ? customArguments(input as string) : String(json).trim() || emptyInput
-    const called = { name: flatName(name as string, namespace as string | undefined), arguments: given }
+    const callArguments =
+      type === 'custom_tool_call' ? customArguments(input as string) : String(json).trim() || emptyInput
+    const called = { name: flatName(name as string, namespace as string | undefined), arguments: callArguments }
     this.#callIds.add(id as string)
     this.#assistant().calls.push({ id, type: 'function', function: called })
     return undefined

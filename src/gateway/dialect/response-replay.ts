@@ -9,11 +9,11 @@ interface StoredPart {
   readonly part: AnswerPart
   readonly text: string
   readonly logprobs: readonly unknown[]
-  /** It has one piece, whatever came. */
+  /** The item is sent in one piece, however it arrived. */
   readonly isWhole?: true
 }
 
-/** One text for each event. */
+/** Returns one text for each event. */
 export function replayResponse({ id, text, pieces }: FinishedResponse): string[] {
   const response = JSON.parse(text) as JsonObject & { readonly output: readonly OutputItem[]; readonly status: string }
   const { output, status } = response

@@ -47,11 +47,11 @@ export function flatName(name: string, namespace: string | null | undefined): st
 }
 
 export function readResponseTools(body: JsonObject): ReadTools | Failure {
-  const given = (body['tools'] ?? []) as readonly JsonObject[]
+  const requestedTools = (body['tools'] ?? []) as readonly JsonObject[]
   const ignored: string[] = []
   const names = new Map<string, ToolName>()
   const functions: JsonObject[] = []
-  for (const [at, tool] of given.entries()) {
+  for (const [at, tool] of requestedTools.entries()) {
     const inner = tool['type'] === 'namespace' ? ((tool['tools'] ?? []) as readonly JsonObject[]) : [tool]
     const namespace = tool['type'] === 'namespace' ? String(tool['name']) : undefined
     for (const one of inner) {
@@ -116,7 +116,7 @@ function writeTool(tool: JsonObject, namespace: string | undefined, ignored: str
 }
 
 interface ToolChoice {
-  /** For the engine. undefined: its own default. */
+  /** The value for the engine. undefined: the engine's default. */
   readonly value: unknown
   readonly needsTool: boolean
   readonly allows: (flat: string) => boolean

@@ -18,7 +18,7 @@ export interface ResponsePorts {
   readonly clock: Clock
   /** Seals reasoning for its account. */
   readonly sealReasoning: (accountId: string, text: string) => string
-  /** undefined: it was changed, or belongs to another account. */
+  /** undefined: the text was changed, or belongs to another account. */
   readonly openReasoning: (accountId: string, sealed: string) => string | undefined
   /** Fails at once if nothing can be stored. */
   readonly checkStorage: () => Promise<Result<void>>
@@ -26,7 +26,7 @@ export interface ResponsePorts {
   readonly readConversation: (accountId: string, responseId: string) => Promise<Result<readonly JsonObject[]>>
   /** An item of a stored response. */
   readonly findItem: (accountId: string, itemId: string) => Promise<Result<JsonObject>>
-  /** false: it could not be stored. */
+  /** false: the response could not be stored. */
   readonly save: (accountId: string, response: NewResponse) => Promise<boolean>
 }
 
@@ -156,7 +156,7 @@ interface Conversation {
 
 async function readInput(
   ports: ResponsePorts,
-  { input: given = [], previous_response_id: previous }: JsonObject,
+  { input: inputValue = [], previous_response_id: previous }: JsonObject,
   { accountId }: ResponseCaller,
   stores: boolean,
 ): Promise<Result<Conversation>> {
@@ -167,7 +167,9 @@ async function readInput(
         ? await ports.checkStorage()
         : ok(undefined)
   if (!history.ok) return history
-  const items = (typeof given === 'string' ? [{ role: 'user', content: given }] : given) as readonly JsonObject[]
+  const items = (
+    typeof inputValue === 'string' ? [{ role: 'user', content: inputValue }] : inputValue
+  ) as readonly JsonObject[]
   const input: JsonObject[] = []
   for (const item of items) {
     if (item['type'] !== 'item_reference') {
@@ -231,9 +233,9 @@ function hintsOf({ reasoning }: JsonObject): JsonObject {
 
 function ignoredFields(body: JsonObject, included: readonly string[]): string[] {
   const { reasoning, text } = body as { readonly reasoning?: JsonObject | null; readonly text?: JsonObject | null }
-  const inner = (name: string, given: JsonObject | null | undefined, known: readonly string[]): string[] =>
-    Object.keys(given ?? {})
-      .filter((key) => !known.includes(key) && isGiven(given?.[key]))
+  const inner = (name: string, object: JsonObject | null | undefined, knownKeys: readonly string[]): string[] =>
+    Object.keys(object ?? {})
+      .filter((key) => !knownKeys.includes(key) && isGiven(object?.[key]))
       .map((key) => `${name}.${key}`)
   return [
     ...Object.keys(body).filter((name) => !knownFields.has(name) && isGiven(body[name])),
@@ -245,26 +247,26 @@ function ignoredFields(body: JsonObject, included: readonly string[]): string[] 
 
 /** Clients read these members back, and some fail where one is missing. */
 function echoOf(body: JsonObject): JsonObject {
-  const given = <T>(name: string, usual: T): unknown => body[name] ?? usual
+  const valueOr = <T>(name: string, usual: T): unknown => body[name] ?? usual
   return {
     background: false,
-    instructions: given('instructions', null),
-    max_output_tokens: given('max_output_tokens', null),
+    instructions: valueOr('instructions', null),
+    max_output_tokens: valueOr('max_output_tokens', null),
     max_tool_calls: null,
-    metadata: given('metadata', {}),
-    parallel_tool_calls: given('parallel_tool_calls', true),
-    previous_response_id: given('previous_response_id', null),
-    prompt_cache_key: given('prompt_cache_key', null),
+    metadata: valueOr('metadata', {}),
+    parallel_tool_calls: valueOr('parallel_tool_calls', true),
+    previous_response_id: valueOr('previous_response_id', null),
+    prompt_cache_key: valueOr('prompt_cache_key', null),
     reasoning: { effort: null, summary: null, ...(body['reasoning'] as object | null) },
     service_tier: 'default',
-    temperature: given('temperature', null),
+    temperature: valueOr('temperature', null),
     text: { format: { type: 'text' }, ...(body['text'] as object | null) },
-    tool_choice: given('tool_choice', 'auto'),
-    tools: given('tools', []),
-    top_logprobs: given('top_logprobs', 0),
-    top_p: given('top_p', null),
+    tool_choice: valueOr('tool_choice', 'auto'),
+    tools: valueOr('tools', []),
+    top_logprobs: valueOr('top_logprobs', 0),
+    top_p: valueOr('top_p', null),
     truncation: 'disabled',
-    user: given('user', null),
+    user: valueOr('user', null),
   }
 }
 

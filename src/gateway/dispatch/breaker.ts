@@ -20,7 +20,9 @@ export class Breaker {
   readonly #random: () => number
   #isOpen = false
   #openUntil = 0
-  /** It could not be reached, so a sign of life is news. An engine that answers with errors was alive all along. */
+  /**
+   * No connection could be made, so any sign of life is news. An engine that answers with errors was alive all along.
+   */
   #isUnreachable = false
   #hasTrial = false
   #trialEndedAt = -Infinity
@@ -46,17 +48,17 @@ export class Breaker {
     return !this.#isOpen || (now >= this.#openUntil && !this.#hasTrial)
   }
 
-  /** For when no other deployment is left. */
+  /** Whether a call may be tried although the breaker is open, because no other deployment is available. */
   allowsLastResort(now: number): boolean {
     return this.#isOpen && !this.#hasTrial && now >= this.#trialEndedAt + LAST_RESORT_EVERY_MS
   }
 
-  /** Time until it lets a trial through. */
+  /** The time until a trial is let through. */
   waitMs(now: number): number {
     return this.#isOpen ? Math.max(0, this.#openUntil - now) : 0
   }
 
-  /** A call begins. true: it is a trial, and must report as one. */
+  /** Begins a call. true: the call is a trial, and must report its end as a trial. */
   enter(): boolean {
     if (!this.#isOpen) return false
     this.#hasTrial = true
@@ -68,14 +70,14 @@ export class Breaker {
     return this.#isOpen ? now >= this.#openUntil : this.#isSuspect
   }
 
-  /** A trial was answered, which is enough: a long stream must not keep the others waiting. */
+  /** A trial was answered. The head of the answer is enough: a long stream must not keep the others waiting. */
   answered(): void {
     this.#hasTrial = false
     this.#isOpen = false
     this.#forget()
   }
 
-  /** The result of a check. */
+  /** Takes the result of a check. */
   checked(isHealthy: boolean, isUnreachable: boolean, now: number): void {
     this.#isSuspect = false
     if (!isHealthy) return this.#open(isUnreachable, now)
@@ -84,7 +86,7 @@ export class Breaker {
     this.#forget()
   }
 
-  /** A call ended well. Calls from before it opened prove nothing. */
+  /** A call ended well. A call that began before the breaker opened proves nothing. */
   succeeded(): void {
     if (this.#isOpen) return
     this.#openings = 0
@@ -115,12 +117,12 @@ export class Breaker {
     this.#trialEndedAt = now
   }
 
-  /** A probe found it dead. */
+  /** A probe found the engine dead. */
   trip(now: number): void {
     if (!this.#isOpen) this.#open(true, now)
   }
 
-  /** A probe found it alive. */
+  /** A probe found the engine alive. */
   revive(now: number): void {
     if (this.#isOpen && this.#isUnreachable) this.#openUntil = Math.min(this.#openUntil, now)
   }
@@ -143,6 +145,6 @@ export class Breaker {
 
 function countBits(bits: number): number {
   let count = 0
-  for (let rest = bits; rest !== 0; rest &= rest - 1) count += 1
+  for (let remaining = bits; remaining !== 0; remaining &= remaining - 1) count += 1
   return count
 }

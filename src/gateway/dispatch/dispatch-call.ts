@@ -41,23 +41,25 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
   #target: Target | undefined
   #deployment: Deployment | undefined
   #account: Account | undefined
-  /** Prompt tokens that the engine still has to compute, and those of all calls there when it was sent. */
+  /**
+   * The prompt tokens that the engine still has to compute for this call, and for all its calls when this one was sent.
+   */
   #uncached = 0
   #toCompute = 0
-  /** Output tokens that its account was charged for. */
+  /** The output tokens charged to the account so far. */
   #charged = 0
   #isTrial = false
   #isStream = false
   #sentAt = 0
   #attempts: Target[] | undefined
-  /** Could not be reached: no engine has seen the request. */
+  /** Targets that could not be reached, so that no engine has seen the request. */
   #unreached: Target[] | undefined
-  /** Since when it waits for any replica to be reached. */
+  /** The time since which the call waits for any replica to be reachable. */
   #heldSince: number | undefined
-  /** Timed out here: a retry would take as long again. */
+  /** Targets that timed out with this call: a retry would take as long again. */
   #lost: Target[] | undefined
   #failure: UpstreamFailure | undefined
-  /** An error answer, which is read for its reason and not passed on. */
+  /** The head of an error answer. Its body is read for the reason and not passed on. */
   #errorHead: ResponseHead | undefined
   #errorBody = ''
 
@@ -104,7 +106,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     const choice = chooseTarget(this.#model.targets, this.#model.memory, this.call, this, now)
     if (choice === 'wait') return onlyIdle ? this.#refuseBusy() : this.#wait(now)
     if ('kind' in choice) {
-      // An engine that answered, or was too slow, would do so again.
+      // An engine that answered, or was too slow, would do the same again.
       const isOver =
         choice.kind === 'overloaded' || this.#failure?.kind === 'status' || this.#failure?.kind === 'timeout'
       return mayHold && !isOver ? this.#hold(now) : this.#rejectCall(choice)
@@ -139,7 +141,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     memory.keep(this.call, target)
   }
 
-  /** `isFirstToken`: it has just come, which shows how fast the engine computes prompts. */
+  /** `isFirstToken`: the first token has just come, which shows how fast the engine computes prompts. */
   #promptDone(target: Target, isFirstToken: boolean): void {
     if (this.#toCompute === 0) return
     target.slots.uncached -= this.#uncached
@@ -225,7 +227,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     this.#release()
     this.#state = 'over'
     this.#sink.end()
-    // The tokens of a plain answer are known now.
+    // The tokens of an unstreamed answer are known now.
     if (account !== undefined) this.#charge(account)
     this.#model.note(now - this.#sentAt, this.#charged)
     target?.slots.note(this.call.promptTokens + this.#charged)
@@ -234,11 +236,11 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
 
   onFault(kind: FaultKind, detail: string): void {
     if (this.#state === 'over') return
-    // The part of the error body so far is enough.
+    // The part of the error body read so far is enough.
     if (this.#errorHead !== undefined) return this.#onError(this.#errorHead)
     const wasAnswering = this.#state === 'answering'
     const failure = this.#failureOf(kind, detail)
-    // An engine whose answer exceeds our time limit works.
+    // An engine that is still answering when the total time is over is not at fault.
     const isFault = !(wasAnswering && kind === 'total')
     if (kind === 'first_byte_timeout' || kind === 'total') this.#giveUpOn(this.#target)
     this.#fault(isFault ? classOf(kind) : undefined, failure, wasAnswering)
@@ -253,7 +255,9 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     this.refuse('overloaded', 'no slot is idle')
   }
 
-  /** Another replica is about to start, or this one to come back; its time limit stays that of the first wait. */
+  /**
+   * Holds the call, since a replica is about to start or to come back. The time limit is counted from the first wait.
+   */
   #hold(now: number): void {
     const isRetried = !this.isEmpty
     this.#unreached = undefined
@@ -313,7 +317,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     this.#fault(undefined, { ...failure, kind: 'overloaded', retryAfterMs: pauseMs }, false)
   }
 
-  /** undefined: not counted by the breaker. */
+  /** `faultClass` undefined: the breaker does not count the fault. */
   #fault(faultClass: FaultClass | undefined, failure: UpstreamFailure, isFinal: boolean): void {
     const target = this.#target
     const now = performance.now()

@@ -9,7 +9,7 @@ import type { Ticker, Ticking } from '../upstream/ticker.ts'
 export interface WaitingCall extends Waiter {
   readonly call: UpstreamCall
   readonly tried: Tried
-  /** Since when it waits this time; `queuedAt` is that of its time limit. */
+  /** The time since which it waits in the queue now; its time limit counts from `queuedAt`. */
   readonly waitsSince: number
   start(target: Target, now: number): void
   refuse(kind: UpstreamFailure['kind'], detail: string, retryAfterMs?: number): void
@@ -27,7 +27,7 @@ export interface ModelStats {
   readonly queued: number
   /** Calls that had to wait. */
   readonly waited: number
-  /** Their time in the queue, of those that have left it for a deployment or at the time limit. */
+  /** The total waiting time of calls that were sent or reached their time limit. */
   readonly waitedMs: number
   /** Calls that found the queue full or waited too long. */
   readonly rejected: number
@@ -41,9 +41,9 @@ const NEWEST_SHARE = 0.1
 const GUESSED_CALL_MS = 1_000
 const MIN_RETRY_AFTER_MS = 250
 const MAX_RETRY_AFTER_MS = 60_000
-/** An engine reads prompts faster than it writes: a token of output weighs as much as two of a prompt. */
+/** Engines read prompts faster than they write, so a token of output counts as two of a prompt. */
 const OUTPUT_WEIGHT = 2
-/** The rate of a model is measured over at least so long. */
+/** The rate of a model is measured over at least this time. */
 const RATE_MS = 2_000
 
 export interface QueueRefusal {
@@ -51,7 +51,10 @@ export interface QueueRefusal {
   readonly retryAfterMs: number
 }
 
-/** A base model and its adapters. They share slots, so they take turns: the queue of one must not starve the others. */
+/**
+ * The models of one engine: a base model and its adapters. They share slots, so they take turns: the queue of one must
+ * not starve the others.
+ */
 export class ModelGroup {
   readonly #models: readonly DispatchModel[]
   #next = 0
@@ -81,7 +84,7 @@ export class DispatchModel implements Ticking {
   group = new ModelGroup([this])
   readonly #queue: FairQueue<WaitingCall>
   #limits: QueueLimits
-  /** Without a deployment, calls wait for one to start. */
+  /** Whether calls wait for a replica to start if there is no deployment. */
   startsOnDemand = false
   readonly #unread = new Set<UnreadCall>()
   readonly #ticker: Ticker
@@ -89,7 +92,7 @@ export class DispatchModel implements Ticking {
   #outputTokens = 0
   /** Weighted tokens of all accounts so far. */
   #served = 0
-  /** Since calls wait: the beginning of a measurement, and weighted tokens per millisecond. */
+  /** The start of a measurement, which begins when calls wait, and the weighted tokens per millisecond. */
   #measuring: { readonly sinceMs: number; readonly served: number } | undefined
   #rate: number | undefined
   #waited = 0
@@ -120,7 +123,7 @@ export class DispatchModel implements Ticking {
     return this.targets.reduce((sum, target) => sum + (target.mayTake(now) ? target.idlePlaces() : 0), 0)
   }
 
-  /** undefined: it waits. */
+  /** undefined: the call waits. */
   wait(call: WaitingCall, isRetried: boolean): QueueRefusal | undefined {
     const refusal = isRetried ? undefined : this.#refuseLongWait(call)
     if (refusal !== undefined || !this.#queue.add(call, isRetried)) {
@@ -134,7 +137,7 @@ export class DispatchModel implements Ticking {
     return undefined
   }
 
-  /** A call that would wait longer than it may learns so at once. Without a measured rate, it may try. */
+  /** Refuses a call at once if it would wait longer than it may. Without a measured rate, it may try. */
   #refuseLongWait(call: WaitingCall): QueueRefusal | undefined {
     if (this.#rate === undefined || this.#rate <= 0) return undefined
     const waitMs = this.#queue.costAhead(call) / this.#rate
@@ -161,7 +164,7 @@ export class DispatchModel implements Ticking {
     return this.targets.reduce((sum, { inFlight }) => sum + inFlight, this.#queue.ahead(call))
   }
 
-  /** A call is sent. Returns the account that its output is charged to. */
+  /** A call is sent. Returns the account to which its output is charged. */
   begin({ accountId, promptTokens }: UpstreamCall): Account {
     const account = this.#queue.begin(accountId)
     account.served += promptTokens
@@ -186,7 +189,7 @@ export class DispatchModel implements Ticking {
     this.#unread.delete(call)
   }
 
-  /** A slot may have become free, which another model of the group may be waiting for. */
+  /** Serves the next call, because a slot may have become free. Another model of the group may be waiting for it. */
   serve(now: number): void {
     this.group.serve(now)
   }

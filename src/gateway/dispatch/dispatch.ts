@@ -20,25 +20,25 @@ import { Pools } from '../upstream/pool.ts'
 import { Ticker } from '../upstream/ticker.ts'
 
 export interface DispatcherOptions {
-  /** Resolves and vets host names. undefined: the system resolver. */
+  /** Resolves host names and rejects forbidden addresses. undefined: the system resolver. */
   readonly lookup?: LookupFunction
-  /** Trusted certificates in place of the system's. */
+  /** Trusted certificates that replace the system's. */
   readonly ca?: string
   /** Reaches ports of rented machines. */
   readonly dial?: SocketOptions['dial']
-  /** A request waits for a model that has nothing running. */
+  /** Called when a request waits for a model that has nothing running. */
   readonly onWaiting?: (model: string) => void
   /** Other processes that share the limits of this one. undefined: none. */
   readonly others?: () => readonly DispatcherStats[]
-  /** false: another process learns the limits, and the catalog has this one's share. */
+  /** false: another process learns the limits, and the catalog contains this process's share. */
   readonly learns?: boolean
   /** A limit has changed. */
   readonly onLimit?: () => void
   readonly queue?: Partial<QueueLimits>
-  /** How long a request for text may wait. One that would wait longer is refused at once. */
+  /** The maximum wait of a request for text. A request that would wait longer is refused at once. */
   readonly firstTokenMs?: number
   readonly probe?: Partial<ProbeRhythm>
-  /** From 0 up to 1. */
+  /** Returns a number from 0 up to 1. */
   readonly random?: () => number
 }
 
@@ -50,17 +50,17 @@ export interface DispatcherStats {
 export interface RunningDispatcher extends Dispatcher {
   setCatalog(catalog: Catalog): void
   stats(): DispatcherStats
-  /** How many calls that take idle slots only would start now. */
+  /** Returns how many calls for idle slots only could start now. */
   idlePlaces(model: string): number
-  /** Somebody wants a model that has nothing running. */
+  /** Reports that a model with nothing running is wanted. */
   wake(model: string): void
-  /** The most requests that a deployment may have now, whichever process of the gateway sends them. */
+  /** The current limit of a deployment, over all processes of the gateway. */
   limitOf(deploymentId: string): number | undefined
   /** Calls in flight fail with `broken`. */
   close(): Promise<void>
 }
 
-/** Per model. */
+/** Limits per model. */
 const queueLimits: QueueLimits = { calls: 10_000, callsPerAccount: 2_048, waitMs: 30_000, unreadMs: 5_000 }
 /** An image takes seconds to minutes, so even a short queue is a long wait; clients of images expect one. */
 const IMAGE_WAIT_MS = 600_000
@@ -116,7 +116,7 @@ class Dispatching implements RunningDispatcher {
   send(call: UpstreamCall, sink: UpstreamSink): UpstreamHandle {
     const one = new DispatchedCall(this.#models.get(call.model.name) ?? this.#unknownModel, call, sink)
     one.route(performance.now())
-    // Once it waits, not when a replica happens to be busy: that is not urgent.
+    // Only a call that must wait for a start is urgent, not one that waits for a busy replica.
     if (one.isWaiting && call.model.startsOnDemand !== undefined) this.#onWaiting?.(call.model.name)
     return one
   }
@@ -190,7 +190,7 @@ class Dispatching implements RunningDispatcher {
       target.isInUse = !deployment.drained && deployment.weight > 0
       return target
     })
-    // A new deployment starts level with the others, or it would get every call until it has caught up.
+    // A new deployment starts level with the others. Otherwise it would get every call until it has caught up.
     const least = turns.length === 0 ? 0 : Math.min(...turns)
     for (const target of model.targets) target.turn = Math.max(target.turn, least)
   }
@@ -210,7 +210,7 @@ class Dispatching implements RunningDispatcher {
     }
   }
 
-  /** Those of the base model or of another adapter, where the same replica serves it. */
+  /** An adapter shares the slots of its base model, where the same replica serves both. */
   #slotsOf({ name, adapterOf = name }: ServedModel, { id }: Deployment): Slots {
     for (const target of this.#targets.values()) {
       if (target.base === adapterOf && target.deployment.id === id) return target.slots

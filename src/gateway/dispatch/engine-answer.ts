@@ -1,4 +1,4 @@
-/** How the answers and faults of an engine are judged. */
+/** Decides what the answers and faults of an engine mean. */
 import { assertNever } from '../../base/assert-never.ts'
 import type { FaultKind } from '../upstream/connection.ts'
 import type { UpstreamFailure } from '../upstream/upstream-call.ts'
@@ -26,7 +26,7 @@ export function classOf(kind: FaultKind): FaultClass {
   return failure === 'timeout' ? 'timeout' : 'broken'
 }
 
-/** Seconds, or a date, which is compared with the server's own Date header. */
+/** `Retry-After` is a number of seconds, or a date, which is compared with the engine's own Date header. */
 export function readRetryAfter(headers: ReadonlyMap<string, string>): number | undefined {
   const value = headers.get('retry-after')
   if (value === undefined) return undefined
@@ -36,8 +36,8 @@ export function readRetryAfter(headers: ReadonlyMap<string, string>): number | u
 }
 
 /**
- * An answer, or a fault of the request itself. Other errors are the engine's or the operator's (a revoked key, a missing
- * model), and another engine may do better.
+ * Whether to pass the answer on: a success, or a fault of the request itself. Other errors are caused by the engine or
+ * its operator (a revoked key, a missing model), so another engine may do better.
  */
 export function isAnswer(status: number): boolean {
   if (status >= 200 && status < 300) return true

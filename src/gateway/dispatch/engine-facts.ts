@@ -1,10 +1,10 @@
-/** Reads what an engine says about its own limits. Each kind of engine has another page for it, or none. */
+/** Reads the limits that an engine states. Each kind of engine has its own page for them, or none. */
 import type { EngineName } from './engine-metrics.ts'
 
 export interface StatedLimits {
-  /** Calls that it runs at once. */
+  /** The number of calls that the engine runs at once. */
   readonly capacity: number | null
-  /** It refuses calls beyond so many. */
+  /** The number of calls beyond which the engine refuses. */
   readonly refusesAbove: number | null
 }
 
@@ -27,7 +27,7 @@ const props: FactsPage = {
 }
 const info: FactsPage = {
   path: '/info',
-  read: ({ max_concurrent_requests: most }) => ({ capacity: null, refusesAbove: countOf(most) }),
+  read: ({ max_concurrent_requests: maximum }) => ({ capacity: null, refusesAbove: countOf(maximum) }),
 }
 
 /** The pages to try in order. undefined: an engine without known metrics. */

@@ -12,7 +12,7 @@ export interface EngineMetrics {
   readonly load: EngineLoad
   /** Tokens that the KV cache holds. null: unknown. */
   readonly kvTokens: number | null
-  /** Adapters that calls use right now. null: the engine does not say. */
+  /** The adapters in use. null: the engine does not say. */
   readonly adapters: ReadonlySet<string> | null
 }
 
@@ -68,9 +68,9 @@ class Reading {
 
   readLine(line: string): void {
     const nameEnd = line.search(/[{ \t]/)
-    const known = nameEnd === -1 ? undefined : figures.get(line.slice(0, nameEnd))
-    if (known === undefined) return
-    const [engine, figure] = known
+    const definition = nameEnd === -1 ? undefined : figures.get(line.slice(0, nameEnd))
+    if (definition === undefined) return
+    const [engine, figure] = definition
     const [, labels = '', number = ''] = LABELS_AND_VALUE.exec(line.slice(nameEnd)) ?? []
     const value = Number(number)
     if (number === '' || !Number.isFinite(value) || value < 0) return
@@ -83,14 +83,14 @@ class Reading {
       case 'kvShare':
         return void this.#sums.set(figure, Math.max(this.#sums.get(figure) ?? 0, value))
       case 'waitingByReason':
-        // Others wait for something else than room in the batch, such as a slot for their adapter.
+        // Other calls wait for something else than room in the batch, such as a slot for their adapter.
         if (labelOf(labels, 'reason') === 'capacity') this.#add(figure, value)
         return
       case 'cacheConfig':
         this.#kvTokens = (this.#kvTokens ?? 0) + kvTokensOf(labels)
         return
       case 'adapters':
-        // Older lines stay. The value is the time of a line.
+        // The engine keeps old lines. The value of a line is its time.
         if (value < this.#adaptersAt) return
         this.#adaptersAt = value
         this.#adapters = new Set((labelOf(labels, 'running_lora_adapters') ?? '').split(',').filter(Boolean))

@@ -1,8 +1,9 @@
 /**
- * Watches engines: reads their load where `/metrics` answers, and what they state about themselves, and lets each learn
- * how many calls it may have. Once a second while calls wait for it, otherwise every three seconds. An engine without
- * metrics is asked again once a minute, and learns from its output meanwhile. Schedulers of engines get stuck while their
- * health page says that all is well: one that produces nothing for half a minute, although calls wait in it, is checked.
+ * Watches engines: reads their load from `/metrics` and the limits that they state, and adjusts the number of calls
+ * that each may have. It looks once a second while calls wait for the engine, otherwise every three seconds. An engine
+ * without metrics is asked again once a minute; meanwhile its limit is learned from its output. A scheduler can be
+ * stuck while its health page says that all is well, so an engine that produces nothing for half a minute, although
+ * calls wait in it, is checked.
  */
 import { checkRequestOf, isHealthyStatus } from './engine-check.ts'
 import { factsPages, readFacts } from './engine-facts.ts'
@@ -22,22 +23,22 @@ export interface OutsideCalls {
 export interface EngineWatchPorts {
   readonly probes: Probes
   readonly rhythm: ProbeRhythm
-  /** false: the limit is another process's to learn; only the load is read. */
+  /** false: another process learns the limit, and this one only reads the load. */
   readonly learns: boolean
   readonly outsideCalls: (deploymentId: string) => OutsideCalls
   /** Whether calls wait for this engine, in any process of this gateway. */
   readonly hasWaiting: (slots: Slots) => boolean
-  /** Its limit has changed. */
+  /** Called when a limit has changed. */
   readonly learned: (slots: Slots) => void
 }
 
 interface Watch {
   dueAt: number
-  /** Not before, since the engine has shown no metrics. */
+  /** The next time to read metrics, later if the engine has shown none. */
   metricsAt: number
   isReading: boolean
   hasAskedFacts: boolean
-  /** The output at the last look, and since when it has not grown although calls are there. */
+  /** The output at the last look, and the time since which it has not grown although there are calls. */
   output: number
   silentSince: number
   isChecking: boolean
@@ -51,7 +52,7 @@ export class EngineWatch {
     this.#ports = ports
   }
 
-  /** One of the targets of an engine speaks for all. */
+  /** Looks at the engine of a target. One of its targets stands for all. */
   look(target: Target, now: number): void {
     const { rhythm, hasWaiting } = this.#ports
     const watch = this.#watchOf(target.slots)
@@ -63,12 +64,12 @@ export class EngineWatch {
     this.#ports.probes.get(target, '/metrics', ({ status, body }) => {
       watch.isReading = false
       const metrics = status === 200 ? readEngineMetrics(body) : undefined
-      // An engine that had metrics before may only be busy or starting again.
+      // An engine that had metrics before may only be busy or restarting.
       if (metrics === undefined && status !== undefined && !target.slots.isLearningFromMetrics) {
         watch.metricsAt = performance.now() + rhythm.noMetricsMs
       }
       if (metrics !== undefined || status !== undefined) this.#askFacts(target, watch, metrics?.engine)
-      // After a gap it may be another engine.
+      // After a gap, another engine may be at the address.
       if (status === undefined) watch.hasAskedFacts = false
       this.#learn(target, metrics)
       if (this.#ports.learns) this.#findStuck(target, watch, metrics)
@@ -103,8 +104,8 @@ export class EngineWatch {
   }
 
   #watchOf(slots: Slots): Watch {
-    const known = this.#watches.get(slots)
-    if (known !== undefined) return known
+    const existingWatch = this.#watches.get(slots)
+    if (existingWatch !== undefined) return existingWatch
     const watch: Watch = {
       dueAt: 0,
       metricsAt: 0,

@@ -1,18 +1,18 @@
 /**
- * Calls waiting for a slot, and the tokens that each account has had. The next slot goes to the account with the smallest
- * counter: its prompts when they are sent, and its output twice, as it streams, since an engine reads prompts faster than
- * it writes. So accounts get equal work of an engine, whatever the length of their requests. An account that returns is
- * lifted to the smallest counter of those that are active: time without requests is no credit. Accounts with equal
- * counters take turns, those with fewer calls at the engines first; within an account, first come, first served. Calls of
- * class batch take slots that nobody else waits for, and at least one in sixteen. Calls can leave from the middle at no
- * cost, since clients do go away while they wait.
+ * Calls that wait for a slot, and a counter of tokens for each account. The next slot goes to the account with the
+ * smallest counter. A call adds its prompt when it is sent, and its output twice while it streams, since an engine
+ * reads prompts faster than it writes. So accounts get equal work of an engine, however long their requests are. A
+ * returning account starts at the smallest counter of the active accounts: time without requests is no credit. Accounts
+ * with equal counters take turns, those with fewer calls at the engines first; within an account, the first call comes
+ * first. Calls of class batch take slots that nobody else waits for, and at least one slot in sixteen. A call can leave
+ * from the middle at no cost, since clients disconnect while they wait.
  */
 
-/** The fields below `queuedAt` belong to the queue. */
+/** A waiting call. The fields below `queuedAt` belong to the queue. */
 export interface Waiter {
   readonly accountId: string
   readonly isBatch: boolean
-  /** The tokens that it will probably add to the counter of its account. */
+  /** The estimated tokens that the call will add to the counter of its account. */
   readonly cost: number
   queuedAt: number
   line: Line | undefined
@@ -23,9 +23,9 @@ export interface Waiter {
 /** An account that uses the model, or has used it while others did. */
 export interface Account {
   readonly id: string
-  /** Weighted tokens. */
+  /** The counter of weighted tokens. */
   served: number
-  /** Calls at engines. */
+  /** The number of calls at engines. */
   running: number
   waiting: number
 }
@@ -37,7 +37,7 @@ export interface Line {
   last: Waiter | undefined
   size: number
   cost: number
-  /** Grows with each call that it sends: of equal accounts, the smaller is next. */
+  /** Grows with each call that the account sends: of accounts with equal counters, the smaller one is next. */
   turn: number
 }
 
@@ -49,9 +49,9 @@ export interface QueueLimits {
   readonly unreadMs: number
 }
 
-/** While others wait, one slot in so many goes to calls of class batch. */
+/** One slot in this many goes to calls of class batch while others wait. */
 const BATCH_EVERY = 16
-/** Counters of inactive accounts are forgotten beyond so many. */
+/** With more accounts than this, counters of inactive ones are forgotten. */
 const MAX_ACCOUNTS = 10_000
 
 export class FairQueue<W extends Waiter> {
@@ -72,7 +72,7 @@ export class FairQueue<W extends Waiter> {
     return this.#size
   }
 
-  /** A call of this account goes to an engine. Its tokens are added to the counter of the returned account. */
+  /** A call of the account goes to an engine. The caller adds its tokens to the counter of the returned account. */
   begin(accountId: string): Account {
     const account = this.#activate(accountId)
     account.running += 1
@@ -84,7 +84,10 @@ export class FairQueue<W extends Waiter> {
     this.#rest(account)
   }
 
-  /** false: full. `isRetried`: it had its turn already, and goes before the others of its account. */
+  /**
+   * Adds a call. false: the queue is full. `isRetried`: the call has had its turn and goes before the others of its
+   * account.
+   */
   add(waiter: W, isRetried: boolean): boolean {
     const { isBatch, accountId } = waiter
     const waiting = this.#accounts.get(accountId)?.waiting ?? 0
@@ -128,7 +131,7 @@ export class FairQueue<W extends Waiter> {
     this.#rest(line.account)
   }
 
-  /** Removes the first that fits, of the account that is next. */
+  /** Removes and returns the first suitable call of the account that is next. */
   take(fits: (waiter: W) => boolean): W | undefined {
     const isBatchDue = this.#sinceBatch >= BATCH_EVERY - 1
     const waiter = this.#takeFrom(isBatchDue, fits) ?? this.#takeFrom(!isBatchDue, fits)
@@ -159,34 +162,34 @@ export class FairQueue<W extends Waiter> {
 
   /** Whether another account waits. */
   hasOther(accountId: string): boolean {
-    const own = (this.#interactive.has(accountId) ? 1 : 0) + (this.#batch.has(accountId) ? 1 : 0)
-    return this.#interactive.size + this.#batch.size > own
+    const ownLines = (this.#interactive.has(accountId) ? 1 : 0) + (this.#batch.has(accountId) ? 1 : 0)
+    return this.#interactive.size + this.#batch.size > ownLines
   }
 
-  /** How many calls come before it, if accounts only took turns. */
+  /** The number of calls that come before this one, if accounts only took turns. */
   ahead(waiter: W): number {
     const { line } = waiter
     if (line === undefined) return 0
-    let own = 0
-    for (let other = waiter.before; other !== undefined; other = other.before) own += 1
-    let before = own
+    let callsBefore = 0
+    for (let other = waiter.before; other !== undefined; other = other.before) callsBefore += 1
+    let before = callsBefore
     for (const other of this.#linesOf(line.isBatch).values()) {
-      // Accounts whose turn comes sooner have one more turn until then.
-      if (other !== line) before += Math.min(other.size, isBefore(other, line) ? own + 1 : own)
+      // Accounts whose turn comes sooner have one more turn in that time.
+      if (other !== line) before += Math.min(other.size, isBefore(other, line) ? callsBefore + 1 : callsBefore)
     }
     if (line.isBatch) for (const other of this.#interactive.values()) before += other.size
     return before
   }
 
-  /** Weighted tokens that would be sent before a call that joins now. */
+  /** The weighted tokens that would be sent before a new call. */
   costAhead({ accountId, isBatch, cost }: Pick<Waiter, 'accountId' | 'isBatch' | 'cost'>): number {
     const account = this.#accounts.get(accountId)
-    const own = this.#linesOf(isBatch).get(accountId)?.cost ?? 0
+    const ownCost = this.#linesOf(isBatch).get(accountId)?.cost ?? 0
     const isActive = account !== undefined && this.#active.has(account)
     const served = isActive ? account.served : Math.max(account?.served ?? 0, this.#leastServed())
-    // Another account goes first until its counter has reached the one at which this call is sent.
-    const level = served + own
-    let ahead = own
+    // Another account goes first until its counter has reached the level at which this call is sent.
+    const level = served + ownCost
+    let ahead = ownCost
     for (const line of this.#linesOf(isBatch).values()) {
       if (line.account !== account) ahead += Math.min(Math.max(0, level - line.account.served), line.cost)
     }
@@ -215,8 +218,8 @@ export class FairQueue<W extends Waiter> {
 
   #lineOf(account: Account, isBatch: boolean): Line {
     const lines = this.#linesOf(isBatch)
-    const known = lines.get(account.id)
-    if (known !== undefined) return known
+    const existingLine = lines.get(account.id)
+    if (existingLine !== undefined) return existingLine
     this.#turns += 1
     const line: Line = { account, isBatch, first: undefined, last: undefined, size: 0, cost: 0, turn: this.#turns }
     lines.set(account.id, line)
@@ -224,9 +227,9 @@ export class FairQueue<W extends Waiter> {
   }
 
   #activate(accountId: string): Account {
-    const known = this.#accounts.get(accountId)
-    if (known !== undefined && this.#active.has(known)) return known
-    const account = known ?? { id: accountId, served: 0, running: 0, waiting: 0 }
+    const existingAccount = this.#accounts.get(accountId)
+    if (existingAccount !== undefined && this.#active.has(existingAccount)) return existingAccount
+    const account = existingAccount ?? { id: accountId, served: 0, running: 0, waiting: 0 }
     account.served = Math.max(account.served, this.#leastServed())
     this.#accounts.set(accountId, account)
     this.#active.add(account)
@@ -239,7 +242,7 @@ export class FairQueue<W extends Waiter> {
     return least === Infinity ? 0 : least
   }
 
-  /** The account may have nothing here any more. Without any active account, all counters are worth nothing. */
+  /** The account may have no calls here any more. Without any active account, all counters are reset. */
   #rest(account: Account): void {
     if (account.running > 0 || account.waiting > 0) return
     this.#active.delete(account)

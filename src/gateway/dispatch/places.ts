@@ -5,17 +5,17 @@
  */
 
 export interface Places {
-  /** false: none is free here; `enter` may still find one. */
+  /** false: no place is free in this process; `enter` may still get one from another. */
   tryEnter(accountId: string, streams: number): boolean
   enter(accountId: string, streams: number): Promise<boolean>
   leave(accountId: string): void
 }
 
 export interface PlaceBorrower {
-  /** Lends one place or several. 0: none is free anywhere. */
+  /** Lends one or several places. 0: none is free anywhere. */
   readonly lend: (accountId: string, streams: number) => Promise<number>
   readonly takeBack: (accountId: string, places: number) => void
-  /** The worker has exited. */
+  /** Called when the worker has exited. */
   readonly close: () => void
 }
 
@@ -25,17 +25,17 @@ interface Borrower {
   readonly recall: (accountId: string) => Promise<number>
 }
 
-/** A worker gets this part of the free places at once. */
+/** A worker gets this fraction of the free places at once. */
 const PARTS = 8
 
 /** The places of a gateway. */
 export class GatewayPlaces implements Places {
   /** The places in use by each account: its requests here, and the places lent to borrowers. */
-  readonly #taken = new Map<string, number>()
+  readonly #placesInUse = new Map<string, number>()
   readonly #borrowers = new Set<Borrower>()
   readonly #liveGateways: () => number
 
-  /** Live servers share an account's places. */
+  /** Live servers share the places of an account. */
   constructor(liveGateways: () => number) {
     this.#liveGateways = liveGateways
   }
@@ -81,11 +81,11 @@ export class GatewayPlaces implements Places {
   }
 
   #free(accountId: string, streams: number): number {
-    const own = Math.ceil(streams / Math.max(1, this.#liveGateways()))
-    return own - (this.#taken.get(accountId) ?? 0)
+    const share = Math.ceil(streams / Math.max(1, this.#liveGateways()))
+    return share - (this.#placesInUse.get(accountId) ?? 0)
   }
 
-  /** Whether any came back. */
+  /** Whether any place came back. */
   async #recall(accountId: string, except?: Borrower): Promise<boolean> {
     const borrowers = [...this.#borrowers].filter((one) => one !== except && one.lent.has(accountId))
     const returned = await Promise.all(
@@ -100,7 +100,7 @@ export class GatewayPlaces implements Places {
   }
 
   #add(accountId: string, places: number): void {
-    addTo(this.#taken, accountId, places)
+    addTo(this.#placesInUse, accountId, places)
   }
 }
 
@@ -115,7 +115,7 @@ interface Borrowed {
   usedAt: number
 }
 
-/** Places that no request has used for this long go back. */
+/** Places go back when no request has used them for this long. */
 const IDLE_MS = 5_000
 
 /** The places of a worker. */
@@ -162,7 +162,7 @@ export class BorrowedPlaces implements Places {
     return places
   }
 
-  /** Returns what has been idle for a while. */
+  /** Returns places that have been idle for a while. */
   sweep(now: number): void {
     for (const [accountId, one] of this.#accounts) {
       if (one.used > 0 || now - one.usedAt < IDLE_MS) continue
@@ -173,7 +173,7 @@ export class BorrowedPlaces implements Places {
 }
 
 function addTo(counts: Map<string, number>, accountId: string, places: number): void {
-  const left = (counts.get(accountId) ?? 0) + places
-  if (left === 0) counts.delete(accountId)
-  else counts.set(accountId, left)
+  const total = (counts.get(accountId) ?? 0) + places
+  if (total === 0) counts.delete(accountId)
+  else counts.set(accountId, total)
 }

@@ -14,7 +14,7 @@ const limits: TimeLimits = { connectMs: 2_000, firstByteMs: 3_000, betweenBytesM
 const MAX_UNDER_WAY = 64
 const MAX_ANSWER_BYTES = 2_097_152
 
-/** The probes of a dispatcher that are under way. */
+/** The probes in progress of one dispatcher. */
 export class Probes {
   readonly #underWay = new Set<Probe>()
 

@@ -1,7 +1,7 @@
 /**
- * Probes deployments besides the calls: whether unreachable ones are back, and whether idle ones are still there. Any
- * answer below 500 is a sign of life, since servers without a health endpoint answer 404 but work. When a breaker needs
- * to know whether an engine works, the prober sends a request of our own, in a slot of its own.
+ * Probes deployments independently of calls: whether unreachable ones are back, and whether idle ones are still there.
+ * Any answer below 500 is a sign of life, since servers without a health endpoint answer 404 but work. When a breaker
+ * needs to know whether an engine works, the prober sends a request of its own, in a separate slot.
  */
 import { checkRequestOf, isHealthyStatus } from './engine-check.ts'
 import type { Probes } from './probe-request.ts'
@@ -17,7 +17,7 @@ export interface ProbeRhythm {
   readonly waitingMetricsMs: number
   /** How often to look for metrics where there were none. */
   readonly noMetricsMs: number
-  /** After so long without output, an engine in which calls wait is checked, and must answer within `stuckCheckMs`. */
+  /** An engine that has waiting calls and no output for this long is checked; it must answer within `stuckCheckMs`. */
   readonly stuckMs: number
   readonly stuckCheckMs: number
   /** Minimum time between two checks: somebody may pay for each. */
@@ -36,7 +36,7 @@ export const defaultRhythm: ProbeRhythm = {
   checkMs: 2_000,
 }
 
-/** One lost probe is an accident. */
+/** A single lost probe proves nothing. */
 const DEAD_AFTER_PROBES = 2
 /** The prober's state of a target. */
 interface Watch {
@@ -45,7 +45,7 @@ interface Watch {
   isChecking: boolean
   isAskingHealth: boolean
   deadProbes: number
-  /** Answered 404 before. */
+  /** The health page answered 404 before. */
   hasNoHealthPage: boolean
 }
 
@@ -69,7 +69,7 @@ export class Prober {
     this.#askHealth(target, watch)
   }
 
-  /** Sends a request of our own, now or as soon as there is a free slot. */
+  /** Sends a request of our own, now or as soon as a slot is free. */
   check(target: Target): void {
     const now = performance.now()
     const watch = this.#watchOf(target, now)
@@ -90,8 +90,8 @@ export class Prober {
   }
 
   #watchOf(target: Target, now: number): Watch {
-    const known = this.#watches.get(target)
-    if (known !== undefined) return known
+    const existingWatch = this.#watches.get(target)
+    if (existingWatch !== undefined) return existingWatch
     const watch: Watch = {
       healthAt: now,
       checkAt: now,

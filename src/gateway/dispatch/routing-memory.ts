@@ -7,23 +7,23 @@
 import type { Target } from './routing-target.ts'
 import type { UpstreamCall } from '../upstream/upstream-call.ts'
 
-/** Per model, in both generations together. */
+/** The maximum per model, in both generations together. */
 const MAX_PREFIXES = 65_536
 const MAX_SESSIONS = 16_384
-/** The longest ones of a call. */
+/** The longest prefixes of a call are remembered, up to this number. */
 const MAX_PREFIXES_PER_CALL = 64
 const MAX_SESSION_CHARS = 128
-/** A prefix is common once prompts have continued from it in this many ways. */
+/** A prefix is common once prompts have continued after it in this many ways. */
 const COMMON_AFTER_BRANCHES = 3
-/** A common prefix of so many tokens is worth its engine nevertheless. */
+/** A common prefix of at least this many tokens still decides. */
 const LONG_PREFIX_TOKENS = 1_024
-/** The latest engines that got a prefix; the caches of earlier ones have probably dropped it. */
+/** The number of engines remembered per prefix; the caches of earlier ones have probably dropped it. */
 const MAX_TARGETS = 8
 
 interface Beginning {
-  /** Newest last. */
+  /** The newest engine is last. */
   readonly targets: Target[]
-  /** How the last prompt continued; 0: it ended. */
+  /** The first hash after the prefix in the last prompt; 0: the prompt ended. */
   next: number
   branches: number
 }
@@ -33,8 +33,8 @@ class Generations<K, V> {
   #young = new Map<K, V>()
   #old = new Map<K, V>()
 
-  constructor(most: number) {
-    this.#perGeneration = most / 2
+  constructor(maxEntries: number) {
+    this.#perGeneration = maxEntries / 2
   }
 
   get size(): number {
@@ -61,7 +61,9 @@ export class RoutingMemory {
     return this.#beginnings.size + this.#sessions.size
   }
 
-  /** The target of this session, else one that has the longest known prefix, among those that can take the call. */
+  /**
+   * The target of this session, otherwise one that has the longest known prefix, among those that can take the call.
+   */
   find(call: UpstreamCall, canTake: (target: Target) => boolean): Target | undefined {
     if (call.session !== undefined) {
       const target = this.#sessions.get(sessionKey(call.accountId, call.session))
@@ -84,7 +86,7 @@ export class RoutingMemory {
     return undefined
   }
 
-  /** Tokens of the longest prefix that this target got before. */
+  /** The tokens of the longest prefix that this target has received before. */
   knownTokens({ prefixes, prefixTokens }: UpstreamCall, target: Target): number {
     for (let n = prefixes.length - 1; n >= shortestOf(prefixes); n -= 1) {
       const isKnown = this.#beginnings.get(prefixes[n] ?? 0)?.targets.includes(target)
@@ -122,7 +124,7 @@ function moveToEnd(targets: Target[], target: Target): void {
   if (targets.length > MAX_TARGETS) targets.shift()
 }
 
-/** Two accounts may use the same session name. */
+/** Includes the account, since two accounts may use the same session name. */
 function sessionKey(accountId: string, session: string): string {
   return `${accountId} ${session.slice(0, MAX_SESSION_CHARS)}`
 }

@@ -13,17 +13,17 @@ export interface TargetStats {
   readonly model: string
   readonly requests: number
   readonly faults: Readonly<Record<FaultClass, number>>
-  /** Answers with status 429. */
+  /** The number of answers with status 429. */
   readonly refusals: number
   readonly cancels: number
   readonly inFlight: number
-  /** The most calls that it may have now, of this gateway with its workers. */
+  /** The current limit of calls, over this gateway with its workers. */
   readonly limit: number
   /** Requests that a replica should have before another is rented. */
   readonly autoTarget: number
-  /** Bytes of answers so far. */
+  /** The number of bytes in answers so far. */
   readonly output: number
-  /** It produces nothing although calls wait in it, and did not answer a check. */
+  /** The engine produces nothing although calls wait in it, and did not answer a check. */
   readonly isStuck: boolean
   readonly breaker: BreakerState
   readonly affinityHits: number
@@ -34,12 +34,12 @@ export interface TargetStats {
   readonly idleConnections: number
 }
 
-/** The part of the slots that work on idle capacity may take. */
+/** The share of the slots for calls that use idle capacity only. */
 const IDLE_SHARE = 0.8
 
 export class Target {
   readonly model: string
-  /** The base model, of an adapter; otherwise the model. */
+  /** The base model of an adapter; otherwise the model itself. */
   readonly base: string
   readonly modelKind: ModelKind
   readonly slots: Slots
@@ -48,16 +48,16 @@ export class Target {
   #deployment: Deployment
   #headMiddle: string
   pool: Pool
-  /** It is in the catalog, not drained, and has a weight. */
+  /** The deployment is in the catalog, not drained, and has a weight. */
   isInUse = true
   inFlight = 0
-  /** A check waits for the next free slot. */
+  /** A check is waiting for the next free slot. */
   isCheckWaiting = false
   /** Called when the breaker needs a check. */
   onSuspect: (() => void) | undefined
   /** Grows with each call by 1 / weight: of two equally busy targets, the smaller is next. */
   turn = 0
-  /** The engine answered 429. */
+  /** Set when the engine has answered 429. */
   pausedUntil = 0
   lastUsedAt = -Infinity
   requests = 0
@@ -96,12 +96,12 @@ export class Target {
     return !this.slots.isStuck && now >= this.pausedUntil && this.breaker.allows(now)
   }
 
-  /** The most calls that this process may have there. */
+  /** The limit of calls for this process. */
   get limit(): number {
     return this.#deployment.share ?? this.wholeLimit
   }
 
-  /** The most calls that this gateway may have there, with its workers. Engines of our own state what they run. */
+  /** The limit of calls for this gateway with its workers. Our own engines state how many they run. */
   get wholeLimit(): number {
     const { protocol, concurrency } = this.#deployment
     return protocol === 'embedded' ? concurrency : Math.min(concurrency, this.slots.limit)
@@ -111,7 +111,7 @@ export class Target {
     return this.slots.inFlight + (this.isCheckWaiting ? 1 : 0) < this.limit
   }
 
-  /** Places for calls that take idle ones only: they leave a fifth free, and none while others wait. */
+  /** Slots for calls that use idle capacity only: a fifth stays free, and none are used while others wait. */
   idlePlaces(): number {
     return Math.max(0, Math.max(1, Math.floor(this.limit * IDLE_SHARE)) - this.slots.inFlight)
   }
@@ -125,7 +125,7 @@ export class Target {
     return this.isInUse && this.hasPlace() && (this.isHealthy(now) || this.breaker.allowsLastResort(now))
   }
 
-  /** Outstanding work relative to its weight. */
+  /** The outstanding work divided by the weight. */
   workAt(now: number): number {
     return this.slots.callsAt(now) / this.#deployment.weight
   }

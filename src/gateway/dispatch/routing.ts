@@ -8,7 +8,7 @@ import type { UpstreamCall } from '../upstream/upstream-call.ts'
 
 /** The targets that a call has tried. */
 export interface Tried {
-  /** Number of attempts; Infinity: not again. */
+  /** The number of attempts; Infinity: the target must not be tried again. */
   timesOf(target: Target): number
   readonly isEmpty: boolean
 }
@@ -63,9 +63,9 @@ function pickTarget(
   const isClose = (target: Target): boolean => target.slots.isCloseForPrefix && canTake(target)
   const loaded = call.model.adapterOf === undefined ? undefined : leastBusy(targets, now, isClose, hasAdapter)
   if (call.prefixes.length === 0 && call.session === undefined) return loaded ?? best
-  const known = memory.find(call, isClose)
-  const chosen = known ?? loaded ?? best
-  if (chosen === known) chosen.affinityHits += 1
+  const cached = memory.find(call, isClose)
+  const chosen = cached ?? loaded ?? best
+  if (chosen === cached) chosen.affinityHits += 1
   else chosen.affinityMisses += 1
   return chosen
 }
@@ -91,7 +91,7 @@ function leastBusy(
   return best
 }
 
-/** If all breakers are open, the one that allows calls first is tried anyway, by one call at a time. */
+/** If all breakers are open, one call at a time tries the target that allows calls first. */
 function lastResort(usable: readonly Target[], tried: Tried, now: number): Target | undefined {
   if (usable.some((target) => target.breaker.state(now) === 'closed')) return undefined
   let best: Target | undefined

@@ -14,37 +14,37 @@ export interface Load {
   readonly waiting: number
 }
 
-/** Older metrics are ignored when a target is chosen. */
+/** Older loads are ignored when a target is chosen. */
 const MAX_LOAD_AGE_MS = 15_000
 /** Weight of the newest call in an average. */
 const NEWEST_SHARE = 0.1
 const START_PREFILL_RATE = 8
-/** With less to compute, the time to the first token says nothing about the rate. */
+/** With less to compute, the time to the first token does not show the rate. */
 const MIN_MEASURED_TOKENS = 2_000
-/** A cached prefix may delay the first token by so much. */
+/** The maximum delay of the first token that a cached prefix is worth. */
 const AFFINITY_MS = 2_000
 
 export class Slots {
   inFlight = 0
   /** Bytes of answers so far, which grow with the engine's tokens. */
   output = 0
-  /** Answers 429 and 503 so far. */
+  /** The number of answers with status 429 and 503 so far. */
   refusals = 0
   /** Tokens of a recent call, prompt and answer. null: none has ended yet. */
   meanTokens: number | null = null
-  /** It produces nothing although calls wait in it, and did not answer a check. */
+  /** The engine produces nothing although calls wait in it, and did not answer a check. */
   isStuck = false
   stated: StatedLimits = { capacity: null, refusesAbove: null }
   kvTokens: number | null = null
-  /** Adapters that calls at the engine use. null: unknown. */
+  /** The adapters that calls at the engine use. null: unknown. */
   adapters: ReadonlySet<string> | null = null
-  /** Prompt tokens at the engine that it has not cached and not computed yet. */
+  /** The prompt tokens at the engine that are not cached and not computed yet. */
   uncached = 0
-  /** Prompt tokens that it computes per millisecond. */
+  /** The prompt tokens that the engine computes per millisecond. */
   #prefillRate = START_PREFILL_RATE
   #state: LimitState = initialLimit
   #load: Load | undefined
-  /** The part of that load that others sent. */
+  /** The part of the load that others have sent. */
   #foreign = 0
   #loadUntil = 0
 
@@ -62,33 +62,33 @@ export class Slots {
     return autoTarget({ limit: Math.min(limit, concurrency), isProven: isProven || limit >= concurrency })
   }
 
-  /** Whether a call that has its prefix cached here should come, rather than go where there is less to do. */
+  /** Whether a call whose prefix is cached here should come here, even if another engine has less to do. */
   get isCloseForPrefix(): boolean {
     return this.uncached <= this.#prefillRate * AFFINITY_MS
   }
 
-  /** The first token came so long after its call was sent, when there was so much to compute. */
+  /** Notes how long the first token took when the engine had this much to compute. */
   notePrefill(tokens: number, ms: number): void {
     if (tokens < MIN_MEASURED_TOKENS || ms <= 0) return
     this.#prefillRate += (tokens / ms - this.#prefillRate) * NEWEST_SHARE
   }
 
-  /** A call with so many tokens has ended. */
+  /** A call with this many tokens has ended. */
   note(tokens: number): void {
     const before = this.meanTokens ?? tokens
     this.meanTokens = before + (tokens - before) * NEWEST_SHARE
   }
 
-  /** `concurrency`: the most that the operator allows. */
+  /** `concurrency`: the limit that the operator has set. */
   learn(sample: LimitSample, concurrency: number): void {
     const { capacity, refusesAbove } = this.stated
     const maximum = Math.min(concurrency, refusesAbove ?? Infinity)
     this.#state = learnLimit(this.#state, sample, { capacity, kvTokens: this.kvTokens, maximum })
   }
 
-  /** `own`: the calls of this gateway, its workers included. */
-  setLoad(load: EngineLoad, own: number, now: number): void {
-    const running = load.running ?? Math.max(0, own - load.waiting)
+  /** `gatewayCalls`: the calls of this gateway, including its workers. */
+  setLoad(load: EngineLoad, gatewayCalls: number, now: number): void {
+    const running = load.running ?? Math.max(0, gatewayCalls - load.waiting)
     this.#load = { running, waiting: load.waiting }
     this.#foreign = Math.max(0, running + load.waiting - this.inFlight)
     this.#loadUntil = now + MAX_LOAD_AGE_MS
@@ -98,7 +98,7 @@ export class Slots {
     return now < this.#loadUntil ? this.#load : undefined
   }
 
-  /** Calls at the engine, those of others included. */
+  /** The calls at the engine, including those of others. */
   callsAt(now: number): number {
     return this.inFlight + (now < this.#loadUntil ? this.#foreign : 0)
   }

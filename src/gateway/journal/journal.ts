@@ -55,7 +55,7 @@ interface Appended extends JournalEntry {
   line: string
   /** undefined once it has run: it refers to the whole request, which must not live until it is settled. */
   done: (() => void) | undefined
-  /** Its position once written; 0: not written yet. */
+  /** The number of the file it was written to; 0: not written yet. */
   segment: number
   end: number
 }

@@ -1,6 +1,6 @@
 /**
- * The events of a streamed image in OpenAI's form. Engines draw no partial images, which its clients must expect: the
- * final image may come before any. Comments keep the connection open meanwhile.
+ * The events of a streamed image in OpenAI's format. Engines draw no partial images, so only the final image is sent,
+ * which clients must expect anyway. Comments keep the connection open meanwhile.
  */
 import { formatSse } from '../../base/net/sse.ts'
 import type { MediaEvents } from './media-stream.ts'

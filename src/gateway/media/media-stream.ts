@@ -1,7 +1,7 @@
 /**
  * Streams the progress of a media request. Nothing is sent before the first progress, so that a refusal is a normal
- * error; if an engine reports none, comments keep proxies from closing the connection. The complete answer comes last, in
- * one event, after it was recorded.
+ * error. If an engine reports no progress, comments keep proxies from closing the connection. The complete answer is
+ * the last event, sent once the request is recorded.
  */
 import { formatSse, sseHeartbeat } from '../../base/net/sse.ts'
 import type { Failure, Result } from '../../contract/result.ts'
@@ -12,17 +12,17 @@ import type { MediaProgress } from '../upstream/event-body.ts'
 const KEEP_ALIVE_MS = 10_000
 export const DONE = formatSse({ data: '[DONE]' })
 
-/** The events of one stream, in the form that its client reads. */
+/** The events of one stream, in the format of its client. */
 export interface MediaEvents {
-  /** Remembers progress. A slow reader gets it with what follows, or not at all. */
+  /** Stores progress until it is sent. A slow reader gets it with later progress, or not at all. */
   readonly note: (progress: MediaProgress) => void
-  /** The events for what was noted since the last call. '': there are none. */
+  /** The events for progress since the last call; empty if there is none. */
   readonly progress: () => string
-  /** The last events. */
+  /** The last events of the stream. */
   readonly result: (value: object) => string
 }
 
-/** Progress as it comes, and the answer as one event. */
+/** Events in our own format: progress as it comes, and the answer as one event. */
 function ownEvents(): MediaEvents {
   let last: MediaProgress | undefined
   return {
@@ -38,7 +38,7 @@ export interface MediaStreamOptions {
   /** A failure in the form that clients read. */
   readonly errorOf: (failure: Failure) => unknown
   readonly keepAliveMs?: number
-  /** Absent: our own. */
+  /** Absent: events in our own format. */
   readonly events?: MediaEvents | undefined
 }
 
@@ -50,7 +50,7 @@ export async function streamMedia(reply: Reply, options: MediaStreamOptions): Pr
   reply.onGone(() => gone.abort())
   reply.onDrain(() => (isFull = false))
   const write = (textOf: () => string): void => {
-    // A slow reader gets less progress: what comes later says all of it.
+    // A slow reader gets fewer events: later progress includes the earlier.
     if (isFull || gone.signal.aborted) return
     const text = textOf()
     if (text === '') return

@@ -11,7 +11,7 @@ const FLOAT_BYTES = 4
 
 export interface EmbeddingBody {
   readonly model: string
-  /** Texts, or token ids. */
+  /** Texts, or lists of token ids. */
   readonly input: string | readonly string[] | readonly number[] | ReadonlyArray<readonly number[]>
   readonly encoding_format?: 'float' | 'base64' | null | undefined
 }
@@ -20,7 +20,7 @@ export function embeddingWork(body: EmbeddingBody): MediaWork {
   const { input } = body
   const isOne = typeof input === 'string' || typeof input[0] === 'number'
   const inputs = (isOne ? [input] : input) as ReadonlyArray<string | readonly number[]>
-  // A token is at least one byte; each text has a start and an end token.
+  // The number of bytes is at least the number of tokens; each text has a start and an end token.
   const sizeOf = (text: string | readonly number[]) =>
     typeof text === 'string' ? Buffer.byteLength(text) : text.length
   const inputTokens = inputs.reduce((sum, text) => sum + sizeOf(text) + 2, 0)
@@ -29,8 +29,8 @@ export function embeddingWork(body: EmbeddingBody): MediaWork {
     kind: 'embedding',
     modelName: body.model,
     modelField: 'model',
-    most: { ...noUnits, inputTokens },
-    unfit: (deployment) => protocolFault(deployment, ['chat', 'embedded'], 'model'),
+    maxUnits: { ...noUnits, inputTokens },
+    refusal: (deployment) => protocolFault(deployment, ['chat', 'embedded'], 'model'),
     request: (deployment) => embeddingRequest(deployment, body),
     read: ({ body: bytes }) => {
       const answer = parseObject(bytes.toString('utf8'))
@@ -85,7 +85,7 @@ function isVector(value: unknown): value is number[] {
   return Array.isArray(value) && value.every((one) => typeof one === 'number')
 }
 
-/** 32-bit little-endian floats. */
+/** Encodes the numbers as 32-bit little-endian floats. */
 function toBase64(vector: readonly number[] | string): string {
   if (typeof vector === 'string') return vector
   const bytes = Buffer.alloc(vector.length * FLOAT_BYTES)
@@ -114,9 +114,9 @@ export interface ImageBody {
 const beyondPlainImages = ['negative_prompt', 'seed', 'cfg_scale', 'steps'] as const
 
 export interface ImageForm {
-  /** The parameters that the client sent; the others are defaults. */
+  /** The parameters that the client sent; the others have default values. */
   readonly named: ReadonlySet<string>
-  /** The client's name for the model field. */
+  /** The name of the model field in the client's format. */
   readonly modelField: 'model_name' | 'model'
   /** Format of the second copy of the images, for OpenAI clients. */
   readonly data?: 'b64_json' | 'url' | undefined
@@ -126,7 +126,7 @@ export interface ImageForm {
 
 export function imageWork(body: ImageBody, { named, modelField, data, count = 1 }: ImageForm): MediaWork {
   const { width, height, steps } = body
-  // No engine is paid for more than was requested.
+  // The customer pays for no more images than requested.
   const unitsOf = (done: number) => ({ ...noUnits, pixelSteps: width * height * Math.min(done, steps * count) })
   const units = unitsOf(steps)
   const seedOf = (part: number) => (body.seed === undefined ? undefined : body.seed + part)
@@ -135,9 +135,9 @@ export function imageWork(body: ImageBody, { named, modelField, data, count = 1 
     kind: 'image',
     modelName: body.model_name,
     modelField,
-    most: unitsOf(steps * count),
+    maxUnits: unitsOf(steps * count),
     unitsOf,
-    unfit: (deployment) => {
+    refusal: (deployment) => {
       const fault = protocolFault(deployment, ['images', 'txt2img', 'embedded'], modelField)
       if (fault !== undefined || deployment.protocol !== 'images') return fault
       const beyond = beyondPlainImages.find((name) => named.has(name))
@@ -204,7 +204,7 @@ function imageRequest(deployment: Deployment, body: ImageBody) {
     case 'chat':
     case 'speech':
     case 'tei':
-      // The engine answers with events, which show that it is working: an image may take minutes.
+      // Our own engine is asked for events, which show that it is working: an image may take minutes.
       return json('/v1/image/generation', { ...body, model_name: deployment.upstreamModel, stream: true })
   }
 }

@@ -201,6 +201,6 @@ describe('an engine that', () => {
   test('reports more steps than requested is charged for the requested ones', () => {
     const body = { model_name: 'p', prompt: 'a ship', width: 16, height: 8, steps: 5, cfg_scale: 5 }
     const work = imageWork(body, { named: new Set(), modelField: 'model_name' })
-    expect(work.unitsOf?.(1_000)).toEqual(work.most)
+    expect(work.unitsOf?.(1_000)).toEqual(work.maxUnits)
   })
 })

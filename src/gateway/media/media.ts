@@ -29,25 +29,25 @@ export interface MediaAnswer {
 
 /** One request's work. */
 export interface MediaWork {
-  /** Its name in records. */
+  /** The operation as recorded. */
   readonly operation: string
   readonly kind: ServedModel['kind']
   /** undefined: the default model of its kind. */
   readonly modelName: string | undefined
   readonly modelField: string
-  /** The most it can use. */
-  readonly most: InferenceUnits
-  /** Why this engine cannot do it, by parameter. undefined: it can. */
-  readonly unfit: (deployment: Deployment) => Failure | undefined
+  /** The maximum usage, for which money and tokens are reserved. */
+  readonly maxUnits: InferenceUnits
+  /** Why a deployment cannot serve the request, with the parameter. undefined: it can. */
+  readonly refusal: (deployment: Deployment) => Failure | undefined
   readonly request: (deployment: Deployment, part: number) => Omit<UpstreamRequest, 'extraHeaders'>
-  /** undefined: not a valid answer. */
+  /** Reads the engine's answer. undefined: it is not valid. */
   readonly read: (
     collected: Collected,
     facts: { seconds: number; at: Instant; part: number },
   ) => MediaAnswer | undefined
   /**
-   * Engines make one item per request. Several items are requested one after the other, wherever there is room, and
-   * answered and charged as one; absent: one.
+   * Set if engines make one item per request. Several items are then requested separately, wherever there is room, and
+   * answered and charged as one.
    */
   readonly parts?: {
     readonly count: number
@@ -55,19 +55,19 @@ export interface MediaWork {
     readonly merge: (answers: readonly MediaAnswer[]) => MediaAnswer
   }
   readonly body: Readonly<Record<string, unknown>>
-  /** The same work by a model of another kind. */
+  /** The same work for models of other kinds. */
   readonly substitutes?: Readonly<Partial<Record<ServedModel['kind'], MediaWork>>>
-  /** Usage of so many steps or characters, for work whose progress clients follow. */
+  /** The usage after so many steps or characters, for work whose progress clients follow. */
   readonly unitsOf?: (done: number) => InferenceUnits
 }
 
 /** The client that waits for the answer. */
 export interface MediaClient {
-  /** Aborts when the client has gone. */
+  /** Aborts when the client has disconnected. */
   readonly signal: AbortSignal
-  /** Gets progress. Absent: only the answer. */
+  /** Receives progress. Absent: the client gets only the answer. */
   readonly onProgress?: OnProgress
-  /** Registers what is called when the client reads again. */
+  /** Registers a function to call when the client reads again. */
   readonly onDrain?: (resume: () => void) => void
 }
 
@@ -75,7 +75,7 @@ export interface MediaPorts extends ExchangePorts {
   readonly admission: Admission
 }
 
-/** The work of these calls is not measured in tokens, and no engine caches their beginning. */
+/** Media calls are not measured in tokens, and no engine caches their beginning. */
 const noPrompt = { promptTokens: 0, prefixes: [], prefixTokens: [] } as const
 
 export class MediaGateway {
@@ -113,8 +113,8 @@ export class MediaGateway {
   ): Promise<Result<unknown>> {
     const unable = refuseKind(model, work) ?? refuseAll(model, work)
     if (unable !== undefined) return unable
-    const worst = costOf(model.prices, work.most)
-    const tokens = work.most.inputTokens + work.most.outputTokens
+    const worst = costOf(model.prices, work.maxUnits)
+    const tokens = work.maxUnits.inputTokens + work.maxUnits.outputTokens
     const admitted = await this.#ports.admission.admit({ caller, tokens, worst, countKey: false })
     if (!admitted.ok) return admitted
     return this.#serve(model, caller, work, headers, client, admitted.value)
@@ -153,7 +153,7 @@ export class MediaGateway {
             extraHeaders: tracingOf({ traceId, requestId: headers.requestId }),
           }),
           session: headers.session,
-          accepts: (deployment) => unfit(model, work, deployment) === undefined,
+          accepts: (deployment) => refusal(model, work, deployment) === undefined,
         },
         {
           ...client,
@@ -257,13 +257,13 @@ export class MediaGateway {
   }
 }
 
-/** Steps of an image, or characters of a text. */
+/** The number of steps of an image, or of characters of a text, that are done. */
 function doneBy(progress: MediaProgress): number {
   if (progress.type === 'queued') return 0
   return progress.type === 'audio' ? progress.characters : progress.step
 }
 
-/** Total progress of several parts. */
+/** The total progress of a request with several parts. */
 function overallProgress(progress: MediaProgress, { parts }: MediaWork, part: number): MediaProgress {
   if (parts === undefined || progress.type !== 'progress') return progress
   return { type: 'progress', step: part * parts.steps + progress.step, steps: parts.count * parts.steps }
@@ -271,7 +271,7 @@ function overallProgress(progress: MediaProgress, { parts }: MediaWork, part: nu
 
 type Warn = (deployment: Deployment | undefined, detail: string) => void
 
-/** Whatever an engine sends, the request is recorded. */
+/** An answer that cannot be read still ends in a record. */
 function readSafely(work: MediaWork, ...answer: Parameters<MediaWork['read']>): MediaAnswer | undefined {
   try {
     return work.read(...answer)
@@ -285,7 +285,7 @@ interface AnswerOutcome {
   readonly status: number
   readonly outcome: EndedCall['outcome']
   readonly units: InferenceUnits
-  /** Absent: it failed, or the client has gone. */
+  /** Absent: the request failed, or the client has disconnected. */
   readonly answer?: MediaAnswer
   readonly result: Result<unknown>
 }
@@ -298,21 +298,21 @@ const nothing = {
 }
 
 function refuseKind(model: ServedModel, work: MediaWork): Failure | undefined {
-  // Chat servers may also embed.
+  // A chat model may also compute embeddings.
   if (model.kind === work.kind || (work.kind === 'embedding' && model.kind === 'chat')) return undefined
   return wrongKind(model, work)
 }
 
-/** If no engine of the model can do it, the first one's reason is the answer. */
+/** If no deployment of the model can serve the request, the first one's reason is returned. */
 function refuseAll(model: ServedModel, work: MediaWork): Failure | undefined {
-  const reasons = model.deployments.map((deployment) => unfit(model, work, deployment))
+  const reasons = model.deployments.map((deployment) => refusal(model, work, deployment))
   return reasons.length > 0 && reasons.every((reason) => reason !== undefined) ? reasons[0] : undefined
 }
 
 /** Unlike other chat servers, our own engine never embeds. */
-function unfit(model: ServedModel, work: MediaWork, deployment: Deployment): Failure | undefined {
+function refusal(model: ServedModel, work: MediaWork, deployment: Deployment): Failure | undefined {
   const isForeign = model.kind !== work.kind && deployment.protocol === 'embedded'
-  return isForeign ? wrongKind(model, work) : work.unfit(deployment)
+  return isForeign ? wrongKind(model, work) : work.refusal(deployment)
 }
 
 function wrongKind({ name, kind }: ServedModel, { modelField }: MediaWork): Failure {

@@ -1,6 +1,6 @@
 /**
- * Reranking. Engines have two forms of it, and a model of embeddings does it by the angles between its vectors. Whatever
- * an engine sends, each document gets one score, and the client gets them sorted.
+ * Reranking. Engines offer it in two formats, and models of embeddings do it by the angles between their vectors. Each
+ * document gets one score, and the client gets the documents sorted, whatever order the engine uses.
  */
 import { randomUUID } from 'node:crypto'
 import { noUnits } from '../../domain/inference.ts'
@@ -18,11 +18,11 @@ export interface RerankBody {
   readonly return_documents?: boolean | null | undefined
 }
 
-/** The most that an engine puts around a query and a document: some models have instructions there. */
+/** The maximum of tokens that an engine adds around a query and a document: some models add instructions. */
 const TEMPLATE_TOKENS = 200
 
 interface Scores {
-  /** One for each document, in its order. */
+  /** One score per document, in the order of the documents. */
   readonly scores: readonly number[]
   /** undefined: the engine reports none. */
   readonly tokens: number | undefined
@@ -30,7 +30,7 @@ interface Scores {
 
 export function rerankWork(body: RerankBody): MediaWork {
   const texts = body.documents.map((document) => (typeof document === 'string' ? document : document.text))
-  // A cross-encoder reads the query with each document. A token is at least one byte.
+  // A cross-encoder reads the query together with each document. The number of bytes is at least the number of tokens.
   const queryBytes = Buffer.byteLength(body.query) + TEMPLATE_TOKENS
   const inputTokens = texts.reduce((sum, text) => sum + Buffer.byteLength(text) + queryBytes, 0)
   const workOf = ({ kind, protocols, scoresOf }: Scorer, request: MediaWork['request']): MediaWork => ({
@@ -38,8 +38,8 @@ export function rerankWork(body: RerankBody): MediaWork {
     kind,
     modelName: body.model,
     modelField: 'model',
-    most: { ...noUnits, inputTokens },
-    unfit: (deployment) => protocolFault(deployment, protocols, 'model'),
+    maxUnits: { ...noUnits, inputTokens },
+    refusal: (deployment) => protocolFault(deployment, protocols, 'model'),
     request,
     read: (collected) => {
       const answer = scoresOf(collected, texts.length)
@@ -73,7 +73,7 @@ function rerankRequest({ protocol, upstreamModel, members }: Deployment, query: 
   return json('/v1/rerank', { model: upstreamModel, query, documents: texts, ...members })
 }
 
-/** Engines answer with a list, or with an object that has it, in any order. */
+/** Engines answer with a list, or with an object that contains it, in any order. */
 function readScores({ head, body }: Collected, count: number): Scores | undefined {
   const answer = JSON.parse(body.toString('utf8')) as { results?: unknown; usage?: unknown } | unknown[]
   const list = Array.isArray(answer) ? answer : answer.results

@@ -1,6 +1,7 @@
 /**
- * Sends speech: the file itself, or events with its parts. Nothing is sent before the first part, so that a refusal is a
- * normal error; the end goes out after the request was recorded. A client that reads slowly slows the engine down.
+ * Sends speech, as the file itself or as events with its parts. Nothing is sent before the first part, so that a
+ * refusal is a normal error; the end is sent once the request is recorded. A client that reads slowly slows the engine
+ * down.
  */
 import { audioTypes, type AudioFormat } from '../../contract/audio-format.ts'
 import { formatSse } from '../../base/net/sse.ts'
@@ -12,9 +13,9 @@ import type { MediaClient } from './media.ts'
 export interface SpeechStreamOptions {
   readonly format: AudioFormat
   readonly asEvents: boolean
-  /** Billed. */
+  /** The number of billed characters. */
   readonly characters: number
-  /** Runs the request. The value of its result is the part of the file that was not reported. */
+  /** Runs the request. Its result contains the part of the file that was not reported as progress. */
   readonly run: (client: MediaClient) => Promise<Result<unknown>>
   /** A failure in the form that clients read. */
   readonly errorOf: (failure: Failure) => unknown
@@ -45,15 +46,15 @@ export async function streamSpeech(reply: Reply, options: SpeechStreamOptions): 
   if (gone.signal.aborted) return
   if (!result.ok) {
     if (!begun) return reply.refuse(result)
-    // Bytes of a file cannot say that it broke off; the connection can.
+    // A broken file cannot be marked as such; only the connection can show it.
     if (!asEvents) return reply.abort()
     return reply.endStream(eventOf({ type: 'error', error: options.errorOf(result) }))
   }
-  const rest = textOf(result.value as Buffer)
-  if (!begun && type !== undefined) return reply.send(200, type, rest)
+  const remainder = textOf(result.value as Buffer)
+  if (!begun && type !== undefined) return reply.send(200, type, remainder)
   if (!begun) reply.startStream('')
   const usage = { input_tokens: characters, output_tokens: 0, total_tokens: characters }
-  reply.endStream(asEvents ? rest + eventOf({ type: 'speech.audio.done', usage }) : rest)
+  reply.endStream(asEvents ? remainder + eventOf({ type: 'speech.audio.done', usage }) : remainder)
 }
 
 function eventOf(value: { readonly type: string; readonly [field: string]: unknown }): string {

@@ -1,4 +1,4 @@
-/** Speech: as JSON with an MP3, and as the file itself, in the format that the client asks for. */
+/** Speech: JSON with an MP3, or the file itself in the format that the client requests. */
 import { ownAudioFormats, type AudioFormat } from '../../contract/audio-format.ts'
 import { failField, type Failure } from '../../contract/result.ts'
 import { noUnits } from '../../domain/inference.ts'
@@ -25,8 +25,8 @@ export function speechWork(body: SpeechBody): MediaWork {
 }
 
 /**
- * The file. Our own engine sends its parts as progress while it speaks, and then nothing is left of it; the answer of
- * another server is the whole file.
+ * Returns the file. Our own engine sends it in parts, as progress, and its answer is then empty; another server's
+ * answer is the whole file.
  */
 export function speechFileWork(body: SpeechBody, format: AudioFormat): MediaWork {
   const work = workOf(body, { format, stream: true })
@@ -34,20 +34,20 @@ export function speechFileWork(body: SpeechBody, format: AudioFormat): MediaWork
   return {
     ...work,
     unitsOf: (spoken) => ({ ...noUnits, characters: Math.min(spoken, characters) }),
-    unfit: (deployment) => work.unfit(deployment) ?? formatFault(deployment, format),
+    refusal: (deployment) => work.refusal(deployment) ?? formatFault(deployment, format),
     read: (collected, { seconds }) => {
-      if (collected.head.deployment.protocol === 'embedded') return { body: Buffer.alloc(0), units: work.most }
+      if (collected.head.deployment.protocol === 'embedded') return { body: Buffer.alloc(0), units: work.maxUnits }
       const { body: file } = collected
-      // Any bytes may be a file in one of the other formats.
+      // Other formats than MP3 are not checked.
       const isFile = format === 'mp3' ? readSpeech(collected, seconds, characters) !== undefined : file.length > 0
-      return isFile ? { body: file, units: work.most } : undefined
+      return isFile ? { body: file, units: work.maxUnits } : undefined
     },
   }
 }
 
 interface EngineForm {
   readonly format: AudioFormat
-  /** Whether our own engine sends the parts of the file as events. */
+  /** Whether our own engine sends the file in parts, as events. */
   readonly stream: boolean
 }
 
@@ -57,8 +57,8 @@ function workOf(body: SpeechBody, form: EngineForm): Omit<MediaWork, 'read'> {
     kind: 'speech',
     modelName: body.model,
     modelField: 'model',
-    most: { ...noUnits, characters: countCharacters(body.text) },
-    unfit: (deployment) => {
+    maxUnits: { ...noUnits, characters: countCharacters(body.text) },
+    refusal: (deployment) => {
       const fault = protocolFault(deployment, ['speech', 'embedded'], 'model')
       if (fault !== undefined || deployment.protocol === 'embedded' || body.language === undefined) return fault
       return failField(['language'], 'not_supported', { feature: 'language' })
@@ -78,7 +78,7 @@ function workOf(body: SpeechBody, form: EngineForm): Omit<MediaWork, 'read'> {
 }
 
 function formatFault({ protocol }: Deployment, format: AudioFormat): Failure | undefined {
-  if (protocol !== 'embedded' || ownAudioFormats.some((own) => own === format)) return undefined
+  if (protocol !== 'embedded' || ownAudioFormats.some((ownFormat) => ownFormat === format)) return undefined
   return failField(['response_format'], 'audio_format', { format, available: ownAudioFormats })
 }
 

@@ -1,4 +1,4 @@
-/** A transcript in the forms that clients ask for. */
+/** Writes a transcript in the formats that clients request. */
 import { assertNever } from '../../base/assert-never.ts'
 import type { TranscriptFormat } from '../../contract/transcription.ts'
 import { writeSrt, writeVtt, type Segment } from '../../domain/subtitle.ts'
@@ -10,7 +10,7 @@ export interface Transcript {
   readonly segments: readonly Segment[]
 }
 
-/** An answer that is not JSON. */
+/** An answer that is plain text and not JSON. */
 export class PlainText {
   readonly type: string
   readonly text: string

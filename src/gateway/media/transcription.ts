@@ -1,7 +1,7 @@
 /**
- * Transcription. What is billed is the length of the recording, counted before an engine starts. Our own engine gets the
- * bytes as they are and reports each piece; other servers get the form that OpenAI's API has, and their answer is
- * brought into the format that the client asked for, since few of them can write all.
+ * Transcription. The price depends on the length of the recording, which is counted before an engine starts. Our own
+ * engine gets the file unchanged and reports each piece of text. Other servers get the form of OpenAI's API, and their
+ * answer is converted to the format that the client requests, since few of them support all formats.
  */
 import { randomUUID } from 'node:crypto'
 import { limits } from '../../base/limits.ts'
@@ -30,7 +30,7 @@ export interface TranscriptionBody {
 }
 
 const timedFormats: ReadonlySet<TranscriptFormat> = new Set(['srt', 'vtt', 'verbose_json'])
-/** The tags of English recordings. */
+/** Language tags of English. */
 const english = /^en([-_]|$)|^english$/i
 const DEFAULT_LANGUAGE = 'english'
 
@@ -50,9 +50,9 @@ export function transcriptionWork(body: TranscriptionBody, bytes: Buffer): Resul
     kind: 'transcription',
     modelName: body.model,
     modelField: 'model',
-    most: unitsOf(length),
+    maxUnits: unitsOf(length),
     unitsOf,
-    unfit: (deployment) => unfit(deployment, body),
+    refusal: (deployment) => refusal(deployment, body),
     request: (deployment) => requestOf(deployment, body, { bytes, sound }),
     read: (collected) => {
       const transcript = readTranscript(collected, body, length)
@@ -63,7 +63,7 @@ export function transcriptionWork(body: TranscriptionBody, bytes: Buffer): Resul
   })
 }
 
-/** Sends the words as they are recognized; those of an engine that reports no pieces come at once. */
+/** Sends words as they are recognized. If an engine reports no pieces, all words are sent at the end. */
 export function transcriptEvents(): MediaEvents {
   const texts: string[] = []
   let sent = ''
@@ -79,7 +79,7 @@ export function transcriptEvents(): MediaEvents {
     progress: () => deltaTo(texts.join(' ')),
     result: (value) => {
       const { text, usage } = value as { text: string; usage: object }
-      // An answer that differs from its pieces is the engine's fault; the client keeps the whole of it.
+      // If the answer differs from its pieces, which is the engine's fault, only the last event has the correct text.
       const missing = text.startsWith(sent) ? deltaTo(text) : ''
       return missing + eventOf({ type: 'transcript.text.done', text, usage }) + DONE
     },
@@ -96,8 +96,8 @@ function parameterFault(body: TranscriptionBody): Failure | undefined {
   return undefined
 }
 
-/** Our own model reads English and takes no hints. */
-function unfit(deployment: Deployment, { language, prompt, temperature }: TranscriptionBody): Failure | undefined {
+/** Our own model understands English only and takes no hints. */
+function refusal(deployment: Deployment, { language, prompt, temperature }: TranscriptionBody): Failure | undefined {
   const fault = protocolFault(deployment, ['chat', 'embedded'], 'model')
   if (fault !== undefined || deployment.protocol !== 'embedded') return fault
   if (language !== undefined && language !== '' && !english.test(language)) {
@@ -128,7 +128,7 @@ function requestOf({ protocol, upstreamModel, members }: Deployment, body: Trans
   const { language, prompt, temperature } = body
   const fields = {
     model: upstreamModel,
-    // Many models know no times, so they are asked for only where they are needed.
+    // Many models cannot tell times, so times are requested only if needed.
     response_format: timedFormats.has(body.response_format) ? 'verbose_json' : 'json',
     ...(language === undefined || language === '' ? {} : { language }),
     ...(prompt === undefined || prompt === '' ? {} : { prompt }),
@@ -142,7 +142,7 @@ function requestOf({ protocol, upstreamModel, members }: Deployment, body: Trans
   return { path: PATH, contentType: form.contentType, body: form.parts }
 }
 
-/** undefined: not a transcript, or one without the times that are needed. */
+/** undefined: not a transcript, or without the times that are needed. */
 function readTranscript({ head, body }: Collected, request: TranscriptionBody, length: number): Transcript | undefined {
   const answer = parseObject(body.toString('utf8'))
   if (answer === undefined) return undefined
@@ -161,7 +161,7 @@ function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** In order, and none ends before it begins. */
+/** Sorts the segments, and moves ends that lie before their beginnings. undefined: not a list of segments. */
 function readSegments(list: unknown): Segment[] | undefined {
   if (!Array.isArray(list)) return undefined
   const segments: Segment[] = []

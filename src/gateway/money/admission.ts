@@ -59,7 +59,7 @@ interface Taken {
 interface Claim {
   readonly accountId: string
   readonly reservation: Reservation
-  readonly taken: readonly Taken[]
+  readonly counts: readonly Taken[]
 }
 
 export interface AdmissionOptions {
@@ -83,16 +83,16 @@ export function makeAdmission(options: AdmissionOptions): Admission {
   const { rates, meter, places } = options
   let total = 0
 
-  const enter = (ask: AdmissionRequest, { reservation, taken }: Claim): Admitted => {
+  const enter = (ask: AdmissionRequest, { reservation, counts }: Claim): Admitted => {
     const { accountId } = ask.caller
     total += 1
     return {
       reservation,
-      rate: ask.countKey ? taken[0]?.answer : undefined,
+      rate: ask.countKey ? counts[0]?.answer : undefined,
       leave: (tokensUsed) => {
         total -= 1
         places.leave(accountId)
-        for (const { count, answer } of taken) {
+        for (const { count, answer } of counts) {
           if (count.what !== 'tokens') continue
           const unused = count.amount - tokensUsed
           if (unused > 0) rates.giveBack(count.subject, unused, answer.resetAt)
@@ -103,55 +103,55 @@ export function makeAdmission(options: AdmissionOptions): Admission {
     }
   }
 
-  const undo = (taken: readonly Taken[]): void => {
-    for (const { count, answer } of taken) rates.giveBack(count.subject, count.amount, answer.resetAt)
+  const undo = (counts: readonly Taken[]): void => {
+    for (const { count, answer } of counts) rates.giveBack(count.subject, count.amount, answer.resetAt)
   }
 
   const tryTakeAll = (ask: AdmissionRequest): Claim | undefined => {
     const { accountId, account, purse } = ask.caller
     if (!places.tryEnter(accountId, account.streams)) return undefined
-    const taken: Taken[] = []
+    const counts: Taken[] = []
     for (const count of countsOf(ask)) {
       const answer = rates.tryTake(count.subject, count.limit, count.amount)
       if (answer === undefined || !answer.allowed) {
         places.leave(accountId)
-        undo(taken)
+        undo(counts)
         return undefined
       }
-      taken.push({ count, answer })
+      counts.push({ count, answer })
     }
     const reservation = meter.tryReserve(purse, ask.worst)
-    if (reservation !== undefined) return { accountId, reservation, taken }
+    if (reservation !== undefined) return { accountId, reservation, counts }
     places.leave(accountId)
-    undo(taken)
+    undo(counts)
     return undefined
   }
 
   const takeAll = async (ask: AdmissionRequest): Promise<Result<Claim>> => {
-    const taken: Taken[] = []
+    const counts: Taken[] = []
     for (const count of countsOf(ask)) {
       const answer = await rates.take(count.subject, count.limit, count.amount)
       if (!answer.allowed) {
-        undo(taken)
+        undo(counts)
         return tooMany(count, answer, options.now())
       }
-      taken.push({ count, answer })
+      counts.push({ count, answer })
     }
     const reservation = await meter.reserve(ask.caller.purse, ask.worst)
     if (!reservation.ok) {
-      undo(taken)
+      undo(counts)
       return reservation
     }
     const { accountId, account } = ask.caller
-    if (await places.enter(accountId, account.streams)) return ok({ accountId, reservation: reservation.value, taken })
-    undo(taken)
+    if (await places.enter(accountId, account.streams)) return ok({ accountId, reservation: reservation.value, counts })
+    undo(counts)
     meter.cancel(reservation.value)
     return fail('concurrency_limit', { limit: ask.caller.account.streams, retryAfterMs: 1_000 })
   }
 
-  const giveBack = ({ accountId, reservation, taken }: Claim): void => {
+  const giveBack = ({ accountId, reservation, counts }: Claim): void => {
     places.leave(accountId)
-    undo(taken)
+    undo(counts)
     meter.cancel(reservation)
   }
 

@@ -57,7 +57,7 @@ export interface Meter {
   /** Reserves the most that a request can cost. undefined: call `reserve`, which may wait. */
   tryReserve(owner: PurseOwner, worst: NanoUsd): Reservation | undefined
   reserve(owner: PurseOwner, worst: NanoUsd): Promise<Result<Reservation>>
-  /** Nothing was used, and nothing is recorded. */
+  /** Cancels a reservation of which nothing was used. Nothing is recorded. */
   cancel(reservation: Reservation): void
   /** `done` runs when a crash of the process can no longer lose the record: then the client may see the end. */
   finish(reservation: Reservation | undefined, call: EndedCall, done: () => void): void
@@ -68,7 +68,7 @@ export interface Meter {
   /** The cost of a request that is not settled yet. undefined: the database has it. */
   costOf(requestId: string): KnownCost | undefined
   figures(): MeterFigures
-  /** In a worker: what no request uses of a purse, given up at once. */
+  /** In a worker: gives up at once the part of a purse that no request uses. */
   giveUpFree(owner: PurseOwner): Returned | undefined
   /** Settles the records of an earlier run, gives its purses back, and starts. */
   start(): Promise<void>
@@ -84,7 +84,7 @@ interface Unsettled {
   readonly sinceMs: number
   readonly spent: Map<Purse, { cost: NanoUsd; requests: number }>
   bytes: number
-  /** In the journal. */
+  /** The journal entry of the batch's last request. */
   last: JournalEntry
 }
 
@@ -188,8 +188,8 @@ class MeterOfGateway implements Meter {
 
   costOf(requestId: string): KnownCost | undefined {
     for (const { batch } of this.#batches) {
-      const known = batch.costOf(requestId)
-      if (known !== undefined) return known
+      const cost = batch.costOf(requestId)
+      if (cost !== undefined) return cost
     }
     return undefined
   }
@@ -228,15 +228,15 @@ class MeterOfGateway implements Meter {
   async close(): Promise<void> {
     this.#isRunning = false
     clearTimeout(this.#timer)
-    let late: NodeJS.Timeout | undefined
+    let timer: NodeJS.Timeout | undefined
     const isLate = new Promise<void>((resolve) => {
-      late = setTimeout(() => {
+      timer = setTimeout(() => {
         this.#isGivingUp = true
         resolve()
       }, CLOSE_WITHIN_MS)
     })
     await Promise.race([this.#settleAll(), isLate])
-    clearTimeout(late)
+    clearTimeout(timer)
     const records = this.#unsettled
     if (records > 0) this.#log.warn({ records }, 'unsettled requests stay in the journal until the next start')
   }
@@ -334,7 +334,7 @@ class MeterOfGateway implements Meter {
     return Math.min(MAINTAIN_EVERY_MS, Math.max(0, this.#settleInMs()))
   }
 
-  /** Until requests are to be settled. */
+  /** The time until requests are to be settled. */
   #settleInMs(): number {
     const [oldest] = this.#batches
     if (oldest === undefined) return Infinity

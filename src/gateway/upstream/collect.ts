@@ -1,4 +1,4 @@
-/** A call whose complete answer is needed: everything but chats. Engines may report progress on the way. */
+/** A call whose complete answer is collected: every call except chats. Engines may report progress meanwhile. */
 import { EventBody, type MediaProgress } from './event-body.ts'
 import type { Deployment } from '../catalog.ts'
 import type { Dispatcher, UpstreamCall, UpstreamFailure, UpstreamHead } from './upstream-call.ts'
@@ -14,22 +14,22 @@ export interface Collected {
 
 export type CollectFailure =
   | UpstreamFailure
-  /** The client has gone. */
+  /** The client has disconnected. */
   | { readonly kind: 'gone'; readonly deployment: Deployment | undefined }
 
 type Outcome = { ok: true; value: Collected } | { ok: false; failure: CollectFailure }
 
 export interface CollectOptions {
   readonly maxBytes: number
-  /** Aborts when the client has gone. */
+  /** Aborts when the client has disconnected. */
   readonly signal: AbortSignal
   /** Absent: no progress is reported. */
   readonly onProgress?: OnProgress | undefined
-  /** Called with what resumes the engine once the client reads again. */
+  /** Called with a function that resumes the engine, to be called when the client reads again. */
   readonly onDrain?: ((resume: () => void) => void) | undefined
 }
 
-/** false: the client is full, and the engine waits until it reads again. */
+/** Returns false if the client's buffer is full; the engine then waits until the client reads again. */
 export type OnProgress = (progress: MediaProgress) => unknown
 
 export function collect(dispatcher: Dispatcher, call: UpstreamCall, options: CollectOptions): Promise<Outcome> {
@@ -63,7 +63,7 @@ class Collector {
       data: (bytes) => this.#take(bytes),
       end: () => this.#end(),
       fail: (failure) => {
-        // A complete answer counts, however the connection ends after it.
+        // An answer that is complete counts, however its connection ends.
         if (this.#events?.answer !== undefined) this.#end()
         else this.#settle({ ok: false, failure })
       },

@@ -51,14 +51,14 @@ export interface ConnectionOwner {
   release(connection: Connection, keepAliveMs: number | undefined): void
   /** The connection is gone. */
   forget(connection: Connection): void
-  /** The server closed this connection before it read the request. */
+  /** The server closed this connection before it read the request, which must be sent again. */
   resend(sink: AnswerSink, outgoing: Outgoing): void
   keepSession(session: Buffer): void
 }
 
 export interface SocketOptions {
   readonly lookup: LookupFunction | undefined
-  /** Trusted certificates in place of the system's. */
+  /** Trusted certificates that replace the system's. */
   readonly ca: string | undefined
   /** Opens a stream to a port of a rented machine. It throws if the host is not connected. */
   readonly dial?: ((address: LinkAddress) => Duplex) | undefined
@@ -107,7 +107,7 @@ export class Connection implements ResponseEvents, Ticking {
     owner.ticker.add(this)
   }
 
-  /** Only while idle or just opened. */
+  /** Call it only while the connection is idle or has just been opened. */
   send(sink: AnswerSink, outgoing: Outgoing): void {
     this.#sink = sink
     this.#outgoing = outgoing
@@ -145,7 +145,7 @@ export class Connection implements ResponseEvents, Ticking {
     this.#socket.resume()
   }
 
-  /** Limits the rest of the answer to this time. */
+  /** Limits the time for the remaining answer. */
   limitRest(restMs: number): void {
     const totalMs = Math.min(this.#limits.totalMs, performance.now() - this.#startedAt + restMs)
     this.#limits = { ...this.#limits, totalMs }
@@ -154,7 +154,7 @@ export class Connection implements ResponseEvents, Ticking {
 
   onHead(head: ResponseHead): void {
     this.#head = head
-    // Free the request: a prompt may be large and its answer long.
+    // Frees the request while the answer streams: a prompt may be large and its answer long.
     this.#outgoing = undefined
     this.#sink?.onHead(head)
   }
@@ -268,7 +268,7 @@ export class Connection implements ResponseEvents, Ticking {
   )
 
   #take(bytes: Buffer, length: number): void {
-    // Bytes without a request: a server that closes with an error, or worse.
+    // Bytes without a request: the server closes with an error, or sends something unexpected.
     if (this.#phase !== 'busy') return this.#drop()
     this.#hasRead = true
     const used = this.#reader.push(bytes, length)
@@ -293,7 +293,7 @@ export class Connection implements ResponseEvents, Ticking {
     sink?.onEnd()
   }
 
-  /** The socket closed, with or without an error. `isLinkLost`: the engine has nothing to do with it. */
+  /** The socket has closed, with or without an error. `isLinkLost`: the engine did not cause it. */
   #lose(detail: string, isLinkLost = false): void {
     if (this.#phase === 'closed') return
     if (this.#phase === 'connecting') return this.#fail('connect', detail)

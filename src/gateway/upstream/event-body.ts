@@ -1,17 +1,17 @@
 /**
- * An engine's answer as server-sent events: progress on the way, then the complete answer in one event. An image has
- * megabytes in one line, so only new bytes are searched for line ends, and lines are joined once.
+ * An engine's answer as server-sent events: progress, then the complete answer in one event. An image is megabytes in
+ * one line, so only new bytes are searched for line ends, and lines are joined once.
  */
 import { parseObject } from '../dialect/usage.ts'
 
-/** Progress that a client may get. */
+/** Progress that is passed on to clients. */
 export type MediaProgress =
   | { readonly type: 'queued'; readonly ahead: number }
   | {
       readonly type: 'progress'
       readonly step: number
       readonly steps: number
-      /** The words of this part of a recording. */
+      /** The text of this part of a recording. */
       readonly segment?: { readonly text: string }
     }
   /** A part of a recording in base64, and the characters of the text that have been spoken. */
@@ -35,7 +35,7 @@ export class EventBody {
     this.#onProgress = onProgress
   }
 
-  /** undefined: not received yet. */
+  /** undefined: the answer has not arrived yet. */
   get answer(): FinalAnswer | undefined {
     return this.#answer
   }

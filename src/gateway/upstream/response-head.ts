@@ -96,8 +96,8 @@ function isBlank(code: number): boolean {
 const knownNames = new Map<string, string>()
 
 function knownName(name: string): string | undefined {
-  const known = knownNames.get(name)
-  if (known !== undefined) return known
+  const cachedName = knownNames.get(name)
+  if (cachedName !== undefined) return cachedName
   if (!TOKEN.test(name)) return undefined
   const lower = name.toLowerCase()
   if (knownNames.size < MAX_KNOWN_NAMES) knownNames.set(name, lower)

@@ -62,7 +62,7 @@ export class ResponseReader {
   #headLength = 0
   #interims = 0
   /** Remaining bytes of the body or chunk. */
-  #left = 0
+  #bytesLeft = 0
   #sizeDigits = 0
   #extensionBytes = 0
   #trailerBytes = 0
@@ -83,7 +83,7 @@ export class ResponseReader {
     return this.#phase === 'ended'
   }
 
-  /** At least one byte of this answer has arrived. */
+  /** At least one byte of the answer has arrived. */
   get begun(): boolean {
     return this.#begun
   }
@@ -111,11 +111,11 @@ export class ResponseReader {
     while (this.#phase === 'head' && at < end) at = this.#readHead(bytes, at, end)
     if (at === end) return at
     if (this.#phase === 'length') {
-      const taken = Math.min(this.#left, end - at)
-      this.#left -= taken
-      if (this.#left === 0) this.#phase = 'ended'
-      this.#events.onData(bytes.subarray(at, at + taken))
-      return at + taken
+      const length = Math.min(this.#bytesLeft, end - at)
+      this.#bytesLeft -= length
+      if (this.#bytesLeft === 0) this.#phase = 'ended'
+      this.#events.onData(bytes.subarray(at, at + length))
+      return at + length
     }
     if (this.#phase === 'close') {
       this.#events.onData(bytes.subarray(at, end))
@@ -141,7 +141,7 @@ export class ResponseReader {
   #readHead(bytes: Buffer, at: number, end: number): number {
     if (this.#headLength === 0) {
       const headEnd = bytes.indexOf(END_OF_HEAD, at)
-      // Bytes after `end` are left over from an earlier read.
+      // Bytes after `end` remain from an earlier read.
       if (headEnd !== -1 && headEnd + END_OF_HEAD.length <= end) {
         if (headEnd - at > MAX_HEAD_BYTES) this.#fail('the head is too long')
         else this.#takeHead(bytes, at, headEnd)
@@ -151,14 +151,14 @@ export class ResponseReader {
     return this.#gatherHead(bytes, at, end)
   }
 
-  /** For a head that arrives in several reads. */
+  /** Gathers a head that arrives in several reads. */
   #gatherHead(bytes: Buffer, at: number, end: number): number {
     const before = this.#headLength
     const room = MAX_HEAD_BYTES + END_OF_HEAD.length - before
-    const taken = Math.min(end - at, room)
-    const gathered = this.#headRoom(before + taken)
-    bytes.copy(gathered, before, at, at + taken)
-    this.#headLength = before + taken
+    const length = Math.min(end - at, room)
+    const gathered = this.#headRoom(before + length)
+    bytes.copy(gathered, before, at, at + length)
+    this.#headLength = before + length
     const headEnd = gathered.subarray(0, this.#headLength).indexOf(END_OF_HEAD, Math.max(0, before - 3))
     if (headEnd !== -1) {
       this.#headLength = 0
@@ -166,9 +166,9 @@ export class ResponseReader {
       return at + headEnd + END_OF_HEAD.length - before
     }
     // Fail on the first bytes that are not HTTP, not only when the head is full.
-    const known = Math.min(this.#headLength, BEGINNING.length)
-    if (BEGINNING.compare(gathered, 0, known, 0, known) !== 0) this.#fail('no status line')
-    else if (taken === room) this.#fail('the head is too long')
+    const prefixLength = Math.min(this.#headLength, BEGINNING.length)
+    if (BEGINNING.compare(gathered, 0, prefixLength, 0, prefixLength) !== 0) this.#fail('no status line')
+    else if (length === room) this.#fail('the head is too long')
     return end
   }
 
@@ -192,7 +192,7 @@ export class ResponseReader {
       else if (this.#interims > MAX_INTERIM) this.#fail('too many interim answers')
       return
     }
-    this.#left = head.length
+    this.#bytesLeft = head.length
     this.#sizeDigits = 0
     if (head.framing === 'none') this.#phase = 'ended'
     else if (head.framing === 'chunked') this.#phase = 'size'
@@ -211,17 +211,17 @@ export class ResponseReader {
         at += 1
         continue
       }
-      const taken = Math.min(this.#left, end - at)
+      const length = Math.min(this.#bytesLeft, end - at)
       if (filled === first) {
         first = at
-        filled = at + taken
+        filled = at + length
       } else {
-        bytes.copyWithin(filled, at, at + taken)
-        filled += taken
+        bytes.copyWithin(filled, at, at + length)
+        filled += length
       }
-      at += taken
-      this.#left -= taken
-      if (this.#left === 0) this.#phase = 'chunk_cr'
+      at += length
+      this.#bytesLeft -= length
+      if (this.#bytesLeft === 0) this.#phase = 'chunk_cr'
     }
     if (filled > first) this.#events.onData(bytes.subarray(first, filled))
     return at
@@ -238,7 +238,7 @@ export class ResponseReader {
         else if (++this.#extensionBytes > MAX_EXTENSION_BYTES) this.#fail('the chunk extensions are too long')
         return
       case 'size_lf':
-        return this.#step(byte, LF, this.#left === 0 ? 'trailer_start' : 'chunk')
+        return this.#step(byte, LF, this.#bytesLeft === 0 ? 'trailer_start' : 'chunk')
       case 'chunk_cr':
         return this.#step(byte, CR, 'chunk_lf')
       case 'chunk_lf':
@@ -286,7 +286,7 @@ export class ResponseReader {
   #readSize(byte: number): void {
     const digit = hexDigit(byte)
     if (digit !== -1) {
-      this.#left = this.#sizeDigits === 0 ? digit : this.#left * 16 + digit
+      this.#bytesLeft = this.#sizeDigits === 0 ? digit : this.#bytesLeft * 16 + digit
       this.#sizeDigits += 1
       if (this.#sizeDigits > MAX_SIZE_DIGITS) this.#fail('the chunk is too long')
     } else if (this.#sizeDigits === 0) this.#fail('a chunk without a size')

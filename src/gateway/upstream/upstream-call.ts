@@ -8,21 +8,21 @@ export interface UpstreamCall {
   readonly model: ServedModel
   /** Waiting calls take turns by account. */
   readonly accountId: string
-  /** It waits while others do. */
+  /** Calls of class batch wait while other calls do. */
   readonly isBatch: boolean
-  /** It never waits: it takes a slot that is idle, or is refused as `overloaded`. Absent: false. */
+  /** The call never waits: it gets an idle slot, or is refused as `overloaded`. Absent: false. */
   readonly onlyIdle?: boolean
-  /** Estimated. 0: its work is not measured in tokens. */
+  /** An estimate. 0: the work is not measured in tokens. */
   readonly promptTokens: number
   /** Called before each attempt, since the body and path depend on the engine. */
   readonly request: (deployment: Deployment) => UpstreamRequest
-  /** Hashes of longer and longer prompt prefixes, shortest first. Calls that share long ones go together. */
+  /** Hashes of prompt prefixes, shortest first. Calls that share long prefixes are sent to the same engine. */
   readonly prefixes: readonly number[]
-  /** The tokens of each of these prefixes, estimated. */
+  /** The estimated tokens of each prefix. */
   readonly prefixTokens: readonly number[]
-  /** Calls with the same session go together. */
+  /** Calls of one session are sent to the same engine. */
   readonly session: string | undefined
-  /** Deployments that can do it. undefined: all of them. */
+  /** Whether a deployment can serve the call. undefined: all can. */
   readonly accepts?: (deployment: Deployment) => boolean
 }
 
@@ -49,9 +49,9 @@ export interface UpstreamSink {
   data(bytes: Buffer): void
   end(): void
   fail(failure: UpstreamFailure): void
-  /** Output tokens so far. Absent: its answers are not measured in tokens. */
+  /** The output tokens so far. Absent: answers are not measured in tokens. */
   outputTokens?(): number
-  /** The client has read nothing for a while, and others wait for the slot: cancel. */
+  /** Called when the client has read nothing for a while and others wait for the slot: the call should be cancelled. */
   unread?(): void
 }
 
@@ -70,12 +70,12 @@ export interface UpstreamFailure {
 }
 
 export interface UpstreamHandle {
-  /** The client has gone: closes the connection to the engine. No sink method is called afterwards. */
+  /** Closes the connection to the engine, because the client has disconnected. No sink method is called afterwards. */
   cancel(): void
-  /** Back-pressure, once `head` was called. */
+  /** Stops reading from the engine. Allowed once `head` was called. */
   pause(): void
   resume(): void
-  /** Calls before this one, including those in progress. undefined: it does not wait. */
+  /** The number of calls before this one, including those in progress. undefined: the call does not wait. */
   ahead(): number | undefined
 }
 
