@@ -208,7 +208,7 @@ const wrongKey: ErrorBody = {
   code: 'invalid_api_key',
 }
 
-/** Also sent inside a stream whose head is already out. */
+/** The body is also sent inside a stream whose head is already out. */
 export const engineFailed: ErrorBody = {
   message: 'The engine failed to process this request',
   type: 'server_error',
@@ -262,7 +262,7 @@ function sendFailure(response: ServerResponse, failure: Failure): void {
   sendJson(response, status, { error: errorBody(failure) })
 }
 
-/** For a failure inside a stream whose head is already out. */
+/** The body of a failure inside a stream whose head is already out. */
 export function errorBody(failure: Failure): ErrorBody {
   const status = statusOf(failure)
   return {

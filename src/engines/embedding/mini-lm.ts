@@ -17,7 +17,7 @@ const MODEL_FOLDER = 'models/Xenova/all-MiniLM-L6-v2'
 
 /** Each call blocks the thread, for about a tenth of a second at most. */
 export interface EmbeddingModel {
-  /** At most `maxTokens`, by default the model's maximum. */
+  /** Returns at most `maxTokens` tokens, by default the model's maximum. */
   tokenize(text: string, maxTokens?: number): Tokens
   readonly vocabularySize: number
   /** Adds the start and end tokens to tokens sent by a client. */

@@ -60,7 +60,7 @@ export class WordPiece {
     return [this.#beginning, ...ids, this.#end]
   }
 
-  /** At most `maxTokens`; the rest of the text is not processed. */
+  /** Returns at most `maxTokens` tokens; the rest of the text is not processed. */
   encode(text: string, maxTokens: number): Tokens {
     const ids = [this.#beginning]
     for (const [chunk] of text.matchAll(chunks)) {
@@ -103,6 +103,6 @@ function normalize(chunk: string): string {
     .replaceAll(noText, '')
     .normalize('NFD')
     .replaceAll(/\p{Mn}+/gu, '')
-    .replaceAll(/\P{ASCII}/gu, (letter) => letter.toLowerCase()) // One by one, so that a final sigma is treated like any other.
+    .replaceAll(/\P{ASCII}/gu, (letter) => letter.toLowerCase()) // Letters are lowered one by one, so that a final sigma is treated like any other.
     .toLowerCase()
 }

@@ -27,20 +27,20 @@ sharp.cache(false)
 export async function writePng(pixels: Uint8Array, native: number, size: ImageSize): Promise<Uint8Array> {
   const { width, height } = size
   const side = Math.min(width, height)
-  const left = Math.floor((width - side) / 2)
+  const leftEdge = Math.floor((width - side) / 2)
   const top = Math.floor((height - side) / 2)
-  const right = width - side - left
+  const right = width - side - leftEdge
   const bottom = height - side - top
   const trim = Math.floor(native * TRIMMED)
   const croppedSide = native - 2 * trim
   const fitted = await sharp(pixels, { raw: { width: native, height: native, channels: CHANNELS } })
     .extract({ left: trim, top: trim, width: croppedSide, height: croppedSide })
     .resize(side, side, { fit: 'fill', kernel: 'lanczos3' })
-    .extend({ left, top, right, bottom })
+    .extend({ left: leftEdge, top, right, bottom })
     .raw()
     .toBuffer()
-  continueEdge(fitted, { start: left, along: width, outwards: -1, length: side, depth: left })
-  continueEdge(fitted, { start: left + side - 1, along: width, outwards: 1, length: side, depth: right })
+  continueEdge(fitted, { start: leftEdge, along: width, outwards: -1, length: side, depth: leftEdge })
+  continueEdge(fitted, { start: leftEdge + side - 1, along: width, outwards: 1, length: side, depth: right })
   continueEdge(fitted, { start: top * width, along: 1, outwards: -width, length: side, depth: top })
   continueEdge(fitted, { start: (top + side - 1) * width, along: 1, outwards: width, length: side, depth: bottom })
   return sharp(fitted, { raw: { width, height, channels: CHANNELS } })
@@ -70,9 +70,9 @@ function continueEdge(pixels: Uint8Array, { start, along, outwards, length, dept
     const share = Math.min(1, line / (length * EVENED_OUT))
     for (let i = 0; i < length; i++) {
       for (let channel = 0; channel < CHANNELS; channel++) {
-        const own = edge[i]?.[channel] ?? 0
+        const edgeValue = edge[i]?.[channel] ?? 0
         const even = evened[CHANNELS * i + channel] ?? 0
-        pixels[placeOf(line, i) + channel] = Math.round(own + share * (even - own))
+        pixels[placeOf(line, i) + channel] = Math.round(edgeValue + share * (even - edgeValue))
       }
     }
   }
@@ -81,11 +81,11 @@ function continueEdge(pixels: Uint8Array, { start, along, outwards, length, dept
 /** Each pixel becomes the mean of similar neighbors, as many on either side, so that gradients are preserved. */
 function evenOut(edge: readonly Uint8Array[], most: number): Float32Array {
   const evened = new Float32Array(CHANNELS * edge.length)
-  for (const [i, own] of edge.entries()) {
+  for (const [i, edgePixel] of edge.entries()) {
     const radius = Math.min(most, i, edge.length - 1 - i)
     const like = edge
       .slice(i - radius, i + radius + 1)
-      .filter((other) => other.every((value, channel) => Math.abs(value - (own[channel] ?? 0)) <= UNEVENNESS))
+      .filter((other) => other.every((value, channel) => Math.abs(value - (edgePixel[channel] ?? 0)) <= UNEVENNESS))
     for (let channel = 0; channel < CHANNELS; channel++) {
       const sum = like.reduce((total, other) => total + (other[channel] ?? 0), 0)
       evened[CHANNELS * i + channel] = sum / like.length

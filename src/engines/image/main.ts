@@ -12,7 +12,7 @@ import { ImageHandler } from './image.ts'
 /** Two prompts of maximum length with every character written as two escapes. */
 const MAX_BODY_BYTES = 256 * 1_024
 
-const here = fileURLToPath(import.meta.url)
+const thisFile = fileURLToPath(import.meta.url)
 
 if (process.argv[2] === PAINTER_ROLE) {
   const start = readPainterStart(process.argv[3])
@@ -21,9 +21,9 @@ if (process.argv[2] === PAINTER_ROLE) {
   await runPainter(() => loadPictogram(start))
 } else {
   await runEngine(engineStart, async (start) => {
-    const folder = process.argv[3] ?? findModelFolder(here)
+    const folder = process.argv[3] ?? findModelFolder(thisFile)
     const facts = await readModelFolder(folder)
-    const painter = new PainterProcess(here, { folder, threads: start.threads ?? os.availableParallelism() })
+    const painter = new PainterProcess(thisFile, { folder, threads: start.threads ?? os.availableParallelism() })
     const handler = new ImageHandler(painter, facts, start.queue)
     return {
       contextTokens: null,

@@ -93,7 +93,7 @@ export class PainterProcess implements Painter {
     try {
       return await within(ANSWER_MS, answer, `the painter process did not answer within ${ANSWER_MS} ms`)
     } catch (cause) {
-      // It did not answer and may be stuck.
+      // The painter did not answer and may be stuck.
       if (this.#pending.has(id)) this.#end(child, cause as Error)
       throw cause
     } finally {
@@ -105,7 +105,7 @@ export class PainterProcess implements Painter {
   }
 
   #open(): ChildProcess {
-    // Its output goes to our stderr, since our stdout carries events.
+    // The painter's output goes to our stderr, since our stdout carries events.
     const child = fork(this.#entry, [PAINTER_ROLE, JSON.stringify(this.#start)], {
       serialization: 'advanced',
       stdio: ['ignore', 2, 2, 'ipc'],

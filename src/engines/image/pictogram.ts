@@ -44,7 +44,7 @@ async function encodePrompt(
   const { ids, isCut } = miniLm.tokenize(text, maxTokens)
   const states = new Float32Array(maxTokens * dimensions)
   states.set(await miniLm.states(ids))
-  // Without the start and end tokens.
+  // The count excludes the start and end tokens.
   const count = (part: string): number => miniLm.tokenize(part, maxTokens).ids.length - 2
   return {
     states,

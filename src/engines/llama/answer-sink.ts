@@ -87,7 +87,7 @@ export class StreamSink implements Sink {
     return this.#withUsage === 'always' ? this.#usage.now : undefined
   }
 
-  /** Waits for a client that is slower than the model. */
+  /** Waits if the client reads more slowly than the model writes. */
   async #send(chunk: object): Promise<void> {
     const response = this.#response
     if (response.write(formatSse({ data: JSON.stringify(chunk) })) || response.closed) return

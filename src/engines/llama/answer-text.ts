@@ -11,7 +11,7 @@ export interface TextPiece<T> {
 }
 
 export class AnswerText<T> {
-  // A byte order mark is text like any other here.
+  // A byte order mark is ordinary text here.
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   readonly #stop: StopText
   #decodedChars = 0

@@ -55,11 +55,11 @@ export class AnswerWriter {
   }
 
   closing(choice: number, finish: FinishReason, usage: Usage | undefined): object {
-    const own = this.#kind === 'chat' ? { delta: {} } : { text: '', logprobs: null }
-    return this.#chunk({ index: choice, ...own, finish_reason: finish }, usage)
+    const emptyPart = this.#kind === 'chat' ? { delta: {} } : { text: '', logprobs: null }
+    return this.#chunk({ index: choice, ...emptyPart, finish_reason: finish }, usage)
   }
 
-  /** The last chunk, when the client asked for it. */
+  /** The last chunk, if the client requested it. */
   usage(usage: Usage): object {
     return { ...this.#head, object: this.#chunkName(), choices: [], usage: formatUsage(usage) }
   }

@@ -40,7 +40,7 @@ export async function complete(
   }
 }
 
-/** Counts the prompt of a chat, in the form that vLLM has for it. Nothing is generated. */
+/** Counts the tokens of a chat's prompt, in vLLM's format. Nothing is generated. */
 export async function countTokens(engine: ChatEngine, body: unknown): Promise<Result<{ readonly count: number }>> {
   const request = engine.readRequest('chat', body)
   if (!request.ok) return request
@@ -69,7 +69,8 @@ async function generate({ engine, response, request, job, place, signal, clock }
     ? new StreamSink(response, writer, { usage, withUsage: request.usage })
     : new PlainSink(writer, usage)
   const choices = job.prompts.length * job.choicesPerPrompt
-  // One at a time: the prompt is evaluated once for all choices, and one client's many choices take a single place.
+  // One choice at a time: the prompt is evaluated once for all choices, and many choices of one client take a single
+  // place.
   for (let choice = 0; choice < choices; choice += 1) {
     const pieces = engine.generate(place, job, { choice, usage, signal })
     for (;;) {

@@ -18,8 +18,8 @@ export class GrammarRules {
 
   /** The name of the rule with this body. */
   add(body: string): string {
-    const known = this.#names.get(body)
-    if (known !== undefined) return known
+    const existingName = this.#names.get(body)
+    if (existingName !== undefined) return existingName
     const name = this.reserve()
     this.#names.set(body, name)
     this.set(name, body)
@@ -44,8 +44,8 @@ export class GrammarRules {
 
   format(root: string): string {
     const shared = Object.entries(sharedRules).map(([name, body]) => `${name} ::= ${body}`)
-    const own = [...this.#bodies].map(([name, body]) => `${name} ::= ${body}`)
-    return [`root ::= ${root}`, ...shared, ...own].join('\n')
+    const ownRules = [...this.#bodies].map(([name, body]) => `${name} ::= ${body}`)
+    return [`root ::= ${root}`, ...shared, ...ownRules].join('\n')
   }
 }
 

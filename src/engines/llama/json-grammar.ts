@@ -113,12 +113,12 @@ export class SchemaReader {
   #reference(ref: unknown, root: unknown, path: readonly string[]): string {
     const target = resolveRef(ref, root)
     if (target === undefined) return this.#refuse([...path, '$ref'], 'must point into the same schema')
-    const known = this.#named.get(target)
-    if (known !== undefined) {
-      const isDoubled = known.growth === undefined && this.#readings > known.readings
-      if (isDoubled || this.#readings * (known.growth ?? 1) > MAX_READINGS)
+    const existingRule = this.#named.get(target)
+    if (existingRule !== undefined) {
+      const isDoubled = existingRule.growth === undefined && this.#readings > existingRule.readings
+      if (isDoubled || this.#readings * (existingRule.growth ?? 1) > MAX_READINGS)
         return this.#refuse([...path, '$ref'], 'is recursive through alternatives that begin alike')
-      return known.name
+      return existingRule.name
     }
     const named: Named = { name: this.#rules.reserve(), readings: this.#readings, growth: undefined }
     this.#named.set(target, named)
@@ -177,9 +177,9 @@ export class SchemaReader {
     if (bound === undefined) return 'integer'
     const { minimum, exclusiveMinimum, maximum, exclusiveMaximum } = schema
     const least = Number(minimum ?? Number(exclusiveMinimum) + 1)
-    const most = Number(maximum ?? Number(exclusiveMaximum) - 1)
+    const highest = Number(maximum ?? Number(exclusiveMaximum) - 1)
     if (others.length === 0 && least === 0) return 'count'
-    const listed = most - least + 1
+    const listed = highest - least + 1
     if (others.length === 1 && Number.isSafeInteger(least) && listed > 0 && listed <= MAX_LISTED_INTEGERS) {
       const all = Array.from({ length: listed }, (_, step) => escapeLiteral(String(least + step)))
       return this.#rules.add(all.join(' | '))

@@ -18,8 +18,8 @@ export function typesOf(schema: Schema): JsonType[] {
 
 function declaredTypes(type: unknown): JsonType[] {
   const named: unknown[] = Array.isArray(type) ? type : [type]
-  const known = [...allTypes, 'integer' as const].filter((one) => named.includes(one))
-  return known.length < named.length ? [] : known
+  const knownTypes = [...allTypes, 'integer' as const].filter((one) => named.includes(one))
+  return knownTypes.length < named.length ? [] : knownTypes
 }
 
 function impliedTypes(schema: Schema): JsonType[] {

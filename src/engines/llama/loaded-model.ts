@@ -8,7 +8,7 @@ import { Vocabulary } from './vocabulary.ts'
 
 export interface LoadOptions {
   readonly file: string
-  /** null: from the file, or as much as fits into memory. */
+  /** null: the size in the file, or as much as fits into memory. */
   readonly contextTokens: number | null
   readonly sequences: number
   /** null: all cores but one, which stays free for the server. */
@@ -66,7 +66,7 @@ export async function loadModel(
     sequences: options.sequences,
     contextSize: contextSize ?? { max: model.trainContextSize },
     threads,
-    // Without it, models with sliding windows could not reuse the beginning of a prompt.
+    // Otherwise models with sliding windows could not reuse the beginning of a prompt.
     swaFullCache: true,
   })
   orderSampling(nativeContextOf(context))

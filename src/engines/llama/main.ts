@@ -30,7 +30,7 @@ await runEngine(llamaStart, async (start, onProgress) => {
   const engine = new ChatEngine(start.model, loaded, start.queue)
   return {
     contextTokens: loaded.contextTokens,
-    // Through the model's template or, failing that, a grammar.
+    // Tools are supported by the model's template, otherwise by a grammar.
     supportsTools: true,
     queue: engine,
     maxBodyBytes: MAX_BODY_BYTES,

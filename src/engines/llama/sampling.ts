@@ -14,13 +14,13 @@ import {
 } from 'node-llama-cpp'
 
 export interface Sampling {
-  /** 0: always the likeliest token. */
+  /** 0: always the most likely token. */
   readonly temperature: number
   readonly topP: number
-  /** 0: all. */
+  /** 0: no limit. */
   readonly topK: number
   readonly minP: number
-  /** undefined: a random one. */
+  /** undefined: a random seed. */
   readonly seed: number | undefined
   readonly frequencyPenalty: number
   readonly presencePenalty: number
@@ -32,7 +32,7 @@ export interface Sampling {
 export interface SamplingState {
   readonly model: LlamaModel
   readonly prompt: readonly Token[]
-  /** Grows with the answer. */
+  /** The list grows with the answer. */
   readonly generated: readonly Token[]
   readonly grammar: LlamaGrammarEvaluationState | undefined
   readonly contextTokens: number

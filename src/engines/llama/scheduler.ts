@@ -114,7 +114,7 @@ export class Scheduler<S extends Keeper> {
 }
 
 export function commonPrefix(one: readonly number[], other: readonly number[]): number {
-  const most = Math.min(one.length, other.length)
-  for (let at = 0; at < most; at += 1) if (one[at] !== other[at]) return at
-  return most
+  const length = Math.min(one.length, other.length)
+  for (let at = 0; at < length; at += 1) if (one[at] !== other[at]) return at
+  return length
 }

@@ -37,12 +37,12 @@ export class StopText {
 
   /** Length of the longest suffix that begins a stop text. */
   #heldChars(text: string): number {
-    let most = 0
+    let longest = 0
     for (const stop of this.#stops) {
       let length = Math.min(stop.length - 1, text.length)
-      while (length > most && !text.endsWith(stop.slice(0, length))) length -= 1
-      most = Math.max(most, length)
+      while (length > longest && !text.endsWith(stop.slice(0, length))) length -= 1
+      longest = Math.max(longest, length)
     }
-    return most
+    return longest
   }
 }

@@ -21,7 +21,7 @@ const MIN_LOGPROB = -9_999
 
 export interface RatedStep {
   readonly token: Token
-  /** After the temperature, likeliest first. */
+  /** The probabilities after the temperature, most likely first. */
   readonly probabilities: ReadonlyMap<Token, number>
 }
 
@@ -30,7 +30,7 @@ export function rateToken(
   how: { readonly temperature: number; readonly alternatives: number; readonly offset: number },
   vocabulary: Vocabulary,
 ): TokenLogprob {
-  // Temperature 0 takes the likeliest and leaves the probabilities unchanged.
+  // At temperature 0, the most likely token is taken and probabilities are unchanged.
   const heat = how.temperature === 0 ? 1 : how.temperature
   const sum = heat === 1 ? 1 : [...step.probabilities.values()].reduce((all, one) => all + one ** heat, 0)
   const rate = (token: Token): RatedToken => {
@@ -46,7 +46,7 @@ export function rateToken(
   return { offset: how.offset, token: rate(step.token), top }
 }
 
-/** A partial character has no text of its own. */
+/** Bytes of a partial character are not text, so they are shown as numbers. */
 function showBytes(bytes: Buffer): string {
   const text = bytes.toString()
   if (Buffer.from(text).equals(bytes)) return text

@@ -33,7 +33,7 @@ export class Vocabulary {
     this.#model = model
     const { ggml } = model.fileInfo.metadata.tokenizer
     this.#texts = ggml.tokens
-    this.longestTokenBytes = this.#texts.reduce((most, text) => Math.max(most, Buffer.byteLength(text)), 1)
+    this.longestTokenBytes = this.#texts.reduce((longest, text) => Math.max(longest, Buffer.byteLength(text)), 1)
     this.specialTexts = this.#texts.filter((text, token) => text !== '' && this.#isWritten(token as Token))
   }
 
@@ -48,8 +48,8 @@ export class Vocabulary {
   /** The bytes of a token. Control tokens have none unless their names are requested. */
   bytesOf(token: Token, withControl = false): Buffer {
     if (!withControl && this.#model.getTokenAttributes(token).control) return Buffer.alloc(0)
-    const known = this.#bytes[token]
-    if (known !== undefined) return known
+    const cachedBytes = this.#bytes[token]
+    if (cachedBytes !== undefined) return cachedBytes
     const bytes = this.#readBytes(token)
     this.#bytes[token] = bytes
     return bytes
@@ -60,7 +60,7 @@ export class Vocabulary {
       this.#model.tokenize(text, !literal, ...(at === 0 ? [] : (['trimLeadingSpace'] as const))),
     )
     const { bos, shouldPrependBosToken } = this.#model.tokens
-    // Many templates already contain it.
+    // Many templates already contain the token.
     return shouldPrependBosToken && bos !== null && tokens[0] !== bos ? [bos, ...tokens] : tokens
   }
 

@@ -100,7 +100,7 @@ function lowerPriority(pid: number, log: ModelLog): void {
   try {
     os.setPriority(pid, NICENESS)
   } catch (error) {
-    // It may have exited, or the system does not allow it. The engine runs anyway.
+    // The process may have exited, or the system does not allow the change. The engine runs anyway.
     log.debug({ err: error, pid }, 'cannot lower the priority of an engine')
   }
 }

@@ -51,7 +51,7 @@ interface Running {
   readonly key: string
   state: LocalState
   process: EngineProcess | undefined
-  /** Starts an idle engine. undefined: it has been started. */
+  /** Starts an idle engine. undefined: the engine has been started. */
   wake: (() => void) | undefined
 }
 
@@ -67,20 +67,20 @@ export function makeEngineHost(options: EngineHostOptions): LocalEngines {
   let isClosed = false
 
   const start = (model: LocalModel, key: string): void => {
-    const own: Running = { key, state: firstState(model), process: undefined, wake: undefined }
-    running.set(model.name, own)
+    const engine: Running = { key, state: firstState(model), process: undefined, wake: undefined }
+    running.set(model.name, engine)
     const setState = (state: LocalState): void => {
-      if (running.get(model.name) !== own) return
-      const isProgress = own.state.kind === 'pulling' && state.kind === 'pulling'
-      own.state = state
+      if (running.get(model.name) !== engine) return
+      const isProgress = engine.state.kind === 'pulling' && state.kind === 'pulling'
+      engine.state = state
       changes.notify(isProgress)
     }
     const supervise = (): void => {
       const after = endings.get(model.name) ?? Promise.resolve()
-      const engine = engineOptions(options, model, socketOf(model.name), setState)
-      own.process = superviseEngine({ ...engine, after, loadTurns, limits })
+      const processOptions = engineOptions(options, model, socketOf(model.name), setState)
+      engine.process = superviseEngine({ ...processOptions, after, loadTurns, limits })
     }
-    if (onDemand.has(model.engine)) makeIdle(own, model, supervise, setState)
+    if (onDemand.has(model.engine)) makeIdle(engine, model, supervise, setState)
     else supervise()
   }
 
@@ -132,11 +132,16 @@ export function makeEngineHost(options: EngineHostOptions): LocalEngines {
   }
 }
 
-/** Its first request wakes it. */
-function makeIdle(own: Running, model: LocalModel, supervise: () => void, setState: (state: LocalState) => void): void {
-  own.state = { kind: 'idle' }
-  own.wake = () => {
-    own.wake = undefined
+/** The first request wakes the engine. */
+function makeIdle(
+  engine: Running,
+  model: LocalModel,
+  supervise: () => void,
+  setState: (state: LocalState) => void,
+): void {
+  engine.state = { kind: 'idle' }
+  engine.wake = () => {
+    engine.wake = undefined
     supervise()
     setState(firstState(model))
   }

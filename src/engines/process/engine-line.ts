@@ -10,7 +10,7 @@ const engineLine = z.discriminatedUnion('event', [
     concurrency: z.int().min(1),
     supportsTools: z.boolean(),
   }),
-  /** It cannot run and exits after this. */
+  /** The engine cannot run, and exits after this line. */
   z.object({ event: z.literal('failed'), message: z.string() }),
 ])
 export type EngineLine = z.infer<typeof engineLine>

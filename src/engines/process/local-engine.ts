@@ -13,7 +13,7 @@ export interface LocalModel {
 }
 
 export type LocalState =
-  /** Its first request downloads and starts it. */
+  /** The first request downloads and starts the engine. */
   | { readonly kind: 'idle' }
   | { readonly kind: 'pulling'; readonly doneBytes: number; readonly totalBytes: number | null }
   | { readonly kind: 'loading' }

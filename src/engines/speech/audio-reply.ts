@@ -7,7 +7,7 @@ import type { ServerResponse } from 'node:http'
 import { formatSse } from '../../base/net/sse.ts'
 import { signalWithin } from '../../base/signal-within.ts'
 
-/** Nothing is sent before this size, so that a failure can still get an error status. */
+/** Nothing is sent before this many bytes exist, so that a failure can still get an error status. */
 const WHOLE_BYTES = 256 * 1_024
 /** A client that reads nothing for this long is disconnected. */
 const STALLED_MS = 120_000

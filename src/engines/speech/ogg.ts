@@ -15,7 +15,7 @@ export interface PageTimes {
   /** Samples of each packet. */
   readonly each: number
   readonly isLast: boolean
-  /** The samples up to the end of the sound; absent: it ends with the last packet. */
+  /** The samples up to the end of the sound. Absent: the sound ends with the last packet. */
   readonly end: number | undefined
 }
 
@@ -33,7 +33,7 @@ export class OggPages {
     return join(pages)
   }
 
-  /** One page. `time`: the samples up to its end. */
+  /** Writes one page. `time`: the samples up to its end. */
   write(packets: readonly Uint8Array[], time: number, isLast = false): Uint8Array {
     const segments = packets.flatMap((packet) => {
       const full = Math.floor(packet.length / SEGMENT_BYTES)

@@ -39,7 +39,7 @@ export class WavWriter implements AudioWriter {
   drop(): void {}
 }
 
-/** One channel of 16-bit samples. */
+/** The header of a file with one channel of 16-bit samples. */
 function wavHeader(): Buffer {
   const header = Buffer.alloc(44)
   header.write('RIFF', 0, 'latin1')

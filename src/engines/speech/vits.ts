@@ -42,12 +42,12 @@ export async function loadVits(threads: number): Promise<Synthesizer> {
     enableCpuMemArena: false,
   })
   const ids = new Map(metadata.symbols.map((symbol, i) => [symbol, i]))
-  const known = new Set(metadata.symbols)
+  const symbols = new Set(metadata.symbols)
   const unknown = ids.get('UNK') ?? 0
 
   return {
     speak: async (text, speed) => {
-      const { phones, tones } = toPhonemes(text, { symbolSet: known })
+      const { phones, tones } = toPhonemes(text, { symbolSet: symbols })
       const feeds = feedsOf(Tensor, {
         phones: phones.map((phone) => ids.get(phone) ?? unknown),
         tones: tones.map((tone) => tone + metadata.tone_offset),

@@ -116,9 +116,9 @@ class Speaker {
       this.#open.delete(requestId)
       return { bytes: writer.finish(), samples: 0 }
     }
-    const own = Math.min(Math.max(speed, SPEEDS.min), SPEEDS.max)
-    const speech = await this.#synthesizer.speak(text, own)
-    const sound = own === speed ? speech : stretchTime(speech, speed / own, SAMPLE_RATE)
+    const modelSpeed = Math.min(Math.max(speed, SPEEDS.min), SPEEDS.max)
+    const speech = await this.#synthesizer.speak(text, modelSpeed)
+    const sound = modelSpeed === speed ? speech : stretchTime(speech, speed / modelSpeed, SAMPLE_RATE)
     const pause = Math.round((pauseMs / 1_000 / speed) * SAMPLE_RATE)
     const samples = new Float32Array(sound.length + pause)
     samples.set(sound)

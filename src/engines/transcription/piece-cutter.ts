@@ -63,9 +63,9 @@ export class PieceCutter {
   }
 
   end(): Piece[] {
-    const rest = new Float32Array(FRAME_SAMPLES)
-    rest.set(this.#partial)
-    const pieces = this.#partial.length === 0 ? [] : this.#add(rest)
+    const lastFrame = new Float32Array(FRAME_SAMPLES)
+    lastFrame.set(this.#partial)
+    const pieces = this.#partial.length === 0 ? [] : this.#add(lastFrame)
     return this.#hasBegun ? [...pieces, ...this.#cut(this.#frames.length)] : pieces
   }
 
@@ -104,10 +104,10 @@ export class PieceCutter {
   /** The first `count` frames are a piece, without the quiet at its ends. */
   #cut(count: number): Piece[] {
     const threshold = this.#threshold
-    const taken = this.#frames.slice(0, count)
-    const from = Math.max(0, taken.findIndex(({ level }) => level > threshold) - MARGIN)
-    const last = taken.findLastIndex(({ level }) => level > threshold)
-    const part = taken.slice(from, Math.min(taken.length, last + 1 + MARGIN))
+    const frames = this.#frames.slice(0, count)
+    const from = Math.max(0, frames.findIndex(({ level }) => level > threshold) - MARGIN)
+    const last = frames.findLastIndex(({ level }) => level > threshold)
+    const part = frames.slice(from, Math.min(frames.length, last + 1 + MARGIN))
     const startSeconds = (this.#first + from) * FRAME_SECONDS
     this.#drop(count)
     this.#quietRun = 0

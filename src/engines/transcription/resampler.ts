@@ -64,7 +64,7 @@ export class Resampler {
   }
 }
 
-/** From a table, since sines cost more than the sum. */
+/** Reads the window from a table, since computing sines costs more than the sum. */
 function windowedSinc(distance: number): number {
   const place = Math.abs(distance) * TABLE_STEPS
   const at = Math.floor(place)

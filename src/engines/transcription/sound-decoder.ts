@@ -104,7 +104,7 @@ async function* decodeFlac(bytes: Buffer): AsyncGenerator<readonly Float32Array[
   const decoder = new FLACDecoder()
   await decoder.ready
   for (const slice of slicesOfFlac(bytes, SLICE_SAMPLES)) yield checked(await decoder.decode(slice))
-  // It frees what it has.
+  // The flush also frees the decoder's memory.
   yield checked(await decoder.flush())
 }
 
