@@ -83,7 +83,7 @@ async function addCommands(
   const { program } = tree
   const word = firstWord(program, argv)
   if (word === undefined && argv.some((one) => one === '-V' || one === '--version')) return
-  // Its script names every command.
+  // The completion script names every command.
   const isWanted = ({ names }: CommandFile): boolean =>
     word !== undefined && word !== 'completion' && names.includes(word)
   const groups = Object.entries(commandFiles).filter(([title]) => role === undefined || title === role)
@@ -129,8 +129,8 @@ function describeOption({ description, argChoices = [], defaultValue }: Option):
 
 /** Every command in one list. A group that does nothing by itself is replaced by its commands. */
 function leavesOf(command: Command): Command[] {
-  const own = command.usage() === GROUP_USAGE ? [] : [command]
-  return [...own, ...command.commands.flatMap(leavesOf)]
+  const ownCommand = command.usage() === GROUP_USAGE ? [] : [command]
+  return [...ownCommand, ...command.commands.flatMap(leavesOf)]
 }
 
 /** The words after `berth`, with the arguments. */

@@ -213,8 +213,8 @@ const keyRows: readonly Row[] = [
       options: { '-y, --yes': 'revoke it even if this command uses it' },
       examples: ['berth keys rm laptop'],
       prepare: async ({ client, target, input, options }) => {
-        const { key: own } = await client.call('getMe')
-        if (own.publicId !== target.publicId || options.yes === true) return input
+        const { key: usedKey } = await client.call('getMe')
+        if (usedKey.publicId !== target.publicId || options.yes === true) return input
         throw new CliError(exitCodes.usage, `${target.publicId} "${target.name}" is the key that this command uses.`, [
           `To revoke it anyway: berth keys rm ${target.publicId} --yes`,
         ])

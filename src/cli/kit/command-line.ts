@@ -14,9 +14,9 @@ export function firstWord(program: Command, argv: readonly string[]): string | u
 }
 
 /**
- * The command line as commander should read it. After `exec NAME`, the next word starts a command for another machine,
- * whose options are not ours, so `--` is put in front of it. Reports unknown commands, which commander takes for an
- * excess argument where a group has a default command.
+ * Rewrites the command line for commander. After `exec NAME`, the next word starts a command for another machine, whose
+ * options are not ours, so `--` is put in front of it. Unknown commands are reported here, since commander takes them
+ * for an excess argument in groups with a default command.
  */
 export function prepareWords(program: Command, argv: readonly string[]): string[] {
   const path = [program]
@@ -38,7 +38,7 @@ export function prepareWords(program: Command, argv: readonly string[]): string[
 
 const passing = new WeakSet<Command>()
 
-/** Marks a command whose words after the first are for a program on another machine. */
+/** Marks a command whose words after the first belong to a program on another machine. */
 export function passWordsOn(command: Command): Command {
   passing.add(command)
   return command
@@ -48,7 +48,7 @@ function passesWordsOn(command: Command | undefined): boolean {
   return command !== undefined && passing.has(command)
 }
 
-/** The index of the next word that is neither an option nor the value of one. At `--`, the end. */
+/** The index of the next word that is neither an option nor the value of one. At `--`, that is the end. */
 function nextWord(path: readonly Command[], argv: readonly string[], from: number): number {
   for (let at = from; at < argv.length; at += 1) {
     const word = argv[at] ?? ''
@@ -59,7 +59,7 @@ function nextWord(path: readonly Command[], argv: readonly string[], from: numbe
   return argv.length
 }
 
-/** A group without a command lists. */
+/** The command that a group runs without a further word: its list. */
 function listOf(group: Command): Command | undefined {
   return group.parent === null ? undefined : findChild(group, 'ls')
 }
@@ -87,11 +87,11 @@ function reportUnknown(program: Command, command: Command, word: string): never 
   return command.error(`error: unknown command '${word}'${hint}`, { code: 'commander.unknownCommand' })
 }
 
-/** `show` → `keys show`: the right word in the wrong place. */
+/** Finds commands that end in a word, such as `keys show` for `show`. */
 function pathsEndingIn(command: Command, word: string, path: readonly string[] = []): string[] {
   return command.commands.flatMap((one) => {
-    const here = [...path, one.name()]
-    return [...(one.name() === word ? [here.join(' ')] : []), ...pathsEndingIn(one, word, here)]
+    const longerPath = [...path, one.name()]
+    return [...(one.name() === word ? [longerPath.join(' ')] : []), ...pathsEndingIn(one, word, longerPath)]
   })
 }
 
@@ -103,7 +103,7 @@ function similarTo(word: string, names: readonly string[]): string[] {
   return near.filter(({ typos }) => typos === fewest).map(({ name }) => name)
 }
 
-/** Letters added, dropped, replaced, or swapped with their neighbor. */
+/** Counts letters that were added, dropped, replaced, or swapped with their neighbor. */
 function countTypos(one: string, other: string): number {
   const rows: number[][] = [Array.from({ length: other.length + 1 }, (_, j) => j)]
   const cost = (i: number, j: number): number => rows[i]?.[j] ?? Infinity

@@ -1,4 +1,4 @@
-/** Rows become commands: their arguments, flags and help in one tree, and the call that runs one. */
+/** Turns rows into a tree of commands with arguments, flags and help, and runs them. */
 import { Argument, Option, type Command } from 'commander'
 import type { Access } from '../../contract/endpoint.ts'
 import { ApiError } from '../../client/error.ts'
@@ -14,17 +14,17 @@ import { exitCodes, type ExitCode, type Shell } from './shell.ts'
 import { watchOptions } from './watch.ts'
 import type { Call, Options, OptionSpec, Row } from './row-type.ts'
 
-/** How a command that only groups others is used. */
+/** The usage of a command that only groups other commands. */
 export const GROUP_USAGE = '<command>'
 
 export interface Tree {
   readonly program: Command
   readonly shell: Shell
-  /** The title of its part of the help. */
+  /** The title of its section of the help. */
   readonly title: string
   /** Descriptions of groups, by their words. */
   readonly groups: Readonly<Record<string, string>>
-  /** Other names of groups. */
+  /** Aliases of groups. */
   readonly groupAliases: Readonly<Record<string, string>>
   readonly ended: (outcome: ExitCode) => void
 }
@@ -41,7 +41,7 @@ export function addRow(tree: Tree, row: Row): void {
   for (const argument of argumentsOf(row)) command.addArgument(argument)
   const flags = sources.flatMap(({ options }) => options)
   const extras = extraOptionsOf(row)
-  // A command of its own kind is about its own options.
+  // Options of a custom command come first, since the command is about them.
   for (const option of row.isCustom === true ? [...extras, ...flags] : [...flags, ...extras]) command.addOption(option)
   addHelp(command, row)
   command.action(() => runRow(tree, row, command, sources))
@@ -49,8 +49,8 @@ export function addRow(tree: Tree, row: Row): void {
 
 function groupAt(tree: Tree, words: readonly string[]): Command {
   return words.reduce((place, word, at) => {
-    const known = place.commands.find((one) => one.name() === word)
-    return known ?? addGroup(tree, place, words.slice(0, at + 1))
+    const existingGroup = place.commands.find((one) => one.name() === word)
+    return existingGroup ?? addGroup(tree, place, words.slice(0, at + 1))
   }, tree.program)
 }
 
@@ -65,7 +65,7 @@ function addGroup({ title, groups, groupAliases }: Tree, parent: Command, words:
   return alias === undefined ? group : group.alias(alias)
 }
 
-/** A list with further commands below it names them, when the tree is whole. */
+/** The help of a list names further commands below it. Called when the tree is complete. */
 export function addUsages(command: Command): void {
   for (const one of command.commands) addUsages(one)
   const names = command.commands.map((one) => one.name())
@@ -173,7 +173,7 @@ async function runRow(tree: Tree, row: Row, command: Command, sources: ReturnTyp
       command,
     }
     const creates = row.isOffline !== true && operationOf(row)?.idempotent === true
-    // This is read first: what was created must not be reported as failed.
+    // Read before the command runs: a failure to read it must not report a created thing as failed.
     const account = creates ? await accountOf(open()) : undefined
     const ended = (await row.run(call)) ?? exitCodes.ok
     if (account !== undefined && ended === exitCodes.ok) open().screen.remark(account)
@@ -203,7 +203,10 @@ function addHints(row: Row, sources: ReturnType<typeof sourcesOf>, command: Comm
   return refusalOf(error, exitCodes.failed, lines)
 }
 
-/** A value that the command or the server chose is nothing for the person to check. */
+/**
+ * Whether the flag was not typed, so that its value was chosen by the command or the server and the user cannot correct
+ * it.
+ */
 function isOmitted(command: Command, flag: string): boolean {
   const option = command.options.find(({ long }) => long === flag)
   return option !== undefined && command.getOptionValueSource(option.attributeName()) !== 'cli'
@@ -218,9 +221,9 @@ function listFor(row: Row, sources: ReturnType<typeof sourcesOf>, { reason = '' 
 }
 
 /**
- * A command that a customer may use runs as a customer, also on the server's machine, where the operator's key is at
- * hand too: no customer would ever find the things that the operator created there by accident. Suppliers' commands are
- * the operator's too, for the machines of the house.
+ * The key that a command uses. A command that customers may use runs as a customer even on the server's machine, where
+ * the operator's key is available too: otherwise things would be created in the operator's account by accident.
+ * Suppliers' commands may use the operator's key, for the machines of the house.
  */
 function whoOf(access: Access | undefined): Who {
   if (access === undefined || access === 'public') return 'anyone'
@@ -228,7 +231,7 @@ function whoOf(access: Access | undefined): Who {
   return access.every((scope) => scope === 'operator' || scope === 'supply') ? 'operator' : 'customer'
 }
 
-/** The account and server of a command that creates something, where they were chosen from several. */
+/** The account and server of a command that creates something, if they were chosen from several. */
 async function accountOf({ client, isGuess, json }: Session): Promise<string | undefined> {
   if (!isGuess || json) return undefined
   const { account } = await client.call('getMe')

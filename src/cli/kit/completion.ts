@@ -1,6 +1,7 @@
 /**
- * `berth completion`: a script for the shell, generated from the tree of commands. The three scripts do the same: they
- * follow the words to a command and offer what may come next. Every word in them is one of ours, never user input.
+ * `berth completion`: a shell script generated from the tree of commands. The scripts for the three shells do the same:
+ * they follow the words to a command and offer what may come next. All words in them come from our tree, never from
+ * user input.
  */
 import type { Command } from 'commander'
 import { custom } from './row.ts'
@@ -56,7 +57,7 @@ function flagsOf(command: Command): string[] {
   return command.options.flatMap(({ long }) => long ?? [])
 }
 
-/** Each word that leads from one place to another. */
+/** Each word that leads from one command to another. */
 function stepsOf(places: readonly Place[]): Array<readonly [from: string, to: string]> {
   return places.flatMap(({ path, aliases }) =>
     path === '' ? [] : [path, ...aliases].map((from) => [from, path] as const),

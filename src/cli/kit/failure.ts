@@ -1,4 +1,4 @@
-/** Errors as people read them: what happened, and the next step. One exhaustive switch over the client's errors. */
+/** Errors as text for people: what happened, and the next step. One exhaustive switch covers the client's errors. */
 import path from 'node:path'
 import { assertNever } from '../../base/assert-never.ts'
 import { ApiError, isClientError, isRefusal, type ClientError } from '../../client/error.ts'
@@ -79,7 +79,7 @@ const nextSteps: Readonly<Partial<Record<Reason, readonly string[]>>> = {
   key_spending_limit: ['To see the limits of your keys: berth keys ls'],
 }
 
-/** An operator looks at another account than its own. */
+/** Next steps for an operator, whose command may concern another account. */
 const operatorSteps: typeof nextSteps = {
   insufficient_balance: ['To see the balance: berth operator accounts show ACCOUNT'],
 }
@@ -90,14 +90,14 @@ export function stepsFor(error: ApiError, who: Who): readonly string[] | undefin
 }
 
 /**
- * Runs a call that carries an idempotency key. Where nobody knows what the server did, the error shows how to repeat
- * the command without doing it twice. A refused connection counts too: it may have been the second attempt.
+ * Runs a call that carries an idempotency key. If its outcome is unknown, the error shows how to repeat the command
+ * safely. A refused connection counts as unknown too: it may have been the second attempt.
  */
 export async function withRetryHint<T>(work: Promise<T>, session: Session, key: string, command: string): Promise<T> {
   return withCheckHint(work, session, `To retry without doing it twice: ${command} --idempotency-key ${key}`)
 }
 
-/** The same for a command that has no such flag: `check` says how to find out. */
+/** The same for a command without such a flag: `check` tells how to find out what happened. */
 export async function withCheckHint<T>(work: Promise<T>, session: Session, check: string): Promise<T> {
   try {
     return await work
@@ -125,7 +125,7 @@ function whereKeysAre({ keyFrom, dataDir, client, profile }: Session): string[] 
 
 function whichKey({ keyFrom, dataDir, client }: Session, message: string): string[] {
   const from = `The API key is from ${keyFrom ?? 'nowhere'}.`
-  // Operators can run suppliers' commands too; a supplier's key lacks another scope.
+  // Operators can run suppliers' commands too; a supplier's key lacks a different scope.
   return isLocal(client.url) && message.includes('operator')
     ? [`${from} This is an operator's command: add --key-file ${path.join(dataDir, 'operator.key')}`]
     : [`${from} Use a key with that scope.`]
@@ -135,7 +135,7 @@ export function sentence(text: string): string {
   return /[.!?]$/.test(text) ? text : `${text}.`
 }
 
-/** Prints it on the error output and returns the exit code. */
+/** Prints the error and returns the exit code. */
 export function report(shell: Shell, error: unknown, json: boolean): ExitCode {
   const cliError = error instanceof CliError ? error : unexpected(shell, error)
   const { message, next, detail } = cliError
@@ -150,7 +150,7 @@ export function report(shell: Shell, error: unknown, json: boolean): ExitCode {
   return cliError.exitCode
 }
 
-/** Most of these are files and sockets, so the stack is shown only on request. */
+/** Most unexpected errors concern files and sockets, so the stack is shown only on request. */
 function unexpected(shell: Shell, error: unknown): CliError {
   if ((shell.env['BERTH_DEBUG'] ?? '') !== '') throw error
   const message = error instanceof Error && error.message !== '' ? error.message : String(error)

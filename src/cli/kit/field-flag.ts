@@ -1,6 +1,6 @@
 /**
- * Names of API fields in the server's errors, as flags of the command that was typed. A command whose flags come from the
- * contract knows them; the table has the others.
+ * Translates names of API fields in the server's errors into flags of the command that was typed. Flags from the
+ * contract are known to the command; the table contains the others.
  */
 import type { Command } from 'commander'
 import { ApiError } from '../../client/error.ts'
@@ -32,18 +32,18 @@ const ownFlags: Readonly<Record<string, string>> = {
   networkType: '--network',
 }
 
-/** A field in a sentence: `scopeValue`, or with a value in backticks. */
+/** A field name in a sentence: `scopeValue`, or in backticks, with or without a value. */
 const FIELD = /`([a-z]\w*)(?:: "[^"`]*")?`|\b([a-z]+(?:[A-Z][a-z]*)+)\b/g
 
-/** undefined: the command has no flag for it. */
+/** undefined: the command has no flag for the field. */
 export function flagOf(
   row: Row,
   sources: readonly Source[],
   command: Command,
   path: readonly PropertyKey[],
 ): string | undefined {
-  const known = flagFor(row, sources, path)
-  if (known !== undefined) return known
+  const knownFlag = flagFor(row, sources, path)
+  if (knownFlag !== undefined) return knownFlag
   const field = String(path[0] ?? '')
   const words = field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`).replaceAll('_', '-')
   return [ownFlags[field], `--${words}`].find((flag) => command.options.some(({ long }) => long === flag))

@@ -1,8 +1,11 @@
-/** The answer to a bare `berth`: one screen with the commands that a newcomer needs, and where the rest is. */
+/**
+ * The output of `berth` without arguments: one screen with the commands that a newcomer needs, and pointers to the
+ * others.
+ */
 import { paint } from './screen.ts'
 import type { Shell } from './shell.ts'
 
-/** Each exists as a command; a test compares them. */
+/** A test checks that each command exists. */
 export const firstCommands: ReadonlyArray<readonly [command: string, what: string]> = [
   ['login', 'save the API key for a server'],
   ['status', 'show the server, your account and your balance'],

@@ -3,12 +3,12 @@ import { InvalidArgumentError, Option } from 'commander'
 import { addMs, DAY_MS, formatInstant, HOUR_MS, MINUTE_MS, parseInstant, systemClock } from '../../base/instant.ts'
 import type { Field } from '../../contract/field.ts'
 
-/** Clears a value that may be null. Commander takes null itself for no value at all. */
+/** The word that clears a nullable value. Commander reads null as a missing value. */
 export const NONE = 'none'
 
 /**
- * How a command changes the flag of a field. A text is its help, with or without its flag in front:
- * `--size <gb>  size to price`. false: the command has no flag for it.
+ * How a command changes the flag of a field. Text is the help, with or without the flag in front: `--size <gb> size to
+ * price`. false: the command has no flag for the field.
  */
 export type FlagSpec =
   | string
@@ -16,11 +16,11 @@ export type FlagSpec =
   | {
       readonly text: string
       readonly parse?: (text: string) => unknown
-      /** Shorter names of its choices. Those of the contract are accepted too, and not shown. */
+      /** Shorter names of choices. The contract's names are accepted too, but not shown. */
       readonly shortNames?: Readonly<Record<string, string>>
       /** The flag that sets a boolean to false. */
       readonly off?: string
-      /** A span such as 24h lies in the past. */
+      /** Whether a span such as 24h lies in the past. */
       readonly isPast?: true
     }
 
@@ -77,7 +77,7 @@ function withShortNames(field: Field, shortNames: Readonly<Record<string, string
   }
 }
 
-/** Reads a choice by its own name or by its short one. */
+/** Reads a choice by its full or short name. */
 export function parseNamed<T extends string>(
   choices: readonly T[],
   shortNames: Readonly<Record<string, string>>,
@@ -96,7 +96,7 @@ function splitText(text: string): { flag?: string; help?: string } {
   return help === undefined ? { flag } : { flag, help }
 }
 
-/** The description in the contract, as help is written: it starts in lower case and has no full stop. */
+/** The contract's description in the style of help: it starts in lower case and has no full stop. */
 function helpOf({ title = '', description = title, default: usual }: Field): string {
   const text = description
     .replaceAll('`', '')
@@ -105,7 +105,7 @@ function helpOf({ title = '', description = title, default: usual }: Field): str
   return usual === undefined || usual === false ? text : `${text} (default: ${String(usual)})`.trimStart()
 }
 
-/** Reads the text of a flag or argument. Throws with what it should look like. */
+/** Returns a parser of a flag or argument. It throws a description of valid values. */
 export function parserOf(field: Field, isPast = false): (text: string) => unknown {
   const read = readerOf(field, isPast)
   return (text) => (field.nullable === true && text === NONE ? NONE : read(text))

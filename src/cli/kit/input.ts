@@ -7,7 +7,7 @@ import { operationNamed } from './operation-source.ts'
 import { CliError, exitCodes } from './shell.ts'
 import type { ArgSpec, Details, Input, Row } from './row-type.ts'
 
-/** A field, and where its value comes from. */
+/** A field and the source of its value. */
 export interface Source {
   readonly field: Field
   readonly arg: number | undefined
@@ -28,26 +28,29 @@ export interface Arg extends ArgSpec {
   readonly name: string
 }
 
-/** The positional arguments, each with the field that it fills. */
+/** The positional arguments, with the field that each one fills. */
 export function argsOf(row: Pick<Row, 'args' | 'isCustom' | 'target' | 'operation'>): Arg[] {
   const fields = operationOf(row)?.fields ?? []
   return Object.entries(row.args ?? {}).map(([name, specOrHelp], at) => {
     const spec = typeof specOrHelp === 'string' ? { help: specOrHelp } : specOrHelp
     const word = /\w+/.exec(name)?.[0]
     const isFirst = at === 0 && row.target === undefined
-    const own = fields.find((field) => nameOf(field) === word)
-    const field = own ?? (isFirst ? fields.find(({ part }) => part === 'params') : undefined)
+    const namedField = fields.find((field) => nameOf(field) === word)
+    const field = namedField ?? (isFirst ? fields.find(({ part }) => part === 'params') : undefined)
     return { name, ...(row.isCustom === true || field === undefined ? {} : { field: nameOf(field) }), ...spec }
   })
 }
 
-/** Throws where the row names a field that the operation does not have: the tree is built by the tests as a whole. */
+/**
+ * Throws if the row names a field that the operation does not have. The tests build the whole tree, so this cannot
+ * happen to users.
+ */
 export function sourcesOf(row: Row): Source[] {
   const operation = operationOf(row)
   if (operation === undefined) return []
   const { flags = {}, only, target, fixed = {}, defaults = {} } = row
   const args = argsOf(row)
-  const known = new Set(operation.fields.map(nameOf))
+  const fieldNames = new Set(operation.fields.map(nameOf))
   const named = [
     ...Object.keys(flags),
     ...Object.keys(fixed),
@@ -55,7 +58,7 @@ export function sourcesOf(row: Row): Source[] {
     ...(only ?? []),
     ...args.flatMap(({ field }) => field ?? []),
   ]
-  const unknown = named.find((name) => !known.has(name))
+  const unknown = named.find((name) => !fieldNames.has(name))
   if (unknown !== undefined) throw new Error(`${row.command}: ${row.operation} has no field ${unknown}`)
   const targetField = target?.field ?? operation.fields.find(({ part }) => part === 'params')?.path.at(-1)
   return operation.fields.flatMap((declared): Source[] => {
@@ -102,7 +105,7 @@ function optionValue(command: Command, [option, off]: readonly Option[]): unknow
   return option === undefined ? undefined : (command.getOptionValue(option.attributeName()) as unknown)
 }
 
-/** A change of nothing is a mistake in the command line. */
+/** Rejects a change without any values, which is a mistake in the command line. */
 export function checkChange(row: Pick<Row, 'operation' | 'command'> & Details, { parts: { body = {} } }: Input): void {
   if (operationOf(row)?.method !== 'PATCH' || Object.keys(body).some((name) => name !== 'reason')) return
   throw new CliError(exitCodes.usage, 'No changes were given.', [`Example: ${examplesOf(row)[0] ?? ''}`])
@@ -115,14 +118,14 @@ export function examplesOf({ command, args = {}, examples, ...row }: Pick<Row, '
   return [['berth', command, ...words].join(' ')]
 }
 
-/** The flag that holds the value the server objects to, or the argument. */
+/** The flag or argument with the value that the server rejects. */
 export function flagFor(row: Row, sources: readonly Source[], path: readonly PropertyKey[]): string | undefined {
   const source = sources.find(({ field }) => field.path.every((name, at) => path[at] === name))
   if (source === undefined) return undefined
   return source.options[0]?.long ?? argsOf(row).find(({ field }) => field === nameOf(source.field))?.name
 }
 
-/** The typed client takes the input of a known operation; here the operation is any. */
+/** The typed client needs a statically known operation; here it can be any. */
 export function callWith<T>(client: Client, operation: CallableId, input: object): Promise<T> {
   return (client as unknown as { call(operation: CallableId, input: object): Promise<T> }).call(operation, input)
 }

@@ -1,4 +1,4 @@
-/** Files with one JSON object. The server judges its fields. */
+/** Files with one JSON object. The server validates the fields. */
 import { CliError, exitCodes, type Shell } from './shell.ts'
 import { readTextFile } from './text-file.ts'
 

@@ -1,6 +1,6 @@
 /**
- * Folders of this machine as archives, by its own `tar`, which every system has. An archive may come from a machine of a
- * stranger: `tar` writes nothing outside of the folder, and owners and special permission bits are not taken over.
+ * Packs and unpacks local folders with the system's `tar`. An archive may come from another person's machine: `tar`
+ * writes nothing outside of the folder, and ignores owners and special permission bits.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import fs from 'node:fs'
@@ -31,7 +31,7 @@ export async function unpackFolder(folder: string, bytes: AsyncIterable<Buffer>)
   try {
     await pipeline(bytes, child.stdin)
   } catch (error) {
-    // If tar has ended, its own words are better.
+    // If tar has ended, its own error message is better.
     child.kill()
     await ended
     throw error
@@ -39,7 +39,7 @@ export async function unpackFolder(folder: string, bytes: AsyncIterable<Buffer>)
   await ended
 }
 
-/** Rejects if it fails. A kill counts as success: whoever kills it knows why. */
+/** Rejects if the process fails. A kill counts as success, because only our own code kills it. */
 function endOf(child: ChildProcess): Promise<void> {
   let text = ''
   child.stderr?.on('data', (chunk: Buffer) => (text = (text + chunk.toString()).slice(0, MAX_ERROR_CHARS)))
@@ -50,7 +50,7 @@ function endOf(child: ChildProcess): Promise<void> {
       reject(new CliError(exitCodes.failed, `tar failed: ${text.trim() || `exit code ${code}`}`))
     })
   })
-  // It may fail before anybody waits.
+  // The process may fail before anybody waits for it.
   ended.catch(() => {})
   return ended
 }

@@ -1,4 +1,4 @@
-/** One field of an operation, for a command that takes its choices or limits elsewhere. */
+/** Reads one field of an operation, for a command that needs its choices or limits. */
 import type { OperationId } from '../../contract/api.ts'
 import type { Field } from '../../contract/field.ts'
 import { operations } from '../../contract/operation-table.ts'

@@ -1,4 +1,4 @@
-/** The table of operations, once it is loaded: commands that call none of them start without it. */
+/** The table of operations, which is loaded only for commands that call one, so that the others start faster. */
 import type { OperationId } from '../../contract/api.ts'
 import type { Operation } from '../../contract/field.ts'
 

@@ -1,5 +1,5 @@
 /**
- * The file that an image or speech is written to. It is checked before anything is paid for, and an existing one is
+ * The file that an image or speech is written to. It is checked before anything is charged, and an existing one is
  * replaced only with --force.
  */
 import fs from 'node:fs'
@@ -19,7 +19,7 @@ export function outputOptions(format: string): Options {
   }
 }
 
-/** Throws when the file could not be written later. */
+/** Throws if the file cannot be written. */
 export function checkOutput({ output, force }: OutputOptions): void {
   if (force === undefined && fs.existsSync(output)) throw exists(output)
   const folder = path.dirname(path.resolve(output))

@@ -1,4 +1,4 @@
-/** Long lists come in pages: one page, all of them, or as many as it takes to find enough rows. */
+/** Long lists come in pages. Reads one page, all of them, or as many as it takes to find enough rows. */
 import type { Command } from 'commander'
 import { limits } from '../../base/limits.ts'
 import type { CallableId } from '../../client/client.ts'
@@ -29,7 +29,7 @@ export function isPaged(operation: CallableId): boolean {
   return cursorFieldOf(operation) !== undefined
 }
 
-/** Lists in OpenAI's form continue after the id of the last row. */
+/** The name of the cursor parameter. Lists in OpenAI's format continue after the id of the last row. */
 function cursorFieldOf(operation: CallableId): 'cursor' | 'after' | undefined {
   const names = operationNamed(operation).fields.flatMap(({ part, path }) => (part === 'query' ? path : []))
   return (['cursor', 'after'] as const).find((name) => names.includes(name))
@@ -101,7 +101,7 @@ function cursorOf(answer: Record<string, unknown>): string | undefined {
   return (next ?? undefined) as string | undefined
 }
 
-/** The command line as the user typed it, without the cursor and the idempotency key: the next call has its own. */
+/** The command line as typed, without the cursor and the idempotency key, which differ in the next call. */
 export function sameCommand(command: Command): string {
   const words: string[] = [...command.args]
   for (let level: Command | null = command; level !== null; level = level.parent) words.unshift(level.name())

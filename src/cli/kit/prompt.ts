@@ -1,6 +1,6 @@
 /**
- * A prompt: the words of the command line, or the standard input where it is piped or named by `-`. The input is read as
- * a stream, because a pipe with a slow writer cannot be read in one go.
+ * A prompt: the words of the command line, or the standard input if it is piped or named by `-`. The input is read as a
+ * stream, because a pipe with a slow writer cannot be read in one go.
  */
 import { isatty } from 'node:tty'
 import { limits } from '../../base/limits.ts'
@@ -15,7 +15,7 @@ export async function readPrompt(words: readonly string[], example: string): Pro
   for (const word of words.length === 0 && !isatty(STANDARD_INPUT) ? [INPUT] : words) {
     parts.push(word === INPUT ? await readStandardInput() : word)
   }
-  // Words are joined by spaces; piped text stands on lines of its own.
+  // Words are joined by spaces; piped text becomes a paragraph of its own.
   const text = parts.join(words.includes(INPUT) ? '\n\n' : ' ').trim()
   if (text !== '') return text
   throw new CliError(exitCodes.usage, words.length === 0 ? 'No text was given.' : 'The text is empty.', [

@@ -7,7 +7,10 @@ export const YES = { '-y, --yes': 'do not ask for confirmation' }
 
 const MAX_ATTEMPTS = 5
 
-/** Returns when the answer is yes. `about` goes to the error output with the question: the standard one may be a file. */
+/**
+ * Returns if the answer is yes. `about` is printed to the error output with the question, because the standard output
+ * may be a file.
+ */
 export async function confirm(
   { shell, screen, options }: Call,
   question: string,
@@ -24,7 +27,7 @@ export async function confirm(
   if (!/^y(es)?$/i.test(answer ?? '')) throw cancelled()
 }
 
-/** Asks until `read` accepts the answer. An empty answer stands for `usual`. */
+/** Asks until `read` accepts the answer. An empty answer means `usual`. */
 export async function askFor<T>(
   person: Person,
   question: string,

@@ -1,6 +1,6 @@
 /**
- * Records of the API as facts and as rows of a table. A column is the name of a field, which also says how its value
- * reads: `balanceUsd` is money, `createdAt` a time. Only a column that needs more than its field is a function.
+ * Records of the API as facts and as rows of a table. A column is the name of a field, and the name decides how the
+ * value is shown: `balanceUsd` is money, `createdAt` a time. A column that needs more than one field is a function.
  */
 import { gpuLabel } from '../../view/gpu.ts'
 import { money } from '../../view/money.ts'
@@ -12,7 +12,7 @@ import { toned, type Cell, type Content, type Fact, type Table } from './screen.
 
 type FieldName<T> = keyof T & string
 
-/** `'balanceUsd'`, `'gpuCount:GPUS'` with a title of its own, or `{ STATUS: (row) => … }`. */
+/** `'balanceUsd'`, `'gpuCount:GPUS'` with a title, or `{ STATUS: (row) => … }`. */
 export type Columns<T, Extra = unknown> = ReadonlyArray<
   | FieldName<T>
   | `${FieldName<T>}:${string}`
@@ -75,7 +75,7 @@ function titleOf(name: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
 }
 
-/** The value of a field. undefined: it has none. */
+/** The value of a field. undefined: the field is empty. */
 function cellOf(name: string, value: unknown): Cell | undefined {
   if (value === null || value === undefined) return undefined
   if (typeof value === 'boolean') return value ? 'yes' : 'no'

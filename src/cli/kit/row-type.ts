@@ -30,25 +30,28 @@ export interface Call<Options = unknown, Target = unknown> {
   readonly command: Command
 }
 
-/** A thing that is named by its id or by a name of its own. */
+/** A thing that is named by its id or by a name. */
 export interface TargetSpec<T> {
   readonly arg: string
   readonly help: string
   readonly find: (client: Client, text: string) => Promise<T>
   readonly idOf: (target: T) => string | number
-  /** The field that takes its id (default: that of the path). */
+  /** The field that takes the id (default: the field in the path). */
   readonly field?: string
 }
 
 export interface ArgSpec {
   readonly help: string
-  /** The field that it fills (default: the one of that name; for the first argument, that of the path). */
+  /**
+   * The field that the argument fills (default: the field of the same name; for the first argument, the field in the
+   * path).
+   */
   readonly field?: string
   readonly choices?: readonly string[]
   readonly parse?: (text: string) => unknown
 }
 
-/** An option that the operation does not have. */
+/** An option that is not a field of the operation. */
 export interface OptionSpec {
   readonly help: string
   readonly parse?: (text: string, before: unknown) => unknown
@@ -62,7 +65,7 @@ export interface OptionSpec {
 /** The options of a command, by flag: `{ '--size <gb>': 'size to price' }`. */
 export type Options = Readonly<Record<string, string | OptionSpec>>
 
-/** Every command may have these. */
+/** Properties that every command may have. */
 export interface Details {
   readonly alias?: string
   /** Absent: the command with its arguments. */
@@ -70,25 +73,25 @@ export interface Details {
   /** The arguments, by their name in the help: `{ '<usd>': 'amount', '[name...]': … }`. */
   readonly args?: Readonly<Record<string, string | ArgSpec>>
   readonly options?: Options
-  /** The flags of the operation's fields. A field that is not listed has the flag that the contract gives it. */
+  /** The flags of the operation's fields. A field that is not listed gets the flag in the contract. */
   readonly flags?: Readonly<Record<string, FlagSpec>>
-  /** The only fields that become flags. */
+  /** Only these fields become flags. */
   readonly only?: readonly string[]
-  /** Required fields that the command fills in itself where no flag does. */
+  /** Required fields that the command fills in if no flag does. */
   readonly isOptional?: readonly string[]
-  /** Values for fields that are not given. */
+  /** Values for fields that were not typed. */
   readonly defaults?: Readonly<Record<string, string | number | boolean>>
-  /** Values that the command stands for: `enable` is `{ enabled: true }`. */
+  /** Values that are part of the command: `enable` means `{ enabled: true }`. */
   readonly fixed?: Values
-  /** The help shows them below the options. */
+  /** Text below the options in the help. */
   readonly notes?: string
-  /** Which key it uses by default (default: by the operation's access). */
+  /** Which key the command uses (default: by the operation's access). */
   readonly who?: Who
-  /** The same for a command where it depends on the options. */
+  /** The same, if it depends on the options. */
   readonly whoOf?: ((options: never) => Who) | undefined
 }
 
-/** A command, in the form in which the program adds it to the tree of commands. */
+/** A command, as the program adds it to the tree. */
 export interface Row extends Details {
   /** The words after `berth`. */
   readonly command: string
@@ -96,16 +99,16 @@ export interface Row extends Details {
   readonly operation?: CallableId | undefined
   readonly target?: TargetSpec<unknown> | undefined
   readonly isCustom?: true
-  /** It calls its operation with the whole input. */
+  /** Calls its operation with the whole input. */
   readonly sends?: true
   readonly isPaged?: true
-  /** Rows of a page, where the contract's default is too many for a screen. */
+  /** The number of rows per page, if the contract's default is too long for a screen. */
   readonly rowsShown?: number
   readonly canWatch?: number
   readonly confirms?: true
-  /** The words after the first argument are for a program on another machine. */
+  /** The words after the first argument belong to a program on another machine. */
   readonly passesWordsOn?: true
-  /** It opens no session by itself. */
+  /** The command opens no session by itself. */
   readonly isOffline?: true
   run(call: Call): Promise<ExitCode | void>
 }

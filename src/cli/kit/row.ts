@@ -1,6 +1,6 @@
 /**
- * A command is a row: its words, the operation it calls, its help, and how the answer reads. `list`, `show` and `act`
- * make rows that call one operation and print its answer; `custom` makes the ones that do more than that.
+ * A command is a row: its words, the operation it calls, its help, and how the answer is shown. `list`, `show` and
+ * `act` make rows that call one operation and print its answer; `custom` makes rows that do more.
  */
 import { randomUUID } from 'node:crypto'
 import type { CallableId, Reply } from '../../client/client.ts'
@@ -29,18 +29,18 @@ export interface ListRow<T, Extra, Options, Target> extends Details {
   readonly columns: Columns<T, Extra>
   /** These columns are shown only with --wide. */
   readonly wide?: Columns<T, Extra>
-  /** Default: from the name of the list. */
+  /** The noun for one row (default: from the name of the list). */
   readonly noun?: string
-  /** The next step where a filter matches nothing. */
+  /** The next step if a filter matches nothing. */
   readonly unmatched?: string
-  /** An empty list without a filter shows this: the next step, all the lines, or a function of the call. */
+  /** Text for an empty list without a filter: the next step, all lines, or a function of the call. */
   readonly empty?: string | readonly string[] | ((call: Call<Options>) => readonly string[] | undefined)
   readonly filter?: (row: T, options: Options) => boolean
-  /** Leaves a row out of the table. Programs get it all the same. */
+  /** Whether the table shows a row. JSON output contains all rows. */
   readonly isShown?: (row: T, options: Options, extra: Extra) => boolean
   /** More data for the columns. Not read for --json. */
   readonly read?: (call: Call<Options>, rows: readonly T[]) => Promise<Extra>
-  /** Follows the number of rows. */
+  /** A line after the number of rows. */
   readonly hint?: string | ((rows: readonly T[], call: Call<Options>, extra: Extra) => string)
   readonly below?: (rows: readonly T[], call: Call<Options>, extra: Extra) => readonly Content[]
   readonly rowsShown?: number
@@ -119,11 +119,11 @@ function emptyLines<Options>(
 export interface ShowRow<R, Options, Target> extends Details {
   readonly target?: TargetSpec<Target>
   readonly facts?: Columns<R, Call<Options, Target>>
-  /** It is shown below the facts. With neither, every field is shown. */
+  /** Content below the facts. Without facts and content, every field is shown. */
   readonly content?: (reply: R, call: Call<Options, Target>) => readonly Content[] | Promise<readonly Content[]>
-  /** The answer as programs get it, where it is more than the operation's. */
+  /** The JSON output, if it has more than the operation's answer. */
   readonly onWire?: (reply: R, call: Call<Options, Target>) => Promise<unknown>
-  /** Exit code 1 where the answer says that something is wrong. */
+  /** Whether the answer says that something is wrong. The exit code is then 1. */
   readonly isWrong?: (reply: R) => boolean
   readonly timeoutMs?: number
 }
@@ -160,7 +160,7 @@ export function show<Op extends CallableId, Options = unknown, Target = unknown>
   }
 }
 
-/** Shows the thing that the argument names, where no operation reads just one. */
+/** Shows the thing that the argument names, if no operation reads a single one. */
 export function detail<Target>(
   command: string,
   target: TargetSpec<Target>,
@@ -184,20 +184,20 @@ export function detail<Target>(
 
 export interface ActRow<R, Options, Target> extends Details {
   readonly target?: TargetSpec<Target>
-  /** Asks first, unless --yes is given. undefined: nothing to ask about. */
+  /** A question to ask unless --yes is given. undefined: there is nothing to confirm. */
   readonly confirm?: (call: Call<Options, Target>) => Promise<string | undefined> | string | undefined
-  /** Checks what the flags cannot, and completes the input. */
+  /** Checks what flags cannot check, and completes the input. */
   readonly prepare?: (call: Call<Options, Target>) => Promise<Input> | Input
-  /** Waits until what was asked for has happened. Returns the answer as of then. */
+  /** Waits until the requested change has happened. Returns the final answer. */
   readonly follow?: (reply: R, call: Call<Options, Target>) => Promise<R>
   /** The result, in a sentence or more. */
   readonly done: (reply: R, call: Call<Options, Target>) => string | readonly Content[]
-  /** The answer as programs get it, where it says too little. */
+  /** The JSON output, if the answer alone says too little. */
   readonly onWire?: (reply: R, call: Call<Options, Target>) => unknown
   readonly isWrong?: (reply: R, call: Call<Options, Target>) => boolean
-  /** Operations that take long have a limit of their own. */
+  /** The timeout of an operation that takes long. */
   readonly timeoutMs?: number
-  /** Prints what would happen with --dry-run, after the input was checked, and changes nothing. */
+  /** With --dry-run: prints what would happen once the input is checked, and changes nothing. */
   readonly dryRun?: (call: Call<Options, Target>) => Promise<void>
 }
 
@@ -246,7 +246,7 @@ export function withBody({ parts, ...input }: Input, more: object): Input {
 export interface CustomRow<Options, Target>
   extends Details, Pick<Row, 'isPaged' | 'rowsShown' | 'canWatch' | 'passesWordsOn' | 'isOffline' | 'confirms'> {
   readonly whoOf?: ((options: Options) => Who) | undefined
-  /** Lends its access, and the fields in `only` as flags. */
+  /** The operation from which the command takes its access, and the fields in `only` as flags. */
   readonly operation?: CallableId
   readonly target?: TargetSpec<Target>
   run(call: Call<Options, Target>): Promise<ExitCode | void>
@@ -269,7 +269,10 @@ export function custom<Options = unknown, Target = unknown>(
   }
 }
 
-/** Calls an operation with what the command line gave. A create carries a key, so that it is never done twice. */
+/**
+ * Calls an operation with the input of the command line. A create carries an idempotency key, so that a retry does not
+ * repeat it.
+ */
 async function send<Op extends CallableId>(call: Call, operation: Op, timeoutMs?: number): Promise<Reply<Op>> {
   const { client, input, session, command } = call
   const reply = (more: object): Promise<Reply<Op>> => callWith(client, operation, { ...input.parts, ...more })

@@ -1,6 +1,6 @@
 /**
- * Commands show results: as aligned text to people, as JSON to programs. Texts come from customers and may hold anything,
- * so control characters are escaped before they reach the terminal.
+ * Shows results: aligned text for people, JSON for programs. Texts come from customers and may contain anything, so
+ * control characters are escaped before they reach the terminal.
  */
 import type { Tone } from '../../view/tone.ts'
 import type { Shell } from './shell.ts'
@@ -16,29 +16,29 @@ export const toneStyles = {
   plain: 'dim',
 } as const satisfies Record<Tone, Style>
 
-/** A text, or one with a color. */
+/** A text, optionally with a color. */
 export type Cell = string | { readonly text: string; readonly style: Style }
 
-/** A name and its value. Without a value it is not shown. */
+/** A name and its value. A fact without a value is not shown. */
 export type Fact = readonly [name: string, value: Cell | null | undefined]
 
 /** Columns of numbers are aligned to the right. In a narrow terminal texts are cut, those of the first column last. */
 export interface Table {
   readonly titles: readonly string[]
   readonly rows: ReadonlyArray<readonly Cell[]>
-  /** Never cut, even where the terminal is narrower. */
+  /** Whether the table is never cut, even in a narrow terminal. */
   readonly isWide?: boolean
 }
 
-/** A line, a fact or a table. Facts that follow one another are aligned. undefined is left out. */
+/** A line, a fact or a table. Consecutive facts are aligned. undefined is skipped. */
 export type Content = Cell | Fact | Table | undefined
 
 export interface Screen {
-  /** Shows an answer: `value` itself as JSON, or the content that `describe` makes of it. */
+  /** Shows an answer: `value` as JSON, or the content that `describe` returns. */
   show(value: unknown, describe: () => readonly Content[]): void
-  /** Prints a row of an endless list: one line, or one JSON text per line. `describe` escapes what it shows itself. */
+  /** Prints a row of an endless list as one line of text or JSON. `describe` must escape what it shows. */
   showLine(value: unknown, describe: () => string): void
-  /** A remark that is not part of the answer; programs do not get it. */
+  /** A remark beside the answer, which is not part of the JSON output. */
   remark(...content: readonly Content[]): void
   render(content: readonly Content[]): string[]
   paint(style: Style, text: string): string
@@ -149,7 +149,7 @@ function isNumeric(cells: readonly string[]): boolean {
   return numbers.length * 2 > filled.length
 }
 
-/** Takes what does not fit from the widest texts, down to their titles. */
+/** Cuts the widest texts until the table fits, but not below their titles. */
 function fitWidths(
   widths: number[],
   { titles, isRight, columns }: { titles: readonly string[]; isRight: readonly boolean[]; columns: number | undefined },
@@ -173,7 +173,7 @@ function plain(cell: Cell): string {
   return printable(typeof cell === 'string' ? cell : cell.text)
 }
 
-/** Control characters are shown by their code. */
+/** Replaces control characters by their codes. */
 export function printable(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, (character) => {
     const code = character.codePointAt(0) ?? 0

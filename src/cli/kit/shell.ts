@@ -5,13 +5,13 @@ export interface Shell {
   readonly color: { readonly out: boolean; readonly error: boolean }
   write(text: string): void
   writeError(text: string): void
-  /** undefined: there is no such file, or it cannot be read. */
+  /** undefined: the file does not exist or cannot be read. */
   readFile(path: string): string | undefined
-  /** All of the standard input, to its end. undefined: it cannot be read. */
+  /** The whole standard input. undefined: it cannot be read. */
   readInput(): string | undefined
   /** Width of the terminal. Absent: the output is not a terminal, and nothing is cut. */
   readonly columns?: number
-  /** Absent: there is no terminal, so nothing is asked. */
+  /** Absent: there is no terminal, so no questions are asked. */
   readonly person?: Person
 }
 
@@ -29,7 +29,7 @@ export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 export class CliError extends Error {
   readonly exitCode: ExitCode
   readonly next: readonly string[]
-  /** Programs get it in addition to the message. */
+  /** Additional fields of the error in JSON output. */
   readonly detail: Readonly<Record<string, unknown>>
 
   constructor(exitCode: ExitCode, message: string, next: readonly string[] = [], detail: Record<string, unknown> = {}) {

@@ -1,18 +1,18 @@
-/** Things that people name by an id or by a name of their own. */
+/** Things that people name by an id or a name. */
 import type { Client } from '../../client/client.ts'
 import { CliError, exitCodes } from './shell.ts'
 import type { TargetSpec } from './row-type.ts'
 
 interface Kind<T> {
-  /** A thing that only its id finds may be left out unless `idOrName` is that id. */
+  /** May leave out things that only `idOrName` as an id would find. */
   readonly read: (client: Client, idOrName: string) => Promise<readonly T[]>
   readonly id: keyof T
   readonly name: keyof T & string
-  /** How people call the name, where the field does not say it. */
+  /** People's word for the name, if it differs from the field's name. */
   readonly named?: string
 }
 
-/** `noun` is such as `API key`, and its last word names the argument; `list` is the command that lists them. */
+/** `noun` is a text such as `API key`, whose last word names the argument; `list` is the command that lists them. */
 export function targetOf<T>(noun: string, list: string, { read, id, name, named = name }: Kind<T>): TargetSpec<T> {
   const idOf = (row: T): string => String(row[id])
   return {

@@ -1,4 +1,4 @@
-/** Text files that an option or argument names. */
+/** Text files named by an option or argument. */
 import { statSync } from 'node:fs'
 import { CliError, exitCodes, type Shell } from './shell.ts'
 

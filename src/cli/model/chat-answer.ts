@@ -27,7 +27,7 @@ export interface ChatAnswer {
   readonly requestId: string
   readonly model: string
   readonly content: string
-  /** null: it was stopped. */
+  /** null: the answer was stopped. */
   readonly finishReason: string | null
   readonly usage: Usage | null
 }

@@ -65,7 +65,7 @@ export async function converse(session: Session, shell: Shell, options: Conversa
   if (costs.length > 1) note(`${count(costs.length, 'answer')}, ${formatUsdForPeople(sumUsd(costs))} in total`)
 }
 
-/** undefined: it failed, and the error was printed. */
+/** Returns undefined if the request failed; the error has been printed. */
 async function answerOf(
   session: Session,
   shell: Shell,

@@ -51,12 +51,12 @@ interface DeployFlags extends SpecFlags, ScaleFlags, Audience {
 }
 
 /** Deployments are a customer's, also on the machine of the server, where the operator's key is at hand too. */
-const own = { whoOf: ({ forEveryone }: Audience) => (forEveryone === true ? 'operator' : 'customer') } as const
+const ownOptions = { whoOf: ({ forEveryone }: Audience) => (forEveryone === true ? 'operator' : 'customer') } as const
 const audience: Options = { '--for-everyone': 'operators: one that serves all accounts' }
 
 export const rows: readonly Row[] = [
   act<'createManagedDeployment', DeployFlags>('deploy', 'createManagedDeployment', 'serve a model on rented GPUs', {
-    ...own,
+    ...ownOptions,
     args: { '<name>': { help: 'name of the model', field: 'model' } },
     only: ['kind', 'queueSeconds', 'drainSeconds', 'forEveryone'],
     flags: {
@@ -93,7 +93,7 @@ export const rows: readonly Row[] = [
     'listManagedDeployments',
     'list models on rented GPUs',
     {
-      ...own,
+      ...ownOptions,
       options: { '--for-everyone': 'operators: only those that serve all accounts' },
       filter: ({ visibility }, { forEveryone }) => forEveryone !== true || visibility === 'everyone',
       columns: [
@@ -112,7 +112,7 @@ export const rows: readonly Row[] = [
     },
   ),
   show<'getManagedDeployment', unknown, Listed>('deployments show', 'getManagedDeployment', 'show a deployment live', {
-    ...own,
+    ...ownOptions,
     target: deployment,
     options: audience,
     facts: [
@@ -138,7 +138,7 @@ export const rows: readonly Row[] = [
     'getDeploymentUsage',
     'show requests, GPU cost and utilization of a deployment',
     {
-      ...own,
+      ...ownOptions,
       target: deployment,
       flags: usageFlags,
       options: audience,
@@ -151,7 +151,7 @@ export const rows: readonly Row[] = [
     'changeManagedDeployment',
     'change replicas, scaling and the hourly budget; applies at once',
     {
-      ...own,
+      ...ownOptions,
       target: deployment,
       only: ['queueSeconds', 'drainSeconds'],
       flags: {
@@ -169,7 +169,7 @@ export const rows: readonly Row[] = [
     'rolloutManagedDeployment',
     'roll out a new version; without options, start the same one again',
     {
-      ...own,
+      ...ownOptions,
       target: deployment,
       only: ['inPlace'],
       flags: { inPlace: '--in-place  end an old replica first where there is no spare GPU' },
@@ -183,7 +183,7 @@ export const rows: readonly Row[] = [
     },
   ),
   custom<LogFlags, Listed>('deployments logs', 'print the output of a replica', {
-    ...own,
+    ...ownOptions,
     target: deployment,
     operation: 'getManagedDeployment',
     options: {
@@ -199,7 +199,7 @@ export const rows: readonly Row[] = [
     'deleteManagedDeployment',
     'delete it; asks first',
     {
-      ...own,
+      ...ownOptions,
       target: deployment,
       options: audience,
       confirm: ({ target }) => `Delete the deployment of ${target.model}? Its replicas end.`,
@@ -212,7 +212,7 @@ function prepareDeploy(call: Call<DeployFlags>): Input {
   const { input, options, shell } = call
   const spec = specOf(shell, options, undefined)
   const { model: givenName } = (input.parts.body ?? {}) as { readonly model?: string }
-  // Without a recipe, the name is one of the catalog.
+  // Without a recipe, the name must be in the catalog.
   const ordered = spec.recipe?.name === undefined ? catalogOrder(options.catalog ?? givenName, spec) : spec
   const body = withBody(input, { ...ordered, gpus: spec.gpus ?? {}, ...settingsOf(options, undefined) })
   if (options.forEveryone === true) return body

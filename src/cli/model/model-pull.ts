@@ -25,16 +25,16 @@ export const pullRow: Row = custom('models pull', 'follow the download of a mode
   examples: ['berth models pull owner/small'],
 })
 
-/** false: its first request will download it. */
+/** false: the model's first request will download it. */
 async function followPull(client: Client, name: string, show: Follower): Promise<boolean> {
   const never = new AbortController().signal
   let last = ''
   let movedAt = performance.now()
   for (;;) {
     const local = await readState(client, name)
-    const seen = JSON.stringify(local)
-    if (seen !== last) movedAt = performance.now()
-    last = seen
+    const state = JSON.stringify(local)
+    if (state !== last) movedAt = performance.now()
+    last = state
     if (local.state === 'failed') throw failed(name, local)
     show.state(local)
     if (local.state === 'ready') return true
@@ -83,7 +83,7 @@ function barOf(bar: Bar): Follower {
   }
 }
 
-/** One line per step, for logs; programs get each as JSON. */
+/** Prints one line per step, for logs; programs get each as JSON. */
 function linesIn(screen: Screen, name: string): Follower {
   let lastKey = ''
   return {

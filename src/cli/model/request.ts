@@ -122,8 +122,8 @@ function idsIn({ input }: Call): readonly string[] {
 }
 
 function unknownIds(requests: Reply<'getRequestCost'>['requests'], call: Call): string[] {
-  const known = new Set(requests.map(({ requestId }) => requestId))
-  return idsIn(call).filter((id) => !known.has(id))
+  const existingIds = new Set(requests.map(({ requestId }) => requestId))
+  return idsIn(call).filter((id) => !existingIds.has(id))
 }
 
 /** JSON is indented; a stream and anything else is shown as it is. */

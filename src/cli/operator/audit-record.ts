@@ -10,10 +10,10 @@ export type AuditRecord = Reply<'listAudit'>['records'][number]
 const INDENT = '    '
 /** The details of one entry are truncated, because a change of the price book may list a thousand rows. */
 const MAX_DETAILS = 50
-/** Most actions are no longer than this, so the summaries are aligned. */
+/** Most actions are at most this long, so that the summaries are aligned. */
 const ACTION_CHARS = 'balance.adjustment'.length
 
-/** When and what; below it the account, who and why. */
+/** Time and action, and below them the account, the actor and the reason. */
 export function recordContent(record: AuditRecord, withAccount: boolean): Content[] {
   const { at, action, actor, accountId, reason } = record
   const who = `${withAccount && accountId !== null ? `${accountId}, ` : ''}by ${actor}`

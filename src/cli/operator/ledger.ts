@@ -1,4 +1,4 @@
-/** `berth ledger verify` and `berth audit`: checks of the ledger and of the engines. Neither changes anything. */
+/** `berth ledger verify` and `berth audit`: checks of the ledger and of the providers. Neither changes anything. */
 import { money } from '../../view/money.ts'
 import { count, number } from '../../view/number.ts'
 import { tableOf } from '../kit/record.ts'

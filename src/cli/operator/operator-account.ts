@@ -1,4 +1,4 @@
-/** `berth operator accounts ls`, and the money that an operator moves. Each change is recorded with its reason. */
+/** `berth operator accounts`, and money that an operator moves. Each change is recorded with its reason. */
 import { defaultQuota } from '../../base/limits.ts'
 import { formatUsdForPeople, nanoUsdOf, parseUsd } from '../../base/money.ts'
 import type { Client, Reply } from '../../client/client.ts'
@@ -166,7 +166,7 @@ function quotaFlags() {
   )
 }
 
-/** `toLocaleString` would load the locales for every help. */
+/** `toLocaleString` would load the locales whenever help is shown. */
 function grouped(n: number): string {
   return String(n).replaceAll(/\B(?=(\d{3})+$)/g, ',')
 }
@@ -179,7 +179,7 @@ function quotaFacts({ quota }: Account): Array<readonly [string, string]> {
   })
 }
 
-/** Says only what has changed; `berth operator accounts show` has everything. */
+/** Shows only what has changed; `berth operator accounts show` shows everything. */
 function describeChange(before: Account, after: Account): readonly Content[] {
   const old = new Map(changeableFacts(before))
   const changed = changeableFacts(after).flatMap(([name, value]) =>
@@ -223,7 +223,7 @@ const moneyRows: readonly Row[] = [
       return `${what} Available: ${money(reply.availableUsd)}`
     },
   }),
-  // The direction has no default and the amount no sign, so that neither can be mistaken.
+  // The direction has no default and the amount no sign, so that neither can be wrong unnoticed.
   act<'adjustAccount', { up?: true; down?: true }>(
     'operator adjust',
     'adjustAccount',
@@ -279,7 +279,7 @@ const moneyRows: readonly Row[] = [
           ])
         }
         const amountUsd = await readUnpaid(client, id)
-        // A retry has to name the same amount.
+        // A retry must name the same amount.
         command.args.push(amountUsd)
         return withBody(input, { amountUsd })
       },
@@ -299,7 +299,7 @@ function movedIn({ args, input }: Call): { account: string; amount: string } {
   return { account: String(args[0]), amount: String(input.parts.body?.['amountUsd']) }
 }
 
-/** With a key of our own, a replay is the second attempt of this very command. */
+/** Whether the answer repeats an earlier one. With a key that this command made, a replay is its own second attempt. */
 function isReplay({ replayed }: { readonly replayed: boolean }, { options }: Call): boolean {
   return replayed && (options as { idempotencyKey?: string }).idempotencyKey !== undefined
 }
@@ -308,7 +308,7 @@ function describeReplay(account: string): string[] {
   return [USED_KEY, `To see the balance: berth operator accounts show ${account}`]
 }
 
-/** The answer has the balance right after the move. */
+/** The balance before and after the move. The answer contains the balance right after it. */
 function stepOf(after: string, moved: string): string {
   const [end, by] = [parseUsd(after), parseUsd(moved)]
   if (end === undefined || by === undefined) return `now ${money(after)}`

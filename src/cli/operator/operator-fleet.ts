@@ -22,7 +22,7 @@ import type { Call, Row } from '../kit/row-type.ts'
 type FleetMachine = Reply<'listFleet'>['machines'][number]
 
 const REASON = { reason: 'reason, recorded in the audit log' }
-/** The names lack the `node_` that they have in the API. */
+/** Statuses without the prefix `node_` of the API. */
 const statuses = ['ready', 'draining', 'cleaning', 'quarantined', 'lost']
 
 const machineRows: readonly Row[] = [
@@ -136,7 +136,7 @@ const hostRows: readonly Row[] = [
         CallInput<'addHost'>['body']
       >
       const added: Array<Reply<'addHost'>> = []
-      // Hosts are added one by one: those before a bad one stay, and the file can be used again without them.
+      // Hosts are added one by one: those before a faulty one stay, and the file can be used again without them.
       for (const body of hosts) added.push(await client.call('addHost', { body, idempotencyKey: randomUUID() }))
       screen.show({ hosts: added }, () =>
         added.map((host) => `Added ${host.id} (${host.state}). It is checked before it goes on sale.`),

@@ -1,4 +1,4 @@
-/** `berth operator mail`: the mail server, and a test of it. */
+/** `berth operator mail`: the state of the mail server, and a test message. */
 import { act, show } from '../kit/row.ts'
 import type { Row } from '../kit/row-type.ts'
 

@@ -1,6 +1,6 @@
 /**
- * The changes of `berth operator prices set`: the wanted price book less the current one. Only rows that differ are sent,
- * so that changes by other operators to the rest stay.
+ * The changes of `berth operator prices set`: the difference between the desired and the current price book. Only
+ * changed rows are sent, so that other operators' changes to other rows stay.
  */
 import { parseUsd } from '../../base/money.ts'
 import type { CallInput, Reply } from '../../client/client.ts'
@@ -40,7 +40,7 @@ export interface ChangeOptions {
 export interface Plan {
   readonly body: Body
   readonly rowCount: number
-  /** Rows that change alike are merged. */
+  /** Rows with the same change are merged. */
   readonly lines: ReadonlyArray<{ readonly label: string; readonly before: string; readonly after: string }>
 }
 
@@ -51,7 +51,7 @@ interface BookMaps {
   readonly terms: Map<string, Term>
 }
 
-/** A file is read once, as it may be the standard input; the plan is made for each book. */
+/** Reads the file once, as it may be the standard input; the plan is made for each version of the book. */
 export function readChange(shell: Shell, options: ChangeOptions): (book: PriceBook) => Plan {
   const body = options.file === undefined ? undefined : readBody(shell, options.file, options.reason)
   return (book) => planChange(book, options, body)
@@ -169,7 +169,7 @@ function readBody(shell: Shell, file: string, reason: string): Body {
   return checkBody({ ...json, reason }, file)
 }
 
-/** Rows that are not in the body stay. */
+/** Applies a body. Rows that it does not contain stay. */
 function applyBody(target: BookMaps, body: Body): void {
   for (const row of body.gpus ?? []) target.gpus.set(gpuKey(row), row)
   for (const row of body.storage ?? []) target.storage.set(row.region, row)
@@ -179,7 +179,7 @@ function applyBody(target: BookMaps, body: Body): void {
   }
 }
 
-/** Checks a value against the contract before anything is asked. */
+/** Checks a value against the contract before any question. */
 function checkBody(value: unknown, from: string): Body {
   const { body } = operatorEndpoints.changePriceBook
   if (body === undefined) throw new Error('the contract has no body for a change of the price book')

@@ -9,7 +9,7 @@ import { CliError, exitCodes } from '../kit/shell.ts'
 
 export type GpuPrice = Reply<'getPriceBook'>['gpus'][number]
 
-/** The parts of a row that were named; the others match anything. */
+/** The parts of a row that were named. Absent parts match anything. */
 export interface PriceFilter {
   readonly machineType?: RentalType
   readonly region?: Region
@@ -28,7 +28,7 @@ const kinds: Readonly<Record<string, RentalType>> = {
   'bare-metal': 'bare-metal',
 }
 
-/** No word can mean two of the five parts, so their order does not matter. */
+/** No word can mean two of the five parts, so they can be in any order. */
 export function readFilter(texts: readonly string[]): PriceFilter {
   let filter: PriceFilter = {}
   for (const text of texts.flatMap((one) => one.split('/'))) {
@@ -78,7 +78,7 @@ export function isMatch(row: GpuPrice, filter: PriceFilter): boolean {
   return (Object.keys(filter) as Array<keyof PriceFilter>).every((name) => filter[name] === row[name])
 }
 
-/** All five parts: one row, which may not exist yet. */
+/** Whether all five parts are named: then the filter is one row, which may not exist yet. */
 export function isWholeRow(filter: PriceFilter): filter is Required<PriceFilter> {
   return Object.keys(partNames).every((name) => Object.hasOwn(filter, name))
 }
@@ -106,7 +106,9 @@ interface Merged {
   readonly regions: readonly string[]
 }
 
-/** First by size within a region, then by region with the same sizes, so that a line holds for every pair of both. */
+/**
+ * Merges rows by size within a region, then regions with the same sizes, so that a line holds for every pair of both.
+ */
 export function mergeRows<L extends Line>(lines: readonly L[]): Array<L & Merged> {
   const nameOf = ({ row, tail }: Line): string => [row.machineType, row.gpuType, row.networkType, tail].join(' ')
   const bySize = groupBy(lines, (line) => `${line.row.region} ${nameOf(line)}`).map((group) => ({

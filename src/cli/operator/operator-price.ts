@@ -79,7 +79,7 @@ async function runSet(call: Call<ChangeOptions & { yes?: true }>): Promise<void>
       'Example: berth operator prices set --gpu h100=2.49 --reason "autumn prices"',
     ])
   }
-  // It loads the contract's schemas, which other commands need not wait for.
+  // This file loads the contract's schemas, so it is loaded only when needed.
   const { readChange } = await import('./operator-price-change.ts')
   const planOf = readChange(shell, options)
   const book = await client.call('getPriceBook')
@@ -91,7 +91,7 @@ async function runSet(call: Call<ChangeOptions & { yes?: true }>): Promise<void>
   const about = describePlan(plan)
   if (yes === true) screen.remark(...about)
   await confirm(call, `Save ${count(plan.rowCount, 'change')}?`, about)
-  // Rows are sent whole, and a question may wait for an hour: another operator's change must not be undone.
+  // Whole rows are sent, and the question may have waited for an hour: another operator's change must not be undone.
   if (yes !== true && !isDeepStrictEqual(planOf(await client.call('getPriceBook')), plan)) {
     throw new CliError(exitCodes.failed, 'The price book has changed in the meantime.', [
       'Nothing was saved. Run the command again to see the current prices.',

@@ -12,7 +12,7 @@ import type { Call, Row } from '../kit/row-type.ts'
 import { red, toned, type Cell } from '../kit/screen.ts'
 import { CliError, exitCodes } from '../kit/shell.ts'
 
-/** A cloud may ask for pauses between requests. */
+/** A cloud may demand pauses between requests. */
 const CALL_MS = 70_000
 
 const nameArg = { '<name>': 'name, as shown by berth operator providers ls' }
@@ -167,7 +167,7 @@ export const providerRows: readonly Row[] = [
 ]
 
 /**
- * Reads a JSON object, or the bare text if the cloud has only one credential. Credentials are never an argument, since
+ * Reads a JSON object, or bare text if the cloud has only one credential. Credentials are never an argument, because
  * other users of the machine can see arguments.
  */
 async function readCredentials(call: Call, provider: string): Promise<Record<string, unknown>> {

@@ -1,6 +1,6 @@
 /**
- * `berth operator upstreams`: servers with a URL that run models. The API calls them deployments of a model. The key of
- * one is never an argument, which other users could see.
+ * `berth operator upstreams`: servers with a URL that run models. The API calls them deployments of a model. Their keys
+ * are never arguments, because other users of the machine can see arguments.
  */
 import { deploymentBusy, deploymentState, type Deployment } from '../../view/model.ts'
 import { count } from '../../view/number.ts'

@@ -100,7 +100,7 @@ const volumesRow = list(
   },
 )
 
-/** Its own, or that of the first attachment that has one. */
+/** The error of the volume, otherwise of its first failing attachment. */
 function lastErrorOf({ lastError, attachments }: Volume): string | undefined {
   if (lastError !== null) return lastError
   const failing = attachments.find((one) => one.lastError !== null)
@@ -192,7 +192,7 @@ interface ModelTraffic {
   readonly model: Model | undefined
 }
 
-/** The busiest first, as the server sends them; then those without requests. */
+/** Models by traffic, in the order of the server, then models without requests. */
 function describeModels({ models: called }: Traffic, models: readonly Model[]): Content[] {
   const onSale = new Map(models.map((model) => [model.name, model]))
   const names = new Set(called.map(({ model }) => model))
@@ -223,7 +223,7 @@ function failedCell(failed: number): Cell {
   return failed === 0 ? '0' : red(number(failed))
 }
 
-/** Empty: no deployment reports it. */
+/** Empty: no deployment reports its load. */
 function busyOf(model: Model | undefined): string {
   const reported = (model?.deployments ?? []).flatMap(({ health }) => (health === null ? [] : [health]))
   if (reported.length === 0) return ''
@@ -232,7 +232,7 @@ function busyOf(model: Model | undefined): string {
   return queued === 0 ? number(inFlight) : `${number(inFlight)} +${number(queued)}`
 }
 
-/** Shows both in one unit: `13/26 ms`, `0.9/3.4 s`. */
+/** Shows both quantiles in one unit: `13/26 ms`, `0.9/3.4 s`. */
 function quantilesOf(value: Traffic['models'][number]['totalMs'] | undefined): string {
   if (value === null || value === undefined) return ''
   const { p50, p95 } = value

@@ -1,7 +1,7 @@
 /**
- * `berth operator providers smoke`: rents the cheapest machine of an account through the API like any customer, logs in,
- * ends it, and waits until the cloud has nothing left of it. Whatever happens in between, what was made is removed: on a
- * failure, on Ctrl-C, and, by an end time in the order itself, even if this program is killed.
+ * `berth operator providers smoke`: rents the cheapest machine of an account through the API like any customer, logs
+ * in, ends the rental, and waits until nothing of it remains at the cloud. Everything that was created is removed in
+ * any case: after a failure, after Ctrl-C, and even if this program is killed, because the order contains an end time.
  */
 import { randomBytes } from 'node:crypto'
 import { SECOND_MS } from '../../base/instant.ts'
@@ -18,7 +18,7 @@ import { cleanUp, readCost, type Resource } from './smoke-clean-up.ts'
 import { makeTestKey, type Login, type TestKey } from './smoke-login.ts'
 import { rentAndLogIn, type Smoke } from './smoke-order.ts'
 
-/** The cloud may ask for pauses between requests. */
+/** The cloud may demand pauses between requests. */
 const OFFERS_MS = 70_000
 
 interface SmokeOptions {
@@ -68,14 +68,14 @@ async function runSmoke(call: Call<SmokeOptions>): Promise<ExitCode> {
   const about = describeChoice(account.title, choice, options.spendUpTo)
   if (options.yes === true) screen.remark(...about)
   await confirm(call, 'Rent it, log in and end it?', about)
-  const { account: own } = await client.call('getMe')
+  const { account: ownAccount } = await client.call('getMe')
   const label = `smoke-${randomBytes(4).toString('hex')}`
   const smoke: Smoke = {
     call,
     name,
     choice,
     label,
-    accountId: own.id,
+    accountId: ownAccount.id,
     isOrdered: false,
     rentalId: undefined,
     sshKeyId: undefined,
@@ -96,7 +96,10 @@ function describeChoice(title: string, { offer, cost, endsAfterMs }: SmokeChoice
   ]
 }
 
-/** `interrupted`: end the machine now. `again`: leave the rest to the server. */
+/**
+ * `interrupted` aborts on the first signal: end the machine now. `again` aborts on the second: leave the cleanup to the
+ * server.
+ */
 async function untilInterrupted<T>(work: (interrupted: AbortSignal, again: AbortSignal) => Promise<T>): Promise<T> {
   const [first, second] = [new AbortController(), new AbortController()]
   const stop = (): void => (first.signal.aborted ? second : first).abort()
@@ -127,12 +130,12 @@ async function runAndCleanUp(
   } finally {
     await key?.remove()
   }
-  const { left, problem } = await cleanUp(smoke, again)
+  const { remaining, problem } = await cleanUp(smoke, again)
   const { costUsd, revenueUsd } = await readCost(smoke)
   failure ??= problem ?? (usd(costUsd) > cap ? 'It cost more than the cap.' : undefined)
   const { offer } = smoke.choice
   const result = {
-    ok: failure === undefined && left.length === 0,
+    ok: failure === undefined && remaining.length === 0,
     failure: failure ?? null,
     name: smoke.name,
     type: offer.type,
@@ -141,7 +144,7 @@ async function runAndCleanUp(
     rentalId: smoke.rentalId ?? null,
     startSeconds: smoke.startMs === undefined ? null : Math.round(smoke.startMs / SECOND_MS),
     login: smoke.login ?? null,
-    left: left.map(({ what, id }) => ({ what, id })),
+    left: remaining.map(({ what, id }) => ({ what, id })),
     costPerHourUsd: formatUsd(smoke.choice.cost),
     costUsd,
     capUsd: formatUsd(cap),
@@ -161,13 +164,13 @@ interface Result {
   readonly capUsd: string
 }
 
-function describeResult({ ok, failure, startSeconds, login, left, costUsd, capUsd }: Result): Content[] {
+function describeResult({ ok, failure, startSeconds, login, left: resources, costUsd, capUsd }: Result): Content[] {
   return [
     '',
     ['Result', ok ? toned('good', 'passed') : red(`failed: ${failure ?? 'something is left at the cloud'}`)],
     ['Start', startSeconds === null ? undefined : span(startSeconds * SECOND_MS)],
     ['Login', login === null ? undefined : `${login.program}: ${login.output.join('; ')}`],
-    ['Left', left.length === 0 ? 'nothing' : red(left.map(({ what, id }) => `${what} ${id}`).join(', '))],
+    ['Left', resources.length === 0 ? 'nothing' : red(resources.map(({ what, id }) => `${what} ${id}`).join(', '))],
     ['Cost', `${formatUsdForPeople(usd(costUsd))} of ${formatUsdForPeople(usd(capUsd))}`],
   ]
 }

@@ -9,9 +9,9 @@ type Provider = Reply<'listProviders'>['providers'][number]
 type Kind = Reply<'listProviders'>['kinds'][number]
 type Offer = Reply<'listProviderOffers'>['offers'][number]
 
-/** The machine is ended so long before the cap is reached, because an end takes time. */
+/** The machine is ended this long before the cap is reached, because ending it takes time. */
 const END_MS = 2 * MINUTE_MS
-/** No machine starts and lets anyone in sooner. */
+/** No machine starts and accepts a login faster than this. */
 const MIN_RUN_MS = 3 * MINUTE_MS
 
 export interface SmokeChoice {
@@ -19,11 +19,11 @@ export interface SmokeChoice {
   readonly cost: NanoUsd
   /** The price per hour. */
   readonly price: NanoUsd
-  /** It is ended at the latest so long after the order. */
+  /** The maximum time from the order to the end. */
   readonly endsAfterMs: number
 }
 
-/** `offers`: those of the account. Throws with the reason why none will do. */
+/** Chooses among the account's offers. Throws with the reason if none is suitable. */
 export function chooseOffer(
   account: Pick<Provider, 'name' | 'state' | 'stateReason' | 'sellsBelowCost'>,
   { billing }: Pick<Kind, 'billing'>,

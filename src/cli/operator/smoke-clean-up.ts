@@ -1,4 +1,4 @@
-/** Removes what a smoke test has made, whatever became of it, and reads what it has cost. */
+/** Removes everything that a smoke test has created, and reads its cost. */
 import { randomUUID } from 'node:crypto'
 import { addMs, MINUTE_MS, systemClock } from '../../base/instant.ts'
 import { formatUsd, nanoUsdOf, usd, zeroUsd } from '../../base/money.ts'
@@ -10,57 +10,58 @@ import { POLL_MS, type Smoke } from './smoke-order.ts'
 
 /** The server repeats a teardown for longer, and reports it as stuck. */
 const CLEAN_UP_MS = 15 * MINUTE_MS
-/** The cloud may ask for pauses between requests. */
+/** The cloud may demand pauses between requests. */
 const LIST_MS = 70_000
 
 export type Resource = Reply<'listProviderResources'>['resources'][number]
 
-/** Goes on until nothing is left. The server goes on where this gives up. */
+/** Continues until nothing remains. If this gives up, the server continues. */
 export async function cleanUp(
   smoke: Smoke,
   again: AbortSignal,
-): Promise<{ left: readonly Resource[]; problem: string | undefined }> {
+): Promise<{ remaining: readonly Resource[]; problem: string | undefined }> {
   const { screen } = smoke.call
   const until = addMs(systemClock.now(), CLEAN_UP_MS)
-  let progress: Progress = { isEnded: false, left: [], problem: undefined }
+  let progress: Progress = { isEnded: false, remaining: [], problem: undefined }
   for (let lastWords = ''; !again.aborted; await pause(POLL_MS, again)) {
     progress = await takeStep(smoke, progress)
-    const { isEnded, left, problem } = progress
-    if (isEnded && left.length === 0 && problem === undefined) return progress
-    const words = problem ?? `Ending it. Left at the cloud: ${left.map(({ what }) => what).join(', ') || 'nothing'}.`
+    const { isEnded, remaining, problem } = progress
+    if (isEnded && remaining.length === 0 && problem === undefined) return progress
+    const words =
+      problem ?? `Ending it. Left at the cloud: ${remaining.map(({ what }) => what).join(', ') || 'nothing'}.`
     if (words !== lastWords) screen.remark(words)
     lastWords = words
     if (systemClock.now() >= until) break
   }
-  const { isEnded, left, problem } = progress
+  const { isEnded, remaining, problem } = progress
   const rental = smoke.rentalId === undefined ? '' : ` The server goes on with rental ${smoke.rentalId}.`
   screen.remark(`Gave up waiting.${rental} To see what is left: berth operator providers resources ${smoke.name}`)
-  return { left, problem: problem ?? (isEnded ? undefined : 'The rental is not ended yet.') }
+  return { remaining, problem: problem ?? (isEnded ? undefined : 'The rental is not ended yet.') }
 }
 
 interface Progress {
   readonly isEnded: boolean
-  readonly left: readonly Resource[]
+  readonly remaining: readonly Resource[]
   readonly problem: string | undefined
 }
 
-async function takeStep(smoke: Smoke, { isEnded: wasEnded, left: before }: Progress): Promise<Progress> {
+async function takeStep(smoke: Smoke, { isEnded: wasEnded, remaining: before }: Progress): Promise<Progress> {
   const { session } = smoke.call
-  let [isEnded, left] = [wasEnded, before]
+  let [isEnded, remaining] = [wasEnded, before]
   try {
     isEnded ||= !smoke.isOrdered || (await end(smoke))
     await removeKey(smoke)
     if (isEnded) await takeCreditBack(smoke)
-    left = await readLeft(smoke)
-    return { isEnded, left, problem: undefined }
+    remaining = await readRemaining(smoke)
+    return { isEnded, remaining, problem: undefined }
   } catch (error) {
     if (!isClientError(error)) throw error
     const cause = explain(error, session)
-    return { isEnded, left, problem: cause instanceof Error ? cause.message : String(cause) }
+    return { isEnded, remaining, problem: cause instanceof Error ? cause.message : String(cause) }
   }
 }
 
-async function readLeft({ call: { client }, name, rentalId }: Smoke): Promise<readonly Resource[]> {
+async function readRemaining({ call: { client }, name, rentalId }: Smoke): Promise<readonly Resource[]> {
   if (rentalId === undefined) return []
   const input = { params: { name }, query: { rentalId }, timeoutMs: LIST_MS }
   return (await client.call('listProviderResources', input)).resources

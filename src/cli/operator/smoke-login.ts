@@ -1,4 +1,4 @@
-/** A login with a key that exists only for one test: in a folder of its own, removed after it. */
+/** A login with a key that exists only for one test, in a temporary folder. */
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import os from 'node:os'
@@ -23,7 +23,7 @@ export interface Login {
 
 export interface TestKey {
   readonly publicKey: string
-  /** undefined: the machine does not let us in yet. */
+  /** undefined: the machine does not accept the login yet. */
   tryLogin(ssh: Ssh, signal: AbortSignal): Promise<Login | undefined>
   remove(): Promise<void>
 }
@@ -83,7 +83,7 @@ function run(program: string, args: readonly string[], signal?: AbortSignal): Pr
       if (fault === null) return resolve({ code: 0, out, error })
       if (fault.code === 'ENOENT')
         return reject(new CliError(exitCodes.failed, `${program} is not installed on this machine.`))
-      // Ended by its time limit or by the signal: as if the machine had not answered.
+      // A timeout or an abort counts as if the machine had not answered.
       resolve({ code: typeof fault.code === 'number' ? fault.code : NO_CONNECTION, out, error })
     })
   })

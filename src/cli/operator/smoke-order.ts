@@ -14,10 +14,10 @@ import type { SmokeChoice } from './smoke-choice.ts'
 import type { Login, TestKey } from './smoke-login.ts'
 
 export const POLL_MS = SECOND_MS
-/** A machine that runs lets us in within this time. */
+/** A running machine must accept the login within this time. */
 const LOGIN_MS = 10 * MINUTE_MS
 
-/** Everything that a test has made so far, and found out. */
+/** Everything that a test has created and learned so far. */
 export interface Smoke {
   readonly call: Call
   readonly name: string

@@ -207,8 +207,8 @@ function localTarget(to: string, from: string): string {
 
 /** Writes what the machine sends. It is complete when `output` ends, which it does only after a success. */
 async function store(output: Readable, target: string, meter: Meter): Promise<void> {
-  const { head, rest } = await readHead(output)
-  const bytes = meter.count(rest)
+  const { head, content } = await readHead(output)
+  const bytes = meter.count(content)
   if (head === 'folder') return unpackFolder(target, bytes)
   const [, size, mode] = /^file\s+(\d+) (\d{3})$/.exec(head) ?? []
   if (size === undefined || mode === undefined) throw new CliError(exitCodes.failed, 'The machine sent no file.')
@@ -223,7 +223,7 @@ async function store(output: Readable, target: string, meter: Meter): Promise<vo
   }
 }
 
-async function readHead(stream: Readable): Promise<{ head: string; rest: AsyncIterable<Buffer> }> {
+async function readHead(stream: Readable): Promise<{ head: string; content: AsyncIterable<Buffer> }> {
   const chunks = (stream as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
   let start: Buffer = Buffer.alloc(0)
   while (!start.includes('\n') && start.length < MAX_HEAD_BYTES) {
@@ -232,11 +232,11 @@ async function readHead(stream: Readable): Promise<{ head: string; rest: AsyncIt
     start = Buffer.concat([start, value])
   }
   const end = start.indexOf('\n')
-  const rest = async function* (): AsyncGenerator<Buffer> {
+  const content = async function* (): AsyncGenerator<Buffer> {
     if (end + 1 < start.length) yield start.subarray(end + 1)
     yield* { [Symbol.asyncIterator]: () => chunks }
   }
-  return { head: start.subarray(0, Math.max(0, end)).toString(), rest: rest() }
+  return { head: start.subarray(0, Math.max(0, end)).toString(), content: content() }
 }
 
 async function runScript(

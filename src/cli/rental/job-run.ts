@@ -81,19 +81,19 @@ export const runOptions: Options = {
 
 /** A lost connection never orders twice. */
 export async function startJob(
-  { client, shell, options: given }: Call<RunOptions>,
+  { client, shell, options: typed }: Call<RunOptions>,
   command: readonly string[],
 ): Promise<Job> {
-  const body = await jobBody({ client, shell, options: given }, command)
+  const body = await jobBody({ client, shell, options: typed }, command)
   return client.call('createJob', { body, idempotencyKey: randomUUID() })
 }
 
 /** The order of a job, for now or for a schedule. */
 export async function jobBody(
-  { client, shell, options: given }: Pick<Call<RunOptions>, 'client' | 'shell' | 'options'>,
+  { client, shell, options: typed }: Pick<Call<RunOptions>, 'client' | 'shell' | 'options'>,
   command: readonly string[],
 ): Promise<NonNullable<CallInput<'createJob'>['body']>> {
-  const options = await withVolumeIds(client, given)
+  const options = await withVolumeIds(client, typed)
   const { maxPrice, maxCost, timeout, retries, array, parallel, priority, name, input } = options
   return {
     image: parseImage(options.image),
@@ -210,7 +210,7 @@ async function showLastLogs(session: Session, { id, task }: Job, printed: Readon
   }
 }
 
-/** False: it cannot be read now; once the container is gone, its last lines can. */
+/** False: the log cannot be read now; once the container is gone, its last lines can. */
 async function showLog(session: Session, rentalId: number, follow: boolean): Promise<boolean> {
   try {
     const log = await openLogs(session, { id: rentalId }, { tail: LOG_LINES, ...(follow ? { follow: true } : {}) })

@@ -144,7 +144,7 @@ export async function openLogs(
 
 export async function printLines(log: AsyncIterable<Buffer>, { client, screen }: Session): Promise<number> {
   const decoder = new TextDecoder()
-  let rest = ''
+  let partialLine = ''
   let printed = 0
   const print = (line: string): void => {
     printed += 1
@@ -152,18 +152,18 @@ export async function printLines(log: AsyncIterable<Buffer>, { client, screen }:
   }
   try {
     for await (const chunk of log) {
-      const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
-      rest = lines.pop() ?? ''
+      const lines = (partialLine + decoder.decode(chunk, { stream: true })).split('\n')
+      partialLine = lines.pop() ?? ''
       lines.forEach(print)
-      if (rest.length > MAX_LINE_CHARS) {
-        print(rest)
-        rest = ''
+      if (partialLine.length > MAX_LINE_CHARS) {
+        print(partialLine)
+        partialLine = ''
       }
     }
   } catch (error) {
     throw unreachable(client.url, error)
   }
-  if (rest !== '') print(rest)
+  if (partialLine !== '') print(partialLine)
   return printed
 }
 

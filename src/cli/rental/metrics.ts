@@ -79,11 +79,11 @@ function titleOf({ metric, machineIndex, gpuIndex }: Series): string {
 }
 
 function averageOf(values: ReadonlyArray<number | null>): number | null {
-  const known = values.filter((value) => value !== null)
-  return known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0) / known.length
+  const measuredValues = values.filter((value) => value !== null)
+  return measuredValues.length === 0 ? null : measuredValues.reduce((sum, one) => sum + one, 0) / measuredValues.length
 }
 
 function maximumOf(values: ReadonlyArray<number | null>): number | null {
-  const known = values.filter((value) => value !== null)
-  return known.length === 0 ? null : Math.max(...known)
+  const measuredValues = values.filter((value) => value !== null)
+  return measuredValues.length === 0 ? null : Math.max(...measuredValues)
 }

@@ -61,15 +61,15 @@ export function isMatch(offer: Offer, filter: OfferFilter): boolean {
 
 /** `offers`: all, the cheapest first. */
 export function noneFree(offers: readonly Offer[], filter: OfferFilter): CliError {
-  let left = offers
+  let remaining = offers
   for (const { isMet, whyNone } of criteria) {
-    const met = left.filter((offer) => isMet(offer, filter))
-    if (met.length === 0 && left.length > 0) {
-      return new CliError(exitCodes.failed, whyNone(left, filter), ['To see what you can rent: berth gpus ls'])
+    const met = remaining.filter((offer) => isMet(offer, filter))
+    if (met.length === 0 && remaining.length > 0) {
+      return new CliError(exitCodes.failed, whyNone(remaining, filter), ['To see what you can rent: berth gpus ls'])
     }
-    left = met
+    remaining = met
   }
-  const isRented = left.length > 0 && !left.some(isFree)
+  const isRented = remaining.length > 0 && !remaining.some(isFree)
   return new CliError(exitCodes.failed, isRented ? 'All matching machines are rented.' : 'Nothing is for rent.', [
     'To include rented ones: berth gpus ls --all',
   ])

@@ -16,7 +16,7 @@ export type OfferKind = (typeof kinds)[number]
 
 export interface Offer {
   readonly kind: OfferKind
-  /** Without the name of the maker. */
+  /** The GPU's name without its vendor. */
   readonly gpu: string
   /** A container can have from 1 to this many GPUs; other kinds have exactly this many. */
   readonly gpuCount: number
@@ -35,11 +35,11 @@ export interface Offer {
   readonly network: NetworkType | undefined
   /** Conditions of interruptions. Absent: the order has nothing to do with them. */
   readonly interruption?: {
-    /** Absent: it has no price for them. */
+    /** Absent: the machine has no price for interruptible rentals. */
     readonly noticeSeconds: number | undefined
     /** Interruptions of the last 7 days. */
     readonly lately: number
-    /** Without those of others. */
+    /** The GPUs that are free without any interruption. */
     readonly gpusFree: number
     /** How long an order waits for those of others. */
     readonly waitSeconds: number | undefined

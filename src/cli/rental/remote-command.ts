@@ -15,7 +15,7 @@ const MAX_MESSAGE_BYTES = 32_768
 /** Input waits while more than this has not been sent yet. */
 const BACKLOG_BYTES = 1_048_576
 
-/** None of them is closed at the end of the command. */
+/** The streams stay open at the end of the command. */
 export interface CommandStreams {
   readonly input: Readable
   readonly output: Writable

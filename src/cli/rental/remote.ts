@@ -40,7 +40,7 @@ export function runRemote(remote: Remote, command: readonly string[], streams: C
   })
 }
 
-/** The same at this terminal. */
+/** Runs a command with this terminal as its terminal. */
 export function runWithTerminal(remote: Remote, command: readonly string[]): Promise<number> {
   return eitherWay(remote, command, {
     overServer: async (target) => (await import('./terminal.ts')).runTerminal(target),

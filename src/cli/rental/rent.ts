@@ -117,20 +117,25 @@ interface Completed extends RentOptions {
 }
 type Template = Reply<'getTemplate'>
 
-async function completeOptions(client: Client, shell: Shell, given: RentOptions): Promise<Completed> {
-  const options = await withVolumeIds(client, given)
+async function completeOptions(client: Client, shell: Shell, typed: RentOptions): Promise<Completed> {
+  const options = await withVolumeIds(client, typed)
   const { template: id } = options
   const chosenTemplate = id === undefined ? undefined : await client.call('getTemplate', { params: { id } })
   // The version that is shown is the one that is ordered.
   const pinned = chosenTemplate === undefined ? {} : { templateId: `${chosenTemplate.id}@${chosenTemplate.version}` }
-  const own = { ...workloadFields(shell, options), ...pinned }
-  if (options.like === undefined) return { ...options, workload: own, chosenTemplate }
+  const workloadOptions = { ...workloadFields(shell, options), ...pinned }
+  if (options.like === undefined) return { ...options, workload: workloadOptions, chosenTemplate }
   const like = await readLike(client, options.like)
   const { workload, ...choices } = like
   // Another machine may be chosen for the same settings.
   const isElsewhere = [options.gpu, options.machine, options.region].some((one) => one !== undefined)
   const { machine: _, gpu: __, region: ___, ...settings } = choices
-  return { ...(isElsewhere ? settings : choices), ...options, workload: { ...workload, ...own }, chosenTemplate }
+  return {
+    ...(isElsewhere ? settings : choices),
+    ...options,
+    workload: { ...workload, ...workloadOptions },
+    chosenTemplate,
+  }
 }
 
 async function chooseOrder(session: Session, shell: Shell, options: Completed): Promise<Offered> {
@@ -224,11 +229,11 @@ function termsText(terms: readonly TermQuote[]): string {
 
 async function chooseOffer(screen: Screen, shell: Shell, person: Person, offers: readonly Offer[]): Promise<Offer> {
   const cheapest = offers.slice(0, OFFERS_SHOWN)
-  const left = offers.length - cheapest.length
+  const hiddenCount = offers.length - cheapest.length
   const about = [
     tableOf(cheapest, [{ '#': (offer) => String(cheapest.indexOf(offer) + 1) }, ...offerColumns]),
-    left > 0
-      ? `… and ${left} more expensive ones. Narrow the list with --gpu, --region, --count or --kind.`
+    hiddenCount > 0
+      ? `… and ${hiddenCount} more expensive ones. Narrow the list with --gpu, --region, --count or --kind.`
       : undefined,
   ]
   for (const line of screen.render(about)) shell.writeError(`${line}\n`)
@@ -289,7 +294,7 @@ function secretsText({ secrets, owner }: Template, workload: WorkloadFields): st
   return `asks for ${secrets.map((name) => `${name} (${state(name)})`).join(', ')}`
 }
 
-/** undefined: it cannot be stopped. */
+/** undefined: the machine cannot be stopped. */
 function stoppedLine({ diskOffer: disk, term, listPrice, workload, chosenTemplate }: Offered): string | undefined {
   if (disk === undefined || term !== undefined) return undefined
   const { gb, stoppedPrice } = quoteDisk(disk, workload.diskGb ?? chosenTemplate?.diskGb ?? null, listPrice)

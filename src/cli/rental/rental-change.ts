@@ -58,7 +58,7 @@ export function parseHours(text: string): number {
   return parseWhole(1, MAX_HOURS)(text)
 }
 
-/** So many hours from now, as the server takes it. */
+/** The time that many hours from now, as the server takes it. */
 export function timeAfter(hours: number): string {
   return formatInstant(addMs(systemClock.now(), hours * HOUR_MS))
 }

@@ -157,7 +157,7 @@ const endedWide: Columns<OwnMachine, undefined> = [
   { 'RAN FOR': billedSpan, COST: ({ costSoFar }) => formatUsdForPeople(costSoFar) },
 ]
 
-/** From its start to the request that ended it. */
+/** The time from the start of a machine to the request that ended it. */
 function billedSpan({ startedAt, terminateRequestedAt }: OwnMachine): string {
   const start = startedAt === null ? undefined : parseInstant(startedAt)
   const end = terminateRequestedAt === null ? undefined : parseInstant(terminateRequestedAt)

@@ -39,7 +39,7 @@ export interface Session {
   readonly profile: string | undefined
   /** Nobody named the key, and there are others: the next command may be about another account. */
   readonly isGuess: boolean
-  /** For streams and terminals, which the client does not open. */
+  /** The key for streams and terminals, which the client does not open. */
   readonly key: string | undefined
   readonly json: boolean
   readonly dataDir: string
@@ -69,7 +69,7 @@ function countKeys(shell: Shell, who: Who): number {
 
 /** BERTH_URL, or the address of a server with the same settings. */
 function urlOfEnvironment(shell: Shell): string | undefined {
-  const [url, port, host] = [given(shell, 'BERTH_URL'), given(shell, 'BERTH_PORT'), given(shell, 'BERTH_HOST')]
+  const [url, port, host] = [envValue(shell, 'BERTH_URL'), envValue(shell, 'BERTH_PORT'), envValue(shell, 'BERTH_HOST')]
   // Port 0 stands for any free port.
   if (url !== undefined || port === undefined || port === '0') return url
   if (!/^\d{1,5}$/.test(port)) throw new CliError(exitCodes.usage, `BERTH_PORT: ${port} is not a port.`)
@@ -83,7 +83,7 @@ function urlOfDataFolder(shell: Shell, { key, keyFile }: GlobalOptions): string 
   const address = addressIn(shell, folder)
   if (address?.state === 'running') return address.url
   // With a key from elsewhere, this folder does not matter.
-  if (address?.state !== 'ended' || key !== undefined || given(shell, 'BERTH_KEY') !== undefined) return undefined
+  if (address?.state !== 'ended' || key !== undefined || envValue(shell, 'BERTH_KEY') !== undefined) return undefined
   throw new CliError(exitCodes.unreachable, `The server of the data folder ${folder} is not running.`, [
     `It was at ${address.url}. Start it with: berth serve (in a checkout: npm start).`,
     'To use another server: --url or BERTH_URL.',
@@ -131,7 +131,7 @@ export function sessionWith(shell: Shell, { url, key, who, json, isGuess = false
 }
 
 function dataFolder(shell: Shell): string {
-  return given(shell, 'BERTH_DATA_DIR') ?? '.berth'
+  return envValue(shell, 'BERTH_DATA_DIR') ?? '.berth'
 }
 
 export function isLocal(url: string): boolean {
@@ -166,7 +166,7 @@ function findKey(
   const key = keyIn(shell, options)
   if (key !== undefined) return key
   const isNamed = options.profile !== undefined
-  const text = isNamed ? undefined : given(shell, 'BERTH_KEY')
+  const text = isNamed ? undefined : envValue(shell, 'BERTH_KEY')
   if (text !== undefined) return { text: text.trim(), from: 'BERTH_KEY' }
   const saved =
     profile !== undefined && isSameServer(profile.url, url)
@@ -219,7 +219,7 @@ function noKey(who: Who, url: string, dataDir: string): CliError {
   )
 }
 
-function given(shell: Shell, name: string): string | undefined {
+function envValue(shell: Shell, name: string): string | undefined {
   const value = shell.env[name]
   return value === '' ? undefined : value
 }

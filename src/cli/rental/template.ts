@@ -13,7 +13,7 @@ type Template = Reply<'getTemplate'>
 const template = targetOf('template', 'berth templates ls', {
   read: async (client, idOrName) => {
     const { templates } = await client.call('listTemplates')
-    // One that another account shares is known by its id alone.
+    // A template that another account shares is found by its id alone.
     const isListed = templates.some(({ id, name }) => id === idOrName || name === idOrName)
     return isListed || !idOrName.startsWith('tpl_')
       ? templates

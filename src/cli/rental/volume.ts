@@ -122,8 +122,8 @@ volumes when they are ordered (berth rent --mount).`,
     args: { '[name...]': { help: `${NAME_HELP}; default: all`, field: 'rentalIds', parse: (text) => text } },
     examples: ['berth volumes detach datasets', 'berth volumes detach datasets node-a'],
     prepare: withRentalIds,
-    done: ({ attachedRentalIds: rest }, { target }) =>
-      `Detaching ${target.label}${rest.length === 0 ? '' : `; it stays attached to ${rentals(rest)}`}.`,
+    done: ({ attachedRentalIds: remainingIds }, { target }) =>
+      `Detaching ${target.label}${remainingIds.length === 0 ? '' : `; it stays attached to ${rentals(remainingIds)}`}.`,
   }),
   act('volumes grow', 'growVolume', 'make a volume larger; its price follows its size', {
     target: { ...volume, field: 'id' },

@@ -23,15 +23,16 @@ export function gpusOf(
 ): GpuSource {
   if (terms.simulated !== null) return simulatedGpus(terms.simulated, folder)
   const program = options.nvidiaSmi ?? 'nvidia-smi'
-  const own = folder === undefined ? {} : { folder }
-  if (terms.offering === 'virtual-machine') return realGpus({ list: async () => listPassthroughGpus(), ...own })
-  // Its GPUs do not change while the machine runs.
+  const folderOption = folder === undefined ? {} : { folder }
+  if (terms.offering === 'virtual-machine')
+    return realGpus({ list: async () => listPassthroughGpus(), ...folderOption })
+  // The GPUs do not change while the machine runs.
   const amd = amdNotes()
   const list = async (signal?: AbortSignal): Promise<GpuListing> => {
     const listing = await listGpus(program, signal)
     return { ...listing, notes: [...(listing.notes ?? []), ...(await amd)] }
   }
-  return realGpus({ list, reset: (uuid, signal) => resetGpu(uuid, { program, list }, signal), ...own })
+  return realGpus({ list, reset: (uuid, signal) => resetGpu(uuid, { program, list }, signal), ...folderOption })
 }
 
 export function joinedOf(folder: AgentFolder): Membership {

@@ -190,9 +190,9 @@ async function joinWith(
   const terms = termsOf(options, undefined)
   const hardware = readHardware(folder.dir)
   const gpus = gpusOf(terms, run, folder)
-  const seen = await gpus.read().finally(() => gpus.close())
-  const offer = makeOffer(terms, hardware, seen)
-  if (offer === undefined) throw noGpu(seen.notes)
+  const reading = await gpus.read().finally(() => gpus.close())
+  const offer = makeOffer(terms, hardware, reading)
+  if (offer === undefined) throw noGpu(reading.notes)
   if (offer.offering === 'virtual-machine' && offer.gpuType === null) {
     throw new CliError(exitCodes.failed, `Virtual machines cannot be offered with ${offer.gpuModel}.`, [
       `They have ${gpuType.options.join(', ')}. The marketplace takes any GPU: --offer marketplace`,

@@ -68,11 +68,11 @@ async function uninstall({ screen, options }: Call<UninstallOptions>): Promise<v
     ])
   }
   const isRemoved = await removeService()
-  const left = [folder.dir, findInstallation()?.prefix]
+  const remaining = [folder.dir, findInstallation()?.prefix]
     .filter((one) => one !== undefined)
     .map((one) => path.resolve(one))
-  screen.show({ state: isRemoved ? 'uninstalled' : 'not_installed', left }, () => [
+  screen.show({ state: isRemoved ? 'uninstalled' : 'not_installed', left: remaining }, () => [
     isRemoved ? `Removed the service ${UNIT}. Machines keep running.` : `There is no service ${UNIT}.`,
-    `To remove the rest: rm -r ${left.join(' ')}`,
+    `To remove the rest: rm -r ${remaining.join(' ')}`,
   ])
 }

@@ -118,21 +118,21 @@ async function checkStopped(folder: AgentFolder): Promise<void> {
 async function showHardware({ screen, options }: Call<TermsOptions>): Promise<void> {
   const terms = termsOf({ price: '0', ...options }, undefined)
   const gpus = gpusOf(terms, options)
-  const seen = await gpus.read().finally(() => gpus.close())
+  const reading = await gpus.read().finally(() => gpus.close())
   const hardware = readHardware(path.resolve(options.dir ?? '.'))
-  const offer = makeOffer(terms, hardware, seen) ?? null
-  screen.show({ offer, hardware, gpus: seen.gpus, notes: seen.notes }, () => [
+  const offer = makeOffer(terms, hardware, reading) ?? null
+  screen.show({ offer, hardware, gpus: reading.gpus, notes: reading.notes }, () => [
     ['CPU', `${hardware.cpuModel}, ${hardware.cpuCores} cores, ${hardware.virtualCores} threads`],
     ['Memory', `${hardware.ramGb} GB`],
     ['Disk', `${hardware.storageGb} GB free`],
-    ...seen.gpus.map(({ gpu, problems }, index): Fact => [
+    ...reading.gpus.map(({ gpu, problems }, index): Fact => [
       `GPU ${index}`,
       problems.length === 0
         ? `${gpu.name}, ${gpu.ramMib} MiB, ${gpu.clockMhz} MHz, ${gpu.interface}`
         : red(`${gpu.name}: ${problems.join('; ')}`),
     ]),
-    ['Driver', seen.driver],
-    ['CUDA', seen.cuda],
-    ...seen.notes.map((note): Fact => ['Note', note]),
+    ['Driver', reading.driver],
+    ['CUDA', reading.cuda],
+    ...reading.notes.map((note): Fact => ['Note', note]),
   ])
 }
