@@ -18,7 +18,7 @@ import type { Actor } from '../app.ts'
 
 export interface ApiKeyInput {
   readonly name: string
-  /** For another member; owners only. */
+  /** Creates the key for another member; owners only. */
   readonly memberId?: string | undefined
   readonly scopes: readonly Scope[]
   readonly expiresAt: Instant | null

@@ -67,7 +67,7 @@ async function noteConfirmation(tx: Tx, { accountId, personId }: Actor): Promise
   return ok(member.email)
 }
 
-/** From the link. False: the person is no longer a member. */
+/** Confirms email by the link in a message. False: the person is no longer a member. */
 export async function confirmMembership(tx: Tx, { accountId, personId }: Confirmation): Promise<boolean> {
   return confirmMail(tx, accountId, personId)
 }

@@ -59,7 +59,7 @@ export async function changeChoices(
   return readChoices(tx.db, actor)
 }
 
-/** From the link in an e-mail. False: the person is no longer a member. */
+/** Turns off email by the link in a message. False: the person is no longer a member. */
 export async function stopMail(
   tx: Tx,
   who: { accountId: string; personId: string; kind: NotificationKind },

@@ -19,8 +19,8 @@ export async function setSecret(
   value: string,
 ): Promise<Result<store.Secret>> {
   if ((await lockAccount(tx, actor.accountId)) === undefined) return fail('account_not_found')
-  const known = await store.listSecrets(tx.db, actor.accountId)
-  if (known.length >= limits.secretsPerAccount && !known.some((one) => one.name === name)) {
+  const existingSecrets = await store.listSecrets(tx.db, actor.accountId)
+  if (existingSecrets.length >= limits.secretsPerAccount && !existingSecrets.some((one) => one.name === name)) {
     return fail('quota_exceeded', { quota: `${limits.secretsPerAccount} secrets` })
   }
   return ok(await store.putSecret(tx, actor.accountId, name, app.vault.seal(value)))
@@ -28,7 +28,7 @@ export async function setSecret(
 
 export async function deleteSecret(tx: Tx, actor: Actor, name: string): Promise<Result<string>> {
   if (!(await store.deleteSecret(tx, actor.accountId, name))) return fail('secret_not_found', { name })
-  // After the delete, which waits for orders that refer to it.
+  // Read after the delete, which waits for orders that refer to the secret.
   const rentalIds = (await store.listSecretUses(tx.db, actor.accountId)).get(name)
   return rentalIds === undefined ? ok(name) : fail('secret_in_use', { rentalIds })
 }
@@ -40,11 +40,11 @@ export async function addRegistryCredential(
   login: { readonly name: string; readonly server: string; readonly username: string; readonly password: string },
 ): Promise<Result<store.RegistryCredential>> {
   if ((await lockAccount(tx, actor.accountId)) === undefined) return fail('account_not_found')
-  const known = await store.listRegistryCredentials(tx.db, actor.accountId)
+  const existingLogins = await store.listRegistryCredentials(tx.db, actor.accountId)
   const { password, ...rest } = login
   const added = await store.insertRegistryCredential(tx, actor.accountId, { ...rest, sealed: app.vault.seal(password) })
   if (added === undefined) return failField(['name'], 'name_in_use', { name: login.name })
-  if (known.length >= limits.registryCredentialsPerAccount) {
+  if (existingLogins.length >= limits.registryCredentialsPerAccount) {
     return fail('quota_exceeded', { quota: `${limits.registryCredentialsPerAccount} registry logins` })
   }
   return ok(added)
@@ -92,8 +92,8 @@ function fillIn(
   rentalId: number,
   credentials: Awaited<ReturnType<typeof store.readSecretsOf>>,
 ): Program {
-  const own = credentials.secrets.filter((one) => one.rental_id === rentalId)
-  const values = new Map(own.map((one) => [one.name, vault.open(one.sealed)]))
+  const rentalSecrets = credentials.secrets.filter((one) => one.rental_id === rentalId)
+  const values = new Map(rentalSecrets.map((one) => [one.name, vault.open(one.sealed)]))
   const resolve = (text: string): string => (secretsIn(text).length === 0 ? text : withSecrets(text, values))
   const login = credentials.logins.find(
     (one) => one.rental_id === rentalId && isOfRegistry(one.image ?? '', one.server),

@@ -26,7 +26,7 @@ export interface BatchInput {
   readonly inputFileId: string
   readonly endpoint: BatchPath
   readonly metadata: Readonly<Record<string, string>> | null
-  /** null: the usual time. */
+  /** null: result files expire after the default time. */
   readonly outputSeconds: number | null
 }
 
@@ -54,7 +54,7 @@ export async function createBatch(
   )
 }
 
-/** Its results so far are kept. A batch that is being cancelled already stays so. */
+/** Finished results are kept. Cancelling a batch that is being cancelled changes nothing. */
 export async function cancelBatch(tx: Tx, { accountId }: Pick<Actor, 'accountId'>, id: string): Promise<Result<Batch>> {
   const batch = await findBatch(tx.db, accountId, id)
   if (batch === undefined) return fail('batch_not_found')
@@ -63,14 +63,14 @@ export async function cancelBatch(tx: Tx, { accountId }: Pick<Actor, 'accountId'
   return moved === undefined ? fail('batch_has_ended') : ok(moved)
 }
 
-/** A result, with the record of its request if it is charged. */
+/** A result, with the record of its request if the request is charged. */
 export interface EndedLine extends LineResult {
   readonly record?: InferenceRecord | undefined
 }
 
 /**
- * Writes results and charges their requests, all or nothing. Only lines that this server still runs count: a line that
- * another server runs meanwhile is charged there. Returns the ids of the requests that are charged.
+ * Writes results and charges their requests, all or nothing. Only lines that this server still leases count: if another
+ * server runs a line meanwhile, it is charged there. Returns the ids of the charged requests.
  */
 export async function storeResults(
   { database }: Pick<App, 'database'>,
@@ -79,7 +79,7 @@ export async function storeResults(
 ): Promise<ReadonlySet<string>> {
   return transact(database, async (tx) => {
     const written = await writeResults(tx, batch.id, token, ended)
-    // A line may have been run twice, when its lease had ended: one result counts.
+    // A line whose lease ended may have been run twice: only one result counts.
     const lines = ended.filter(({ line }) => written.delete(line))
     const records = lines.flatMap(({ record }) => record ?? [])
     const ids = records.map(({ requestId }) => requestId)

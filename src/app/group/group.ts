@@ -1,4 +1,7 @@
-/** The life of a group: ordered, started at one instant, restarted, ended. Each function runs in one transaction. */
+/**
+ * The life of a group: it is ordered, started at one instant, restarted and ended. Each function runs in one
+ * transaction.
+ */
 import { addMs, formatInstant, type Instant } from '../../base/instant.ts'
 import { formatUsd, sumUsd, type NanoUsd } from '../../base/money.ts'
 import type { EventType } from '../../contract/event-type.ts'
@@ -32,11 +35,11 @@ export interface GroupOrder extends Pick<GroupSpec, 'gpuModel' | 'clusterName' |
   readonly fields: Omit<OrderFields, 'gpuCount'>
 }
 
-export async function createGroup(app: App, tx: Tx, actor: Actor, given: GroupOrder): Promise<Result<Group>> {
-  const { nodes, gpusPerNode, onNodeLoss, maxPerHour, gpuModel, clusterName, region } = given
-  const expanded = await expandTemplate(tx.db, actor, { ...given.fields, gpuCount: gpusPerNode })
+export async function createGroup(app: App, tx: Tx, actor: Actor, groupOrder: GroupOrder): Promise<Result<Group>> {
+  const { nodes, gpusPerNode, onNodeLoss, maxPerHour, gpuModel, clusterName, region } = groupOrder
+  const expanded = await expandTemplate(tx.db, actor, { ...groupOrder.fields, gpuCount: gpusPerNode })
   if (!expanded.ok) return expanded
-  // No node is stopped alone, so a rule of the template for one machine does not apply.
+  // A node is never stopped alone, so a template's idle rule for one machine does not apply.
   const { idle: _, ...order } = expanded.value.order
   const group = await insertGroup(tx, {
     accountId: actor.accountId,
@@ -58,15 +61,15 @@ export async function createGroup(app: App, tx: Tx, actor: Actor, given: GroupOr
 
 /** Terminating an ended group succeeds. */
 export async function terminateOwnGroup(tx: Tx, actor: Actor, idOrName: string): Promise<Result<Group>> {
-  const own = await findOwnGroup(tx.db, actor.accountId, idOrName)
-  const group = own === undefined ? undefined : await lockGroup(tx, own.id)
+  const lookup = await findOwnGroup(tx.db, actor.accountId, idOrName)
+  const group = lookup === undefined ? undefined : await lockGroup(tx, lookup.id)
   if (group === undefined) return fail('group_not_found')
   if (group.state === 'ending' || group.state === 'ended') return ok(group)
   const nodes = await lockNodes(tx, group)
   return ok(await endGroup(tx, group, nodes, { reason: 'customer_request', rank: null }))
 }
 
-/** Ends, restarts or places a group, or does nothing to it, as `groupStep` decides. */
+/** Takes the next step of a group, as `groupStep` decides. */
 export async function advanceGroup(app: App, tx: Tx, id: string): Promise<void> {
   const group = await lockGroup(tx, id)
   if (group === undefined) return
@@ -101,7 +104,7 @@ function nodeOf({ spec, status, status_reason: statusReason, seen_at: seenAt }: 
   return { rank: spec.group?.rank ?? 0, status, statusReason, seenAt }
 }
 
-/** All of them before any is changed: a change locks balances, which come after rentals. */
+/** Locks all nodes before any is changed: a change locks balances, which come after rentals in the lock order. */
 async function lockNodes(tx: Tx, group: Group): Promise<Rental[]> {
   const nodes = (await readNodes(tx.db, [group.id])).get(group.id) ?? []
   const locked = await lockRentals(
@@ -122,7 +125,7 @@ async function endGroup(tx: Tx, group: Group, nodes: readonly Rental[], { reason
   return updateGroup(tx, group.id, { state: 'ending', reason, failedRank: rank })
 }
 
-/** A node that is lost is billed up to its last report, the others up to now. */
+/** Ends the nodes. A lost node is billed up to its last report, the others up to now. */
 async function endNodes(tx: Tx, nodes: readonly Rental[]): Promise<void> {
   const now = tx.clock.now()
   for (const node of nodes) if (mayMove(node.status, 'Terminating')) await terminateRental(tx, node, 'group_ended', now)
@@ -135,7 +138,7 @@ async function beginRestart(tx: Tx, group: Group, nodes: readonly Rental[], { re
   await updateGroup(tx, group.id, { state: 'restarting', reason, failedRank: rank, restarts, retryAt: null })
 }
 
-/** Its machines may be free only once the nodes before are gone. */
+/** Places the nodes of a restart. Their machines may become free only when the earlier nodes are gone. */
 async function placeRestart(app: App, tx: Tx, group: Group): Promise<void> {
   const payer = { accountId: group.account_id, personId: group.person_id, keyId: group.api_key_id }
   const placed = await undoOnFailure(tx, () => placeNodes(app, tx, payer, group, group.restarts))

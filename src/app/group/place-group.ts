@@ -13,7 +13,7 @@ import { readNode, siteOf } from '../order/marketplace.ts'
 import { placeEveryOrder, type PlaceFailure } from '../order/place-order.ts'
 import { readOrder, type OrderDraft } from '../order/read-order.ts'
 
-/** Each failure rules out a machine that another order took meanwhile, or that cannot have this one. */
+/** Each failed attempt excludes one machine, which another order took meanwhile or which cannot serve this order. */
 const MAX_ATTEMPTS = 64
 
 /** Places the nodes of a locked group. `attempt`: 0 for the order itself, then counted by restarts. */

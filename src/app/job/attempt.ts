@@ -1,4 +1,6 @@
-/** The life of an attempt: ordered on the cheapest machine that fits, followed, ended. One transaction each. */
+/**
+ * The life of an attempt: it is ordered on the cheapest machine that fits, followed and ended, each in one transaction.
+ */
 import { addMs, type Instant } from '../../base/instant.ts'
 import { floorDivide, nanoUsdOf, usd } from '../../base/money.ts'
 import type { JobSpec } from '../../contract/job.ts'
@@ -42,11 +44,11 @@ import { terminateRental } from '../rental/rental.ts'
 import { draftAttempt } from './draft.ts'
 import { imageText, recordJobEvent, settleJob } from './job.ts'
 
-/** A machine fails only if a concurrent order takes its free GPUs. */
+/** The maximum of machines tried. An attempt at a machine fails only if a concurrent order takes its free GPUs. */
 const MAX_MACHINES = 16
 const BYTES_PER_MIB = 1_048_576
 
-/** Starts the next task of a job. undefined: none waits any more. */
+/** Starts the next task of a job. undefined: no task is waiting. */
 export async function startTask(app: App, tx: Tx, jobId: string): Promise<Result<Rental> | undefined> {
   const job = await lockJob(tx, jobId)
   if (job === undefined || job.starting + job.running >= job.parallel) return undefined
@@ -98,23 +100,23 @@ async function placeAttempt(
   if (!machine.ok) return machine
   const now = tx.clock.now()
   const order = checkOrder(app, draft, siteOf(draft, machine.value, now), now)
-  // It is ordered for the member and the key that created the job, so the limits of the key apply.
+  // The order is placed for the member and the key that created the job, so the limits of the key apply.
   const payer = { accountId: account_id, personId: person_id, keyId: api_key_id }
   return order.ok ? placeOrder(app, tx, payer, order.value) : order
 }
 
 interface FittingOptions {
-  /** The place of its volumes. undefined: it has none. */
+  /** The place of the job's volumes. undefined: the job has none. */
   readonly place?: OrderDraft['volumes']['place']
   readonly lostOn?: readonly string[]
-  /** Machines that need not pull its image. */
+  /** Machines that already have the job's image. */
   readonly warm?: readonly string[]
   readonly isSimulated?: boolean
 }
 
 /**
- * Machines that the task may be ordered on, the cheapest first, and at equal prices those that have its image. Those that
- * lost it before come last.
+ * Lists machines that can run the task, cheapest first; at equal prices, machines with the image come first. Machines
+ * on which the task was lost before come last.
  */
 async function listFitting(
   app: Pick<App, 'drivers'>,
@@ -124,7 +126,7 @@ async function listFitting(
 ): Promise<ListedMachine[]> {
   const { model, minMemoryGb, count, region, machineId } = gpus
   const drivers = [...app.drivers.values()].filter(({ traits }) => traits.keepsOutput === true).map(({ id }) => id)
-  // A host or cluster outside of the regions for storage has volumes at the price of any of them.
+  // Machines outside of the storage regions can use volumes of any region.
   const at = place?.host === undefined && place?.cluster === undefined ? place : { ...place, region: undefined }
   return listCheapest(db, {
     gpuCount: count,
@@ -132,7 +134,8 @@ async function listFitting(
     avoided: { ids: lostOn, factor: AVOIDED_FACTOR },
     preferred: warm,
     ...at,
-    // Whoever names a machine has chosen. Elsewhere the output of a job would be lost.
+    // A job that names a machine gets that machine. Otherwise only drivers that keep output are considered: elsewhere
+    // the output would be lost.
     ...(machineId === undefined ? { isSimulated, ...(isSimulated ? {} : { drivers }) } : {}),
     ...(model === undefined ? {} : { gpuLike: model }),
     ...(minMemoryGb === undefined ? {} : { minRamMib: Math.floor((minMemoryGb * 1e9) / BYTES_PER_MIB) }),
@@ -159,7 +162,7 @@ function describeJobGpus({ gpus, maxPricePerHourUsd: price }: Pick<JobSpec, 'gpu
   return `${count} × ${model ?? 'GPU'}${memory}${where}${price === undefined ? '' : ` for at most $${price} per hour`}`
 }
 
-/** Decides what a living attempt needs now. */
+/** Decides the next step of a living attempt. */
 export function stepOf(job: Job, task: JobTask, attempt: AttemptRow, now: Instant): JobStep {
   return nextStep(factsOf(job, task, attempt), now)
 }
@@ -191,7 +194,7 @@ function factsOf(job: Job, task: JobTask, attempt: AttemptRow): AttemptFacts {
   }
 }
 
-/** Takes the next step of the living attempt of a task, decided on what is true under the lock of the job. */
+/** Takes the next step of a task's living attempt, decided under the lock of the job. */
 export async function advanceTask(tx: Tx, jobId: string, taskIndex: number): Promise<void> {
   const job = await lockJob(tx, jobId)
   const task = await findTask(tx.db, jobId, taskIndex)
@@ -224,7 +227,7 @@ function startOf(task: JobTask, attempt: AttemptRow): { readonly startedAt?: Ins
   return task.started_at === null && startedAt !== null ? { startedAt } : {}
 }
 
-/** The end of a rental stops its bill at the same millisecond. */
+/** Sets the end of the rental, so that its bill stops at the same millisecond. */
 async function limitTime(tx: Tx, rental: Rental, endAt: Instant): Promise<void> {
   if (!isLiving(rental.status)) return
   await updateRental(tx, rental.id, { auto_terminate_at: endAt })
@@ -268,7 +271,7 @@ async function finish(
   await settleJob(tx, job)
 }
 
-/** An order of this job can never succeed: its tasks that wait end. */
+/** Ends the waiting tasks of a job whose order can never succeed. */
 export async function failWaiting(tx: Tx, jobId: string, failure: Failure): Promise<void> {
   const job = await lockJob(tx, jobId)
   if (job === undefined) return

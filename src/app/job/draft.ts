@@ -1,4 +1,4 @@
-/** The order of an attempt, without a machine. A job is checked with it before it is accepted. */
+/** The order of an attempt before a machine is chosen. A job is checked with it before it is accepted. */
 import type { NanoUsd } from '../../base/money.ts'
 import { ok, type Result } from '../../contract/result.ts'
 import type { OrderFields } from '../../domain/order.ts'
@@ -11,7 +11,7 @@ import { readOrder, type OrderDraft } from '../order/read-order.ts'
 export const INPUT_PATH = '/berth/input.json'
 export const OUTPUT_PATH = '/berth/output'
 
-/** The order of one attempt, for whichever machine. */
+/** Drafts the order of one attempt, for any machine. */
 export async function draftAttempt(
   app: App,
   tx: Tx,
@@ -20,7 +20,7 @@ export async function draftAttempt(
   budget: NanoUsd | null = null,
 ): Promise<Result<OrderDraft>> {
   const { spec } = job
-  const own = { BERTH_JOB_ID: job.id, BERTH_JOB_INDEX: String(task), BERTH_JOB_COUNT: String(job.tasks) }
+  const jobVariables = { BERTH_JOB_ID: job.id, BERTH_JOB_INDEX: String(task), BERTH_JOB_COUNT: String(job.tasks) }
   const input = spec.inputText === undefined ? [] : [{ path: INPUT_PATH, content: spec.inputText }]
   const suffix = job.tasks === 1 ? '' : `/${task}`
   const fields: OrderFields = {
@@ -29,7 +29,7 @@ export async function draftAttempt(
     label: `${job.name ?? job.id}${suffix}`,
     command: spec.command,
     args: spec.args,
-    env: { ...spec.env, ...own },
+    env: { ...spec.env, ...jobVariables },
     files: [...(spec.files ?? []), ...input],
     volumes: spec.volumes,
     registryCredentialId: spec.registryCredentialId,

@@ -35,7 +35,7 @@ export interface JobOrder extends Omit<JobSpec, 'inputText'> {
   readonly priority: number
 }
 
-/** Secrets, volumes and logins must exist when it is ordered. Machines, money and quotas are waited for. */
+/** Secrets, volumes and logins must exist when the job is ordered. For machines, money and quotas, its tasks wait. */
 export async function createJob(app: App, tx: Tx, actor: Actor, order: JobOrder): Promise<Result<Job>> {
   return admitJob(app, tx, actor, planJob(order))
 }
@@ -58,7 +58,7 @@ export function planJob(order: JobOrder): JobPlan {
   }
 }
 
-/** The member and the key that a job is ordered for. */
+/** The member and the key for whom a job is ordered. */
 export type JobOwner = Pick<Actor, 'accountId' | 'personId' | 'keyId'>
 
 export async function admitJob(app: App, tx: Tx, owner: JobOwner, plan: JobPlan): Promise<Result<Job>> {
@@ -82,7 +82,7 @@ export async function refusePlan(
   const refused = refuseSpec(spec)
   if (refused !== undefined) return refused
   const draft = await draftAttempt(app, tx, { account_id: accountId, id: 'job', name: null, spec, tasks }, 0)
-  // A volume that another task or rental has is waited for.
+  // A volume that another task or rental uses is no reason to refuse: the task waits for it.
   return draft.ok || obstacleOf(draft.reason) !== 'final' ? undefined : draft
 }
 
@@ -91,7 +91,7 @@ function refuseSpec({ files = [] }: JobSpec): Failure | undefined {
   return index < 0 ? undefined : failField(['files', index, 'path'], 'job_path_reserved', { path: INPUT_PATH })
 }
 
-/** Jobs with the same text fit the same machines. */
+/** Jobs with the same demand fit the same machines. */
 function demandOf({ gpus, maxPricePerHourUsd, volumes = [], diskGb }: JobSpec): string {
   const volumeIds = volumes.map(({ volumeId }) => volumeId)
   const { model, minMemoryGb, count, region, machineId } = gpus
@@ -107,11 +107,14 @@ export async function findOwnJob(db: Db, actor: Pick<Actor, 'accountId'>, id: st
   return job === undefined || job.account_id !== actor.accountId ? fail('job_not_found') : ok(job)
 }
 
-/** Tasks that wait end at once; the loop ends the others, and keeps their output. A job that has ended stays as it is. */
+/**
+ * Ends waiting tasks at once; the loop ends the running ones and keeps their output. A job that has ended stays as it
+ * is.
+ */
 export async function cancelJob(tx: Tx, actor: Actor, id: string): Promise<Result<Job>> {
-  const own = await findOwnJob(tx.db, actor, id)
-  const job = own.ok ? await lockJob(tx, id) : undefined
-  if (job === undefined) return own
+  const lookup = await findOwnJob(tx.db, actor, id)
+  const job = lookup.ok ? await lockJob(tx, id) : undefined
+  if (job === undefined) return lookup
   if (isJobEnd(job.state) || job.cancel_requested_at !== null) return ok(job)
   await updateJob(tx, id, { cancelRequestedAt: tx.clock.now(), blocked: null })
   await endQueuedTasks(tx, id, { state: 'Cancelled', reason: 'job_cancelled' })
@@ -123,7 +126,7 @@ export async function cancelJob(tx: Tx, actor: Actor, id: string): Promise<Resul
 export async function settleJob(tx: Tx, before: Job): Promise<Job> {
   const job = await countTasks(tx, before)
   const { event } = jobStateTable[job.state]
-  // A task that starts again does not make its job start again.
+  // The restart of a task does not count as a restart of its job.
   const isNews =
     job.state !== before.state && (isJobEnd(job.state) || event !== 'job.starting' || before.state === 'Queued')
   if (isNews && event !== null) recordJobEvent(tx, job, event, job.tasks === 1 ? {} : countsOf(job))

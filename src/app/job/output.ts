@@ -1,6 +1,6 @@
 /**
- * The output of an attempt, which its host hands over before it removes the container. The archive is kept as it comes; its
- * list of files and its result are read on the way. Handing it over twice keeps the first.
+ * The output of an attempt, which its host sends before it removes the container. The archive is stored unchanged; its
+ * list of files and its result are read on the way. If it is sent twice, the first one is kept.
  */
 import { extract } from 'tar-stream'
 import { addMs, DAY_MS } from '../../base/instant.ts'
@@ -15,10 +15,10 @@ import type { App } from '../app.ts'
 import { discardFile, writeFile, type FileApp } from '../file/file.ts'
 
 const RESULT = 'result.json'
-/** The archive of a folder begins each name with the name of the folder. */
+/** In the archive of a folder, each name begins with the name of the folder. */
 export const OUTPUT_FOLDER = /^(?:\.\/)?output\/?/
 
-/** Whether the output of a workload of this host is awaited. */
+/** Whether output is expected from a workload on this host. */
 export async function awaitsOutput(app: Pick<App, 'database'>, hostId: string, workloadId: string): Promise<boolean> {
   return (await findUncollected(app.database.db, hostId, workloadId)) !== undefined
 }
@@ -38,9 +38,9 @@ export async function collectOutput(
     { accountId: account_id, name, purpose: 'job_output', isLimited: true },
     reader.bytes(),
   )
-  // Its host tries again.
+  // The host tries again later.
   if (!file.ok && file.reason === 'too_many_uploads') return file
-  // The list and the result need no room.
+  // The archive cannot be stored, but its list and result can.
   for await (const _ of reader.bytes());
   const { output, result } = await reader.end(file.ok ? null : file.reason)
   const stored = file.ok ? file.value : undefined
@@ -56,7 +56,7 @@ export async function collectOutput(
   return ok(undefined)
 }
 
-/** Reads an archive once; what reads its bytes may stop early and another may go on. */
+/** Reads an archive once, in two independent ways: the stored bytes and the entries. Either may stop early. */
 class OutputReader {
   readonly #chunks: AsyncIterator<Buffer>
   readonly #extract = extract()
@@ -70,7 +70,7 @@ class OutputReader {
 
   constructor(archive: AsyncIterable<Buffer>) {
     this.#chunks = archive[Symbol.asyncIterator]()
-    // Whatever the host of a stranger sends is kept as it is, then without a list.
+    // A host can send anything. A broken archive is stored as it is, with the entries read so far.
     this.#reading = this.#readEntries().catch(() => {
       this.#isBroken = true
     })
@@ -82,7 +82,7 @@ class OutputReader {
       if (done === true) return
       this.#bytes += value.length
       await this.#parse(value)
-      // The rest is read and dropped, so that the host gets its answer.
+      // Bytes beyond the limit are read and dropped, so that the host gets its answer.
       if (this.#bytes <= limits.jobOutputBytes) yield value
     }
   }
@@ -128,7 +128,7 @@ async function readText(entry: AsyncIterable<Buffer>): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-/** A result that is no JSON is a file like the others. */
+/** A result that is not JSON is treated as an ordinary file. */
 function parseResult(text: string | undefined): unknown {
   try {
     return text === undefined ? undefined : (JSON.parse(text) as unknown)

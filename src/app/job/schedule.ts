@@ -1,4 +1,4 @@
-/** Schedules of jobs: each time that comes orders one job. */
+/** Schedules of jobs: at each of its times, a schedule orders one job. */
 import { nextTime, parseCron } from '../../base/cron.ts'
 import { randomId } from '../../base/id.ts'
 import type { Instant } from '../../base/instant.ts'
@@ -61,22 +61,22 @@ export async function changeSchedule(
   id: string,
   change: { readonly cron?: string | undefined; readonly paused?: boolean | undefined },
 ): Promise<Result<JobSchedule>> {
-  const own = await lockOwn(tx, actor, id)
-  if (!own.ok) return own
-  const { cron = own.value.cron, paused = own.value.next_at === null } = change
+  const locked = await lockOwn(tx, actor, id)
+  if (!locked.ok) return locked
+  const { cron = locked.value.cron, paused = locked.value.next_at === null } = change
   const nextAt = paused ? null : nextOf(cron, tx.clock.now())
   const owner = change.paused === false ? { owner: actor } : {}
   return ok(await updateSchedule(tx, id, { cron, nextAt, ...owner }))
 }
 
 export async function removeSchedule(tx: Tx, actor: Actor, id: string): Promise<Result<void>> {
-  const own = await lockOwn(tx, actor, id)
-  if (!own.ok) return own
+  const locked = await lockOwn(tx, actor, id)
+  if (!locked.ok) return locked
   await deleteSchedule(tx, id)
   return ok(undefined)
 }
 
-/** Orders the job of a time that has come. Missed times are made up for once. */
+/** Orders the job of a schedule that is due. However many times were missed, one job is ordered. */
 export async function runSchedule(app: App, tx: Tx, id: string): Promise<void> {
   const schedule = await lockSchedule(tx, id)
   const now = tx.clock.now()
@@ -97,7 +97,7 @@ export async function runSchedule(app: App, tx: Tx, id: string): Promise<void> {
   await updateSchedule(tx, id, { nextAt, last })
 }
 
-/** The key that ordered it could still order a job. */
+/** Whether the key that created the schedule could still order a job. */
 async function mayOrder(
   db: Db,
   { api_key_id: keyId, person_id: personId }: JobSchedule,

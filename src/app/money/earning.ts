@@ -26,7 +26,7 @@ export interface Earnings {
   /** First and last day, as `2026-11-14`. */
   readonly from: string
   readonly to: string
-  /** In this period, like all fields below. */
+  /** The amount in this period, as for all fields below. */
   readonly earned: NanoUsd
   readonly byDay: readonly DayEarning[]
   readonly byMachine: readonly MachineSale[]

@@ -24,16 +24,16 @@ export async function fundHouse(tx: Tx, accountId: string, needed: NanoUsd): Pro
 
 /** Provides for the next hour of what runs, in each account with replicas or money of the house. */
 export async function balanceHouse(database: Database): Promise<void> {
-  for (const seen of await readHouseMoney(database.db)) {
-    if (planHouseMoney(seen) === 0n) continue
+  for (const snapshot of await readHouseMoney(database.db)) {
+    if (planHouseMoney(snapshot) === 0n) continue
     await transact(database, async (tx) => {
-      const available = (await lockAvailable(tx, [seen.accountId])).get(seen.accountId) ?? nanoUsdOf(0n)
-      const [money] = await readHouseMoney(tx.db, seen.accountId)
+      const available = (await lockAvailable(tx, [snapshot.accountId])).get(snapshot.accountId) ?? nanoUsdOf(0n)
+      const [money] = await readHouseMoney(tx.db, snapshot.accountId)
       const planned = money === undefined ? 0n : planHouseMoney(money)
       // A refund or an adjustment may have taken the money already.
       const minimum: bigint = 0n - available
       const amount = planned < minimum ? minimum : planned
-      if (amount !== 0n) await move(tx, seen.accountId, amount)
+      if (amount !== 0n) await move(tx, snapshot.accountId, amount)
     })
   }
 }

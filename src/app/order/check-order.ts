@@ -27,9 +27,9 @@ export interface Site {
   readonly summary: OrderSummary
   /** Why this machine cannot have the order although its kind could. */
   readonly obstacle?: Failure | undefined
-  /** Absent: it cannot be interrupted. */
+  /** Absent: the order cannot be interrupted. */
   readonly interruptible?: Order['interruptible']
-  /** Absent: it interrupts nobody. */
+  /** Absent: the order interrupts nobody. */
   readonly interruption?: Order['interruption']
 }
 

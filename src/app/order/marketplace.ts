@@ -20,8 +20,13 @@ import { lockOrderVolumes, refusePlace } from './order-volume.ts'
 import { placeAtFirst, placeOrder } from './place-order.ts'
 import { readOrder, type OrderDraft } from './read-order.ts'
 
-export async function createInstance(app: App, tx: Tx, actor: Actor, given: InstanceOrder): Promise<Result<Rental>> {
-  const expanded = await expandTemplate(tx.db, actor, given)
+export async function createInstance(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  instanceOrder: InstanceOrder,
+): Promise<Result<Rental>> {
+  const expanded = await expandTemplate(tx.db, actor, instanceOrder)
   if (!expanded.ok) return expanded
   const { order } = expanded.value
   const machines = await readOrderedMachines(tx.db, [order.nodeName])
@@ -165,9 +170,9 @@ async function placeAfterInterruption(
   let outcome: Result<Rental> = want.otherwise
   const machines = await readOrderedMachines(tx.db, machineIds)
   for (const id of machineIds) {
-    const known = machines.get(id)
-    const fields = { nodeName: id, clusterName: known?.cluster_name ?? '', weights: order.weights }
-    const machine = readNode(app, fields, known)
+    const existingMachine = machines.get(id)
+    const fields = { nodeName: id, clusterName: existingMachine?.cluster_name ?? '', weights: order.weights }
+    const machine = readNode(app, fields, existingMachine)
     const plan = machine.ok ? await planInterruption(tx, draft.fields, machine.value) : undefined
     if (!machine.ok || plan === undefined) continue
     const site = ok(siteOf(draft, machine.value, tx.clock.now(), plan))

@@ -25,7 +25,7 @@ import { readPlainOrder } from './read-order.ts'
 const MAX_ORDERS = 32
 /** While a batch runs, only a full one is started beside it: the start of a batch costs as much as six orders. */
 const MAX_BATCHES = 4
-/** After this, others no longer wait for a batch: something holds it up. */
+/** After this time, others no longer wait for a batch: something holds it up. */
 const SLOW_BATCH_MS = 250
 /** Further orders are placed alone, each in its turn for a connection. */
 const MAX_WAITING = 1_000
@@ -34,8 +34,8 @@ interface Waiting {
   readonly actor: Actor
   readonly order: InstanceOrder
   readonly once: Once
-  /** No other order of its batch, or of one that runs at the same time, has one of these. */
-  readonly own: readonly string[]
+  /** Names that no other order in its batch, or in a batch that runs at the same time, may have. */
+  readonly names: readonly string[]
   /** The response, to be stored for the idempotency key. */
   readonly respond: (placed: PlacedOrder) => unknown
   readonly resolve: (outcome: Result<PlacedOrder> | undefined) => void
@@ -73,14 +73,14 @@ export class OrderBatches implements OrderQueue {
   ): Promise<Result<PlacedOrder> | undefined> {
     if (this.#waiting.length >= MAX_WAITING || !isPlain(order)) return Promise.resolve(undefined)
     const machine = `machine:${order.nodeName}`
-    const own = once.key === undefined ? [machine] : [machine, `key:${actor.accountId}:${once.key}`]
+    const names = once.key === undefined ? [machine] : [machine, `key:${actor.accountId}:${once.key}`]
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ actor, order, once, own, respond, resolve, reject })
+      this.#waiting.push({ actor, order, once, names, respond, resolve, reject })
       this.#schedule()
     })
   }
 
-  /** After the requests that were read together with this one. */
+  /** Schedules a batch after the requests that were read together with this one. */
   #schedule(): void {
     if (this.#isScheduled || this.#running >= MAX_BATCHES) return
     this.#isScheduled = true
@@ -94,20 +94,20 @@ export class OrderBatches implements OrderQueue {
     const least = this.#fresh.size === 0 ? 1 : MAX_ORDERS
     if (this.#waiting.length < least) return
     const batch: Waiting[] = []
-    const rest: Waiting[] = []
-    const taken = new Set(this.#busy)
+    const stillWaiting: Waiting[] = []
+    const busyNames = new Set(this.#busy)
     for (const one of this.#waiting) {
-      const isFree = !this.#busy.has(accountOf(one)) && !one.own.some((name) => taken.has(name))
+      const isFree = !this.#busy.has(accountOf(one)) && !one.names.some((name) => busyNames.has(name))
       if (!isFree || batch.length === MAX_ORDERS) {
-        rest.push(one)
+        stillWaiting.push(one)
         continue
       }
-      for (const name of one.own) taken.add(name)
+      for (const name of one.names) busyNames.add(name)
       batch.push(one)
     }
     if (batch.length < least) return
-    this.#waiting = rest
-    const names = batch.flatMap((one) => [accountOf(one), ...one.own])
+    this.#waiting = stillWaiting
+    const names = batch.flatMap((one) => [accountOf(one), ...one.names])
     for (const name of names) this.#busy.add(name)
     this.#running += 1
     this.#fresh.add(batch)

@@ -88,12 +88,12 @@ async function refuseSecrets(
   named: readonly string[],
 ): Promise<Failure | undefined> {
   const secrets = await findSecrets(tx.db, payer.accountId, [...new Set([...references, ...named])])
-  const known = new Set(secrets.map(({ name }) => name))
+  const secretNames = new Set(secrets.map(({ name }) => name))
   for (const { field, text } of secretTexts(workload)) {
-    const name = secretsIn(text).find((one) => !known.has(one))
+    const name = secretsIn(text).find((one) => !secretNames.has(one))
     if (name !== undefined) return failField(field, 'secret_not_found', { name, isReference: true })
   }
-  const index = named.findIndex((name) => !known.has(name))
+  const index = named.findIndex((name) => !secretNames.has(name))
   const name = named[index]
   return name === undefined ? undefined : failField(['secrets', index], 'secret_not_found', { name, isReference: true })
 }

@@ -66,11 +66,11 @@ async function orderFromBook(
   tx: Tx,
   actor: Actor,
   kind: RentalType,
-  given: VirtualMachineBody | BareMetalBody,
+  orderBody: VirtualMachineBody | BareMetalBody,
 ): Promise<Result<Rental>> {
-  const { providerAccount: account } = given
+  const { providerAccount: account } = orderBody
   if (account !== undefined && !actor.scopes.includes('operator')) return fail('missing_scope', { scope: 'operator' })
-  const expanded = await expandTemplate(tx.db, actor, given)
+  const expanded = await expandTemplate(tx.db, actor, orderBody)
   if (!expanded.ok) return expanded
   const { order: body } = expanded.value
   const agreement = await agreeOnTerm(tx, actor, kind, body)

@@ -167,8 +167,8 @@ export function overKeyBudget(facts: OrderFacts, hold: NanoUsd): Failure | undef
   return facts.key_budget === null || facts.key_budget >= hold ? undefined : keyLimitFailure(hold, facts.key_budget)
 }
 
-function keyLimitFailure(amount: NanoUsd, left: NanoUsd): Failure {
-  return fail('key_spending_limit', { amount, left, failureKind: 'forbidden' })
+function keyLimitFailure(amount: NanoUsd, available: NanoUsd): Failure {
+  return fail('key_spending_limit', { amount, left: available, failureKind: 'forbidden' })
 }
 
 /** A limit below the price of the term would contradict the commitment. */

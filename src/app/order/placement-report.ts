@@ -75,10 +75,10 @@ function rank(machines: readonly PlacementMachine[], demand: Demand): PlacementM
     const origin = originOf(machine)
     byOrigin.set(origin, [...(byOrigin.get(origin) ?? []), machine])
   }
-  return [...byOrigin.values()].flatMap((own) => {
+  return [...byOrigin.values()].flatMap((candidates) => {
     return demand.machineType === 'bare-metal'
-      ? groupForWhole(own, demand.gpuCount).flat()
-      : rankForShare(own, demand.gpuCount)
+      ? groupForWhole(candidates, demand.gpuCount).flat()
+      : rankForShare(candidates, demand.gpuCount)
   })
 }
 

@@ -18,7 +18,7 @@ interface StorageOption {
   readonly engine: VolumeDriver | undefined
 }
 
-/** From the price book: a region without a price is not offered. */
+/** Lists regions in the price book: a region without a price is not offered. */
 export async function listStorageOptions(app: App): Promise<StorageOption[]> {
   const { db } = app.database
   const prices = await listStoragePrices(db)
@@ -63,7 +63,7 @@ export interface VolumeRoom {
   readonly atMachineOf?: ProviderId | undefined
 }
 
-/** For an order without a new volume. */
+/** The room for an order without a new volume, which needs none. */
 export const noRoomAsked: VolumeRoom = { askedAt: instantOf(0), roomGb: new Map() }
 
 /** `of`: the provider that it is for, and where there. */
@@ -102,7 +102,7 @@ export function chooseVolumeDriver(
 ): Driver | undefined {
   const holding = [...app.drivers.values()].filter(({ volumes }) => volumes !== undefined)
   if (order.driver !== undefined) return holding.find(({ id }) => id === order.driver)
-  const own = holding.filter(
+  const inRegion = holding.filter(
     ({ id, volumes }) =>
       volumes?.regions === 'own' &&
       there.some(
@@ -114,5 +114,5 @@ export function chooseVolumeDriver(
           volumes.serves.includes(offering),
       ),
   )
-  return own[0] ?? holding.find(({ volumes }) => volumes?.regions === 'all')
+  return inRegion[0] ?? holding.find(({ volumes }) => volumes?.regions === 'all')
 }

@@ -1,6 +1,7 @@
 /**
- * Invitations and offered memberships. Only the person who has proved the invited address accepts, with a button and never
- * by opening a link. An invitation gives no more than its sender has at that time.
+ * Invitations and offered memberships. Only the person who has proved the invited address can accept, and only with a
+ * button, because links are opened by mail scanners. An invitation never gives more rights than its sender has when it
+ * is accepted.
  */
 import { addMs, DAY_MS } from '../../base/instant.ts'
 import { randomId } from '../../base/id.ts'
@@ -65,7 +66,7 @@ export async function createInvitation(
   return sendInvitation(app, tx, { accountId, senderId: actor.personId, email, role: member?.role ?? recipient.role })
 }
 
-/** To open an account of their own. */
+/** Invites somebody to open an account. */
 export async function createSignUpInvitation(
   app: App,
   tx: Tx,
@@ -75,7 +76,7 @@ export async function createSignUpInvitation(
   return sendInvitation(app, tx, { accountId: null, senderId: actor.personId, email, role: 'owner' })
 }
 
-/** Adds a member, and invites them where people sign in. */
+/** Adds a member. If people can sign in here, the member also gets an invitation by email. */
 export async function inviteMember(
   app: App,
   tx: Tx,
@@ -119,7 +120,7 @@ async function sendInvitation(
   return ok(invitation)
 }
 
-/** `accountId` null: of the operator's. */
+/** `accountId` null: an invitation of the operator. */
 export async function revokeInvitation(
   tx: Tx,
   actor: Actor,
@@ -132,7 +133,10 @@ export async function revokeInvitation(
   return (await endInvitation(tx, id, 'revoked')) ? ok(invitation) : noSuchInvitation()
 }
 
-/** `id`: of an invitation, or of an account to which others added the person. The session acts in it from then on. */
+/**
+ * Accepts an offer and switches the session to its account. `id` is that of the invitation, or of the account to which
+ * others added the person.
+ */
 export async function acceptOffer(tx: Tx, actor: Actor, id: string): Promise<Result<Membership>> {
   const recipient = await recipientOf(tx, actor)
   if (!recipient.ok) return recipient
@@ -161,7 +165,7 @@ export async function declineOffer(tx: Tx, actor: Actor, id: string): Promise<Re
   return ok(undefined)
 }
 
-/** The person, who has proved their address. */
+/** Returns the signed-in person, whose address is proved. */
 async function recipientOf(tx: Tx, actor: Actor) {
   const signedIn = sessionOf(actor)
   if (!signedIn.ok) return signedIn
@@ -192,7 +196,7 @@ async function accept(tx: Tx, invitation: Invitation, person: Person): Promise<R
   return ok(accountId)
 }
 
-/** A membership that others wrote. */
+/** Accepts a membership that was created by others. */
 async function acceptMember(tx: Tx, accountId: string, person: Person): Promise<Result<string>> {
   if ((await lockOffered(tx, accountId, person)) === undefined) return noSuchInvitation()
   await acceptMembership(tx, accountId, person.id)

@@ -10,7 +10,10 @@ import { setPersonKeyScopes, upsertPersonKey, type Membership } from '../../stor
 import type { Tx } from '../../store/platform/database.ts'
 import { HOUSE_ACCOUNT } from '../money/house.ts'
 
-/** Roles reduce them further (domain/api-key.ts). Owners of the operator's account are operators. */
+/**
+ * The scopes of a member's hidden key. Roles reduce them further (domain/api-key.ts). Owners of the operator's account
+ * are operators.
+ */
 function personScopes(member: { accountId: string; role: Role; isSupplier: boolean }): Scope[] {
   const isOperator = member.accountId === HOUSE_ACCOUNT && member.role === 'owner'
   return scopes.filter((scope) => (scope === 'operator' ? isOperator : scope !== 'supply' || member.isSupplier))
@@ -21,7 +24,10 @@ export async function ensurePersonKey(tx: Tx, personId: string, membership: Memb
   return upsertPersonKey(tx, { accountId, personId, scopes: personScopes(membership) }, makeApiKey())
 }
 
-/** After a change of roles, or of whether the account is a supplier. The caller notifies servers of the keys. */
+/**
+ * Updates the keys after a change of roles, or after the account became or ceased to be a supplier. The caller notifies
+ * the servers.
+ */
 export async function refreshPersonKeys(tx: Tx, accountId: string): Promise<void> {
   const isSupplier = ((await findAccount(tx.db, accountId))?.platform_fee_bp ?? null) !== null
   for (const { id: personId, role } of await listMembers(tx.db, accountId))

@@ -189,7 +189,7 @@ async function checkKeys({ fetch }: ProviderSettings, url: string): Promise<Prov
   }
 }
 
-/** Without its settings nobody can sign in there, whatever the cause is. */
+/** Without the provider's settings nobody can sign in there, whatever the cause is. */
 function atBegin(error: unknown): Outcome<URL> {
   return problem('sso_provider_down', problemOf(error).detail)
 }

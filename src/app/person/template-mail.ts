@@ -8,13 +8,13 @@ import type { App } from '../app.ts'
 export interface OutgoingTemplate {
   readonly to: string
   readonly mail: TemplateMail
-  /** Written and not sent. */
+  /** Whether the message is stored and not sent. */
   readonly isWithheld?: boolean
-  /** The message is worthless from then on, and is not sent any more. */
+  /** The time after which the message is useless and is not sent. */
   readonly expiresAt?: Instant
 }
 
-/** undefined: it has expired. */
+/** Opens the sealed data of a message. undefined: the message has expired. */
 export function openTemplateMail(
   { vault, clock }: Pick<App, 'vault' | 'clock'>,
   sealed: string,

@@ -79,7 +79,7 @@ class Recorder implements MetricRecorder {
     })
   }
 
-  /** One at a time, so that no sample is written twice. */
+  /** Runs work one at a time, so that no sample is written twice. */
   #after(work: () => Promise<void>): Promise<void> {
     const done = this.#working.then(work)
     this.#working = done.catch(() => {})
@@ -87,10 +87,10 @@ class Recorder implements MetricRecorder {
   }
 
   async #record(now: Instant): Promise<void> {
-    const heard = [...this.#heard].slice(0, MAX_ROWS)
-    for (const [hostId] of heard) this.#heard.delete(hostId)
-    const rows = heard.map(([hostId, one]) => ({ hostId, ...one }))
-    const metricsByHost = new Map(heard.map(([hostId, { metrics }]) => [hostId, metrics]))
+    const messages = [...this.#heard].slice(0, MAX_ROWS)
+    for (const [hostId] of messages) this.#heard.delete(hostId)
+    const rows = messages.map(([hostId, one]) => ({ hostId, ...one }))
+    const metricsByHost = new Map(messages.map(([hostId, { metrics }]) => [hostId, metrics]))
     for (const node of await saveHostMetrics(this.#app.database.db, rows, now)) {
       const metrics = metricsByHost.get(node.hostId)
       if (metrics !== undefined) this.#add(node, sampleOf(node, metrics, now))
@@ -129,11 +129,11 @@ export function sampleOf(
   metrics: HostMetrics,
   at: Instant,
 ): Sample {
-  const own = metrics.workloads?.find(({ id }) => id === workloadId)
+  const ownActivity = metrics.workloads?.find(({ id }) => id === workloadId)
   return {
     at,
-    active: own === undefined ? null : isActive(own),
-    machine: machineMetricNames.map((name) => own?.[name] ?? null),
+    active: ownActivity === undefined ? null : isActive(ownActivity),
+    machine: machineMetricNames.map((name) => ownActivity?.[name] ?? null),
     gpus: gpuIndexes.flatMap((index) => gpuOf(metrics, index)),
   }
 }

@@ -10,13 +10,13 @@ import { beginStart, beginStop, powersOf, readTerm, whyNotStoppable } from './re
 
 /** Stopping a stopped rental succeeds, and ends its wait for GPUs. */
 export async function stopOwnRental(app: App, tx: Tx, actor: Actor, idOrName: string): Promise<Result<Rental>> {
-  const own = await lockOwnRental(tx, actor, idOrName)
-  if (!own.ok) return own
-  const rental = own.value
-  if (rental.status === 'Stopping') return own
+  const locked = await lockOwnRental(tx, actor, idOrName)
+  if (!locked.ok) return locked
+  const rental = locked.value
+  if (rental.status === 'Stopping') return locked
   if (rental.status === 'Stopped')
     return rental.start_requested_at === null
-      ? own
+      ? locked
       : ok(await updateRental(tx, rental.id, { start_requested_at: null }))
   const refused = whyNotStoppable(app, rental, await readTerm(tx, rental.id))
   if (refused !== undefined) return refused
@@ -33,22 +33,22 @@ export async function startOwnRental(
   idOrName: string,
   ifNoGpu: IfNoGpu,
 ): Promise<Result<Rental>> {
-  const own = await lockOwnRental(tx, actor, idOrName)
-  if (!own.ok) return own
-  const { id: rentalId, status, cpu_nano_per_hour: cpuPrice } = own.value
+  const locked = await lockOwnRental(tx, actor, idOrName)
+  if (!locked.ok) return locked
+  const { id: rentalId, status, cpu_nano_per_hour: cpuPrice } = locked.value
   if (status === 'Running' || status === 'Starting') {
     if (cpuPrice !== null && ifNoGpu !== 'cpuOnly') return fail('runs_without_gpus', { rentalId })
-    return own
+    return locked
   }
   if (status !== 'Stopped') return fail('not_stopped', { rentalId, status })
-  return beginStart(app, tx, own.value, ifNoGpu)
+  return beginStart(app, tx, locked.value, ifNoGpu)
 }
 
 export async function rebootOwnRental(app: App, tx: Tx, actor: Actor, idOrName: string): Promise<Result<Rental>> {
-  const own = await lockOwnRental(tx, actor, idOrName)
-  if (!own.ok) return own
-  const { id: rentalId, status, reboots } = own.value
-  if (!powersOf(app, own.value, await readTerm(tx, rentalId)).reboot) return fail('cannot_reboot', { rentalId })
+  const locked = await lockOwnRental(tx, actor, idOrName)
+  if (!locked.ok) return locked
+  const { id: rentalId, status, reboots } = locked.value
+  if (!powersOf(app, locked.value, await readTerm(tx, rentalId)).reboot) return fail('cannot_reboot', { rentalId })
   if (status !== 'Running') return fail('not_running', { rentalId, status })
   tx.wake.add('power')
   return ok(await updateRental(tx, rentalId, { reboots: reboots + 1 }))

@@ -36,9 +36,9 @@ export interface RentalChange extends GuardChange {
 
 /** Finds it by id or name. */
 export async function lockOwnRental(tx: Tx, actor: Actor, idOrName: string): Promise<Result<Rental>> {
-  const own = await findAnyRental(tx.db, actor, idOrName)
-  if (!own.ok) return own
-  const rental = await lockRental(tx, own.value.id)
+  const lookup = await findAnyRental(tx.db, actor, idOrName)
+  if (!lookup.ok) return lookup
+  const rental = await lockRental(tx, lookup.value.id)
   return rental === undefined ? fail('rental_not_found') : ok(rental)
 }
 

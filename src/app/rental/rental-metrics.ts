@@ -72,7 +72,7 @@ export async function readHistory(app: App, rental: Rental, range: HistoryRange)
 
 export type Simulate = (node: number, at: Instant) => Values
 
-/** undefined: its machines are real. */
+/** Returns a simulation of the metrics. undefined: the machines are real. */
 export function simulationOf(app: App, rental: Rental): Simulate | undefined {
   const driver: Driver | undefined = app.drivers.get(rental.driver)
   const simulate = driver?.simulateUse?.bind(driver)
@@ -125,9 +125,9 @@ export async function readSparklines(
   const minutes = [...(await readMinutes(app.database.db, real, from, now)), ...(app.recorder?.unsaved(real) ?? [])]
   const samples = new Map<number, Minute[]>()
   for (const minute of minutes) {
-    const own = samples.get(minute.rentalId) ?? []
-    samples.set(minute.rentalId, own)
-    own.push(minute)
+    const rentalMinutes = samples.get(minute.rentalId) ?? []
+    samples.set(minute.rentalId, rentalMinutes)
+    rentalMinutes.push(minute)
   }
   const sparklines = rentals.map((rental) => {
     const simulate = simulationOf(app, rental)

@@ -16,7 +16,7 @@ import { overKeyBudget } from '../order/place-order.ts'
 import type { VolumeRoom } from '../order/storage-option.ts'
 import { insertPaidVolume, lockOwnVolume, recordVolumeEvent, refuseWithoutRoom } from './volume.ts'
 
-/** Its price stays until the provider has grown it; the difference for the first hour is held now. */
+/** The price stays until the provider has grown the volume; the difference for the first hour is held now. */
 export async function growVolume(
   app: App,
   tx: Tx,
@@ -24,9 +24,9 @@ export async function growVolume(
   request: { volumeId: number; sizeGb: number; room: VolumeRoom },
 ): Promise<Result<Volume>> {
   const { sizeGb } = request
-  const own = await lockOwnVolume(tx, actor, request.volumeId)
-  if (!own.ok) return own
-  const volume = own.value
+  const locked = await lockOwnVolume(tx, actor, request.volumeId)
+  if (!locked.ok) return locked
+  const volume = locked.value
   const { id, region } = volume
   if (volume.state !== 'active') return fail('volume_not_active', { id, state: volume.state })
   const driver = app.drivers.get(volume.driver)
@@ -71,9 +71,9 @@ export async function cloneVolume(
   actor: Actor,
   request: { volumeId: number; label: string; room: VolumeRoom },
 ): Promise<Result<Volume>> {
-  const own = await lockOwnVolume(tx, actor, request.volumeId)
-  if (!own.ok) return own
-  const { id, state, region, driver, size_gb: sizeGb, grow_to_gb: growing } = own.value
+  const locked = await lockOwnVolume(tx, actor, request.volumeId)
+  if (!locked.ok) return locked
+  const { id, state, region, driver, size_gb: sizeGb, grow_to_gb: growing } = locked.value
   if (state !== 'active') return fail('volume_not_active', { id, state })
   if (app.drivers.get(driver)?.volumes?.copies !== true)
     return fail('volume_operation_unsupported', { id, operation: 'clone' })

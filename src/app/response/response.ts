@@ -19,13 +19,13 @@ export type ResponseApp = Pick<App, 'database' | 'clock' | 'vault'>
 
 type Item = Readonly<Record<string, unknown>>
 
-/** One turn. */
+/** The content of one turn of a conversation. */
 export interface ResponseContent {
   /** The response as JSON. */
   readonly text: string
-  /** Each item has an id. */
+  /** The input items, each with an id. */
   readonly input: readonly Item[]
-  /** The lengths in which the answer came. */
+  /** The lengths of the pieces in which the answer was streamed, so that it can be replayed alike. */
   readonly pieces: unknown
 }
 
@@ -35,7 +35,7 @@ export interface NewResponse extends ResponseContent {
 }
 
 const BYTES_PER_MB = 1_048_576
-/** Content is one piece of its own key. */
+/** The number of the only piece: each response is sealed as one piece, under its own key. */
 const ONLY_PIECE = 0
 
 export async function saveResponse(
@@ -73,10 +73,10 @@ export async function readConversation(
   accountId: string,
   id: string,
 ): Promise<Result<readonly ResponseContent[]>> {
-  const { conversationResponses: most, conversationBytes: maxBytes } = limits
-  const links = await listConversation(database.db, { accountId, id, now: clock.now(), limit: most + 1 })
-  if (links.length > most) return fail('conversation_too_long', { max: `${most} responses` })
-  // One in between was deleted, or all of it is another account's.
+  const { conversationResponses: maxResponses, conversationBytes: maxBytes } = limits
+  const links = await listConversation(database.db, { accountId, id, now: clock.now(), limit: maxResponses + 1 })
+  if (links.length > maxResponses) return fail('conversation_too_long', { max: `${maxResponses} responses` })
+  // A response in between was deleted, or the conversation belongs to another account.
   if (links.at(-1)?.previous_id !== null) return fail('response_not_found')
   if (links.reduce((sum, link) => sum + link.size_bytes, 0) > maxBytes) {
     return fail('conversation_too_long', { max: `${maxBytes / BYTES_PER_MB} MiB` })
@@ -96,7 +96,7 @@ export function outputOf({ text }: ResponseContent): readonly Item[] {
   return (JSON.parse(text) as { readonly output: readonly Item[] }).output
 }
 
-/** Item ids name their response. */
+/** Finds an item by its id, which contains the id of its response. */
 export async function findItem(app: ResponseApp, accountId: string, itemId: string): Promise<Result<Item>> {
   const [, seed] = /^[a-z]+_([0-9a-f]{32})i?\d+$/.exec(itemId) ?? []
   const response = seed === undefined ? undefined : await readResponse(app, accountId, `resp_${seed}`)
@@ -114,7 +114,7 @@ const idPrefixes: Readonly<Record<string, string>> = {
   custom_tool_call_output: 'ctco',
 }
 
-/** Replayed items have theirs already. */
+/** Adds an id, unless the item is replayed and has one already. */
 function withId(item: Item, responseId: string, at: number): Item {
   const type = typeof item['type'] === 'string' ? item['type'] : 'message'
   const id = item['id'] ?? `${idPrefixes[type] ?? 'item'}_${responseId.slice('resp_'.length)}i${at}`

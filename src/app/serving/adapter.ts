@@ -19,10 +19,10 @@ export async function setAdapters(
 ): Promise<Result<null>> {
   const base = await store.lockModel(tx, deployment.model)
   if (base === undefined) throw new Error(`there is no model ${deployment.model}`)
-  const known = new Set((await store.listAdapters(tx.db, [deployment.id])).map(({ name }) => name))
+  const existingNames = new Set((await store.listAdapters(tx.db, [deployment.id])).map(({ name }) => name))
   for (const [n, { name }] of adapters.entries()) {
     const adapter = { name, sharedWith: deployment.spec.recipe.adapters?.[n]?.sharedWith }
-    if (known.has(name)) {
+    if (existingNames.has(name)) {
       await store.shareAdapter(tx, base, adapter, deployment.account_id)
       continue
     }

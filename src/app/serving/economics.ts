@@ -88,10 +88,17 @@ export async function readEconomics(
     const used = await sumServing(db, { model: input.model }, range.value)
     const names = used.flatMap(({ model, models }) => [model, ...models])
     const revenues = await sumModelRevenue(db, names, range.value)
-    const known = new Map((await readModels(db, names)).map((one) => [one.name, one]))
+    const modelsByName = new Map((await readModels(db, names)).map((one) => [one.name, one]))
     const deployed = new Map((await listManaged(db)).map((one) => [one.model, one]))
     const models = used.map((one) =>
-      economicsOf(one, range.value, revenues, known.get(one.model), deployed.get(one.model), input.utilizationBp),
+      economicsOf(
+        one,
+        range.value,
+        revenues,
+        modelsByName.get(one.model),
+        deployed.get(one.model),
+        input.utilizationBp,
+      ),
     )
     const revenue = sumUsd(models.map((one) => one.revenue))
     const gpuCost = sumUsd(models.map((one) => one.usage.gpuCost))
@@ -103,18 +110,18 @@ function economicsOf(
   used: ModelUsage,
   range: DayRange,
   revenues: ReadonlyMap<string, NanoUsd>,
-  known: Model | undefined,
+  model: Model | undefined,
   deployed: ManagedDeployment | undefined,
   utilizationBp: number | undefined,
 ): ModelEconomics {
   const names = new Set([used.model, ...used.models])
   const revenue = sumUsd([...names].map((name) => revenues.get(name) ?? zeroUsd))
   const usage = { ...used, gpuCost: houseCost(used) }
-  const prices = known === undefined ? null : unitPricesOf(known.kind, pricesOf(known))
+  const prices = model === undefined ? null : unitPricesOf(model.kind, pricesOf(model))
   return {
     ...range,
     model: used.model,
-    kind: known?.kind ?? null,
+    kind: model?.kind ?? null,
     deploymentId: deployed?.id ?? null,
     revenue,
     margin: nanoUsdOf(revenue - usage.gpuCost),

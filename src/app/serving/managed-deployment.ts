@@ -39,10 +39,10 @@ export async function findDeployment(db: Db, actor: Actor, id: string): Promise<
 }
 
 export async function listDeployments(db: Db, actor: Actor): Promise<store.ManagedDeployment[]> {
-  const own = await store.listManaged(db, actor.accountId)
-  if (!isOperator(actor) || actor.accountId === HOUSE_ACCOUNT) return own
+  const ownDeployments = await store.listManaged(db, actor.accountId)
+  if (!isOperator(actor) || actor.accountId === HOUSE_ACCOUNT) return ownDeployments
   const house = await store.listManaged(db, HOUSE_ACCOUNT)
-  return [...own, ...house.filter(({ is_public }) => is_public)]
+  return [...ownDeployments, ...house.filter(({ is_public }) => is_public)]
 }
 
 function isOwn({ account_id, is_public }: store.ManagedRow, actor: Actor): boolean {
@@ -107,14 +107,16 @@ interface Served {
 async function publicModel(tx: Tx, input: NewDeployment): Promise<Result<Served>> {
   const { model: name } = input
   if (name === undefined) return failField(['model'], 'deployment_name_missing')
-  const known = await lockModel(tx, name)
-  if (known === undefined) return addModel(tx, { name, accountId: null }, input)
-  if (known.account_id !== null) return failField(['model'], 'model_not_found', { model: name })
+  const existingModel = await lockModel(tx, name)
+  if (existingModel === undefined) return addModel(tx, { name, accountId: null }, input)
+  if (existingModel.account_id !== null) return failField(['model'], 'model_not_found', { model: name })
   const deployed = await store.findManagedOfModel(tx.db, name)
-  return deployed === undefined ? ok({ name, kind: known.kind, isNew: false }) : fail('model_deployed', { model: name })
+  return deployed === undefined
+    ? ok({ name, kind: existingModel.kind, isNew: false })
+    : fail('model_deployed', { model: name })
 }
 
-/** Its name starts with the account, so it can neither take nor reveal a name of another account. */
+/** The name of a private model starts with the account, so it can neither take nor reveal a name of another account. */
 async function privateModel(tx: Tx, actor: Actor, input: NewDeployment): Promise<Result<Served>> {
   if (input.name === undefined) return failField(['name'], 'deployment_name_missing')
   return addModel(tx, { name: `${actor.accountId}/${input.name}`, accountId: actor.accountId }, input)
@@ -150,9 +152,9 @@ export async function changeManagedDeployment(
   id: string,
   { settings, sharedWith }: DeploymentChange,
 ): Promise<Result<store.ManagedDeployment>> {
-  const own = await lockOwn(tx, actor, id)
-  if (!own.ok) return own
-  const { value: before } = own
+  const locked = await lockOwn(tx, actor, id)
+  if (!locked.ok) return locked
+  const { value: before } = locked
   if (Object.keys(settings).length === 0 && sharedWith === undefined) return fail('nothing_to_change')
   const after = { ...before.settings, ...settings }
   if (isUpsideDown(after)) return failField(['replicas', 'min'], 'replicas_min_above_max')
@@ -172,9 +174,9 @@ export async function rolloutManagedDeployment(
   id: string,
   change: { readonly spec: Partial<DeploymentSpec>; readonly inPlace: boolean },
 ): Promise<Result<store.ManagedDeployment>> {
-  const own = await lockOwn(tx, actor, id)
-  if (!own.ok) return own
-  const { value: before } = own
+  const locked = await lockOwn(tx, actor, id)
+  if (!locked.ok) return locked
+  const { value: before } = locked
   const spec = { ...before.spec, ...change.spec }
   const container = containerOf(before, spec, 'checked')
   if (!container.ok) return container

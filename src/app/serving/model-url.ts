@@ -40,13 +40,13 @@ function isRefused(address: string): boolean {
 
 /** An unknown host name is allowed: the server may be set up later. */
 async function addressesOf(host: string, resolve: Resolve): Promise<string[]> {
-  let late: NodeJS.Timeout | undefined
-  const none = new Promise<[]>((settle) => (late = setTimeout(() => settle([]), LOOKUP_TIMEOUT_MS)))
+  let timer: NodeJS.Timeout | undefined
+  const none = new Promise<[]>((settle) => (timer = setTimeout(() => settle([]), LOOKUP_TIMEOUT_MS)))
   try {
     const addresses = await Promise.race([resolve(host).catch(() => []), none])
     return addresses.map(({ address }) => address)
   } finally {
-    clearTimeout(late)
+    clearTimeout(timer)
   }
 }
 

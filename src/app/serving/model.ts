@@ -61,7 +61,7 @@ export async function createModel(
     pixel_step_nano: zeroUsd,
     character_nano: zeroUsd,
     sound_ms_nano: zeroUsd,
-    // Without a price of its own, a cached token costs as much as any.
+    // A cached token without a separate price costs as much as any.
     cached_nano: prices.inputUsdPerMillion ?? zeroUsd,
     ...columnsOf(input, prices),
   })
@@ -161,13 +161,13 @@ function columnsOf(facts: ModelFacts, prices: PricesInput) {
   return named(columns)
 }
 
-/** Without undefined fields. */
+/** Removes fields that are undefined. */
 export function named<T extends object>(values: T): { [name in keyof T]?: Exclude<T[name], undefined> } {
-  const given = Object.entries(values).filter(([, value]) => value !== undefined)
-  return Object.fromEntries(given) as { [name in keyof T]?: Exclude<T[name], undefined> }
+  const entries = Object.entries(values).filter(([, value]) => value !== undefined)
+  return Object.fromEntries(entries) as { [name in keyof T]?: Exclude<T[name], undefined> }
 }
 
-/** For the audit log: names of the contract, money as text. */
+/** The details for the audit log: names as in the contract, money as text. */
 function detailOf(facts: ModelFacts, prices: PricesInput): Record<string, unknown> {
   const { files, contextTokens, maxOutputTokens, supportsTools, supportsImageInput, enabled, batchDiscountPercent } =
     facts

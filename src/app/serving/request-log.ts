@@ -17,7 +17,7 @@ export interface RequestEntry {
   readonly apiKeyId: string
   readonly operation: string
   readonly model: string
-  /** null: it did not reach one. */
+  /** null: the request did not reach a deployment. */
   readonly deployment: string | null
   readonly at: Instant
   readonly status: number

@@ -19,20 +19,20 @@ export interface TrafficReport {
   readonly models: readonly TrafficModel[]
 }
 
-/** `minutes`: including the current one. */
+/** Reads the last `minutes` minutes, including the current one. */
 export async function readTraffic(app: App, minutes: number): Promise<TrafficReport> {
   const to = app.clock.now()
-  const running = instantOf(Math.floor(to / MINUTE_MS) * MINUTE_MS)
-  const from = addMs(running, -(minutes - 1) * MINUTE_MS)
-  const span = { from, until: addMs(running, MINUTE_MS) }
+  const currentMinute = instantOf(Math.floor(to / MINUTE_MS) * MINUTE_MS)
+  const from = addMs(currentMinute, -(minutes - 1) * MINUTE_MS)
+  const span = { from, until: addMs(currentMinute, MINUTE_MS) }
   // On one snapshot, so that models and minutes have the same total.
-  const { busy, models } = await readSnapshot(app.database, async (db) => ({
-    busy: await sumTrafficByMinute(db, span),
+  const { busyMinutes, models } = await readSnapshot(app.database, async (db) => ({
+    busyMinutes: await sumTrafficByMinute(db, span),
     models: await sumTrafficByModel(db, span, limits.models),
   }))
-  const byMinute = new Map(busy.map((one) => [one.minute, one]))
-  const every = Array.from({ length: minutes }, (_, n) => addMs(from, n * MINUTE_MS))
-  return { from, to, minutes: every.map((minute) => byMinute.get(minute) ?? { ...quiet, minute }), models }
+  const byMinute = new Map(busyMinutes.map((one) => [one.minute, one]))
+  const allMinutes = Array.from({ length: minutes }, (_, n) => addMs(from, n * MINUTE_MS))
+  return { from, to, minutes: allMinutes.map((minute) => byMinute.get(minute) ?? { ...noTraffic, minute }), models }
 }
 
-const quiet = { requests: 0, failed: 0, inputTokens: 0n, outputTokens: 0n, cost: zeroUsd }
+const noTraffic = { requests: 0, failed: 0, inputTokens: 0n, outputTokens: 0n, cost: zeroUsd }

@@ -109,8 +109,8 @@ export async function joinHost(tx: Tx, request: JoinRequest): Promise<Result<str
   }
   const fault = findOfferFault(offer)
   if (fault !== undefined) return failField(['offer', ...fault.path], 'offer_not_sellable', { message: fault.message })
-  const known = await lockHost(tx, { publicKey })
-  if (known !== undefined) return joinAgain(tx, known, token, offer)
+  const existingHost = await lockHost(tx, { publicKey })
+  if (existingHost !== undefined) return joinAgain(tx, existingHost, token, offer)
   if (token.uses_left < 1) return tokenRefused()
   const joined = await insertNamed(tx, { ...request, supplierId: token.supplier_id })
   if (!joined.ok) return joined
@@ -222,8 +222,8 @@ export interface MetalHostInput {
 export async function addMetalHost(tx: Tx, by: string, host: MetalHostInput): Promise<Result<HostRecord>> {
   const fault = findOfferFault(host.offer)
   if (fault !== undefined) return failField(fault.path, 'offer_not_sellable', { message: fault.message })
-  const known = await lockHost(tx, { id: host.id })
-  if (known?.state === 'left' && isReachedOverSsh(known)) {
+  const existingHost = await lockHost(tx, { id: host.id })
+  if (existingHost?.state === 'left' && isReachedOverSsh(existingHost)) {
     await replaceMetalHost(tx, host)
   } else if (
     (await isNameTaken(tx.db, host.id)) ||

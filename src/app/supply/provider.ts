@@ -132,12 +132,14 @@ async function read(db: Db, name: string): Promise<Result<ProviderAccount>> {
 
 function findCredentialFault(
   kind: ProviderKind,
-  given: Readonly<Record<string, string>>,
+  credentials: Readonly<Record<string, string>>,
 ): { name: string; reason: 'missing_credential' | 'unknown_credential' } | undefined {
   const names = kind.credentials.map(({ name }) => name)
-  const missing = kind.credentials.find(({ name, optional }) => optional !== true && (given[name] ?? '') === '')?.name
+  const missing = kind.credentials.find(
+    ({ name, optional }) => optional !== true && (credentials[name] ?? '') === '',
+  )?.name
   if (missing !== undefined) return { name: missing, reason: 'missing_credential' }
-  const unknown = Object.keys(given).find((name) => !names.includes(name))
+  const unknown = Object.keys(credentials).find((name) => !names.includes(name))
   return unknown === undefined ? undefined : { name: unknown, reason: 'unknown_credential' }
 }
 
@@ -178,9 +180,9 @@ export async function applyPriceRules(tx: Tx): Promise<void> {
   for (const offer of offers) {
     const { machineType, region, gpuType, networkType, gpuCount, price } = offer.asking
     const key = [machineType, region, gpuType, networkType, gpuCount].join()
-    const known = lowest.get(key)
+    const cheapest = lowest.get(key)
     const isBetter =
-      known === undefined || (offer.hasRoom === known.hasRoom ? price < known.asking.price : offer.hasRoom)
+      cheapest === undefined || (offer.hasRoom === cheapest.hasRoom ? price < cheapest.asking.price : offer.hasRoom)
     if (isBetter) lowest.set(key, offer)
   }
   await saveRulePrices(
