@@ -66,7 +66,7 @@ export const hostOffer = z.object({
     /** Beyond its disk size: `enforced`: writes fail. `watched`: the machine is stopped. `shared`: nothing happens. */
     disk: z.enum(['enforced', 'watched', 'shared']).optional(),
   }),
-  /** How it reaches other hosts of its cluster. Absent: it cannot be a node of a group. */
+  /** How the host reaches other hosts of its cluster. Absent: the host cannot be a node of a group. */
   cluster: clusterOffer.optional(),
 })
 export type HostOffer = z.output<typeof hostOffer>
@@ -110,7 +110,7 @@ const program = z.object({
   weights: hostWeights.optional(),
   /** A folder with what an engine compiled. Agents before this field start without it. */
   compileCache: hostCompileCache.optional(),
-  /** A job: its program is never started again, and its output is handed over before it is removed. Absent: it is none. */
+  /** Whether the workload is a job: its program runs once, and its output is handed over before it is removed. */
   runsOnce: z.boolean().optional(),
   /** Values of secrets in the above. They must not appear in messages or logs. */
   secrets: z.array(z.string()).optional(),
@@ -128,8 +128,8 @@ const workload = z.object({
   /** The host has reported it running before: if it is missing, it is lost, not new. */
   started: z.boolean(),
   /**
-   * Its disk is on another host, and is fetched from the server before the first start here. `started` is true, so agents
-   * before this field take it for lost, and do not create it without its disk.
+   * The disk is on another host and is fetched from the server before the first start here. `started` is true, so
+   * agents before this field take the workload for lost, and do not create it without its disk.
    */
   copies: z.boolean().optional(),
   /** When it will be interrupted, in milliseconds since 1970. Its programs are told. Absent: no interruption is announced. */
@@ -150,7 +150,7 @@ const workload = z.object({
       ports: z.array(z.int().min(1).max(65_535)).max(limits.customPorts + 1),
       image: z.object({ name: z.string(), tag: z.string().nullable() }).nullable(),
       program: program.optional(),
-      /** Its programs can be told of an interruption. */
+      /** The programs of the workload can be told of an interruption. */
       interruptible: z.literal(true).optional(),
     })
     .nullable(),
@@ -160,7 +160,7 @@ const workload = z.object({
     gpuIndexes: z.array(z.int().min(0)),
     peers: z.array(z.object({ hostname: z.string(), privateIp: z.string() })),
   }),
-  /** Its group, whose private network it joins before its program starts. Absent: it is no node of one. */
+  /** The group whose private network the workload joins before its program starts. Absent: there is no group. */
   group: groupOrder.optional(),
   disks: z.array(disk).max(limits.volumesPerRental),
   /** Base image of a virtual machine. null: the small image built by the host itself. */
@@ -304,7 +304,7 @@ export const hostMetrics = z.object({
   diskFreeGb: z.number().nullable(),
   workloads: z.array(workloadMetrics).max(1_000).optional(),
   lastLogs: z.array(lastLog).max(4).optional(),
-  /** Cache of model weights. Absent: it has none. */
+  /** The cache of model weights. Absent: the host has none. */
   weights: z
     .object({
       usedGb: z.number().min(0).describe('Unfinished downloads included'),
@@ -386,7 +386,7 @@ export const WEIGHTS_PATH = '/v2/agent/weights'
 export const DISK_PATH = '/v2/agent/disk'
 /** With `/<workload id>`: whether the output of a job is awaited (GET), and where it is handed over (PUT, as a tar). */
 export const OUTPUT_PATH = '/v2/agent/output'
-/** In `Authorization`, before `<host id>:<time in ms>:<signature>`. */
+/** The scheme in `Authorization`, before `<host id>:<time in ms>:<signature>`. */
 export const AGENT_SCHEME = 'Berth-Agent'
 
 /** The text that a host signs to download one path. */

@@ -84,15 +84,15 @@ export const catalogFile = z
     models: z.array(model).max(MAX_ENTRIES),
   })
   .superRefine(({ families, models }, context) => {
-    const known = new Set(families.map((one) => one.id))
-    const seen = new Set<string>()
+    const familyIds = new Set(families.map((one) => one.id))
+    const modelNames = new Set<string>()
     for (const [index, one] of models.entries()) {
       const path = ['models', index]
-      if (one.family !== undefined && !known.has(one.family))
+      if (one.family !== undefined && !familyIds.has(one.family))
         context.addIssue({ code: 'custom', path: [...path, 'family'], message: `There is no family ${one.family}` })
-      if (seen.has(one.id))
+      if (modelNames.has(one.id))
         context.addIssue({ code: 'custom', path: [...path, 'id'], message: `${one.id} is there twice` })
-      seen.add(one.id)
+      modelNames.add(one.id)
     }
   })
 export type CatalogFile = z.output<typeof catalogFile>

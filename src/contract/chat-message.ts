@@ -31,7 +31,7 @@ function isPresent(value: unknown): boolean {
   return value !== undefined && value !== null && !(Array.isArray(value) && value.length === 0)
 }
 
-/** The same issue as for a missing required field. */
+/** Adds the same issue as for a missing required field. */
 function requireMember(context: z.RefinementCtx, name: string, input?: unknown): void {
   context.addIssue({ code: 'invalid_type', expected: 'string', path: [name], input })
 }

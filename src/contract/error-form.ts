@@ -11,9 +11,9 @@ export interface ErrorForm {
   /** Clients of its protocol look for the request id in this header too. */
   readonly requestIdHeader?: string
   readonly schemaOf: (status: number) => z.ZodObject
-  /** Its body has the reason as `reason`, in every form. */
+  /** The body contains the reason as `reason`, in every form. */
   readonly write: (fault: Fault) => ErrorPage
-  /** For input that the contract's schema rejects, with all faults. */
+  /** Writes the answer to input that the contract's schema rejects, with all faults. */
   readonly writeInvalid: (part: InputPart, issues: readonly InputIssue[]) => ErrorPage
 }
 

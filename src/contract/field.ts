@@ -78,9 +78,9 @@ function fieldsOf(part: Field['part'], schema: z.core.$ZodType | undefined, path
   if (shape === undefined) return innerType === undefined ? [] : fieldsOf(part, innerType, path)
   return Object.entries(shape).flatMap(([name, field]) => {
     const { kind, ...facts } = factsOf(field)
-    const here = [...path, name]
-    if (kind !== undefined) return [{ part, path: here, kind, ...facts }]
-    const inner = fieldsOf(part, field, here)
+    const fieldPath = [...path, name]
+    if (kind !== undefined) return [{ part, path: fieldPath, kind, ...facts }]
+    const inner = fieldsOf(part, field, fieldPath)
     // A part of a group that may be missing is not required by itself.
     return definitionOf(field).type === 'object' ? inner : inner.map((one) => without(one, 'required'))
   })

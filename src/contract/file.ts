@@ -9,7 +9,7 @@ import { textIdParams } from './shared.ts'
 const MIN_EXPIRY_SECONDS = 3_600
 const MAX_EXPIRY_SECONDS = limits.fileDays * 86_400
 
-/** `seconds` is a whole number of a body, or of a form, which sends numbers as text. */
+/** `seconds` is the schema of a whole number. Forms send numbers as text, so theirs differs from that of bodies. */
 function expiryWith<T extends z.ZodNumber | z.ZodCoercedNumber>(seconds: T) {
   return z
     .strictObject({
@@ -36,13 +36,13 @@ const fileRecord = z
 
 const files = { family: 'v1', tag: 'Inference', access: ['inference'], errorForm: openaiForm } as const
 
-/** The parameters of a list in OpenAI's form. */
+/** The query parameters of OpenAI's lists. */
 export const pageAfter = {
   after: z.string().max(100).optional().describe('`last_id` of the previous page'),
   limit: z.coerce.number().int().min(1).max(limits.pageRows).default(limits.pageRowsDefault),
 }
 
-/** A list in OpenAI's form. */
+/** A page of a list in OpenAI's format. */
 export function pageOf<T extends z.ZodType>(item: T) {
   return z.object({
     object: z.literal('list'),

@@ -20,7 +20,7 @@ export type OnNodeLoss = z.output<typeof onNodeLoss>
 const { templateId, secrets, env, files, command, args, onStart, diskGb, shmGb, restart, registryCredentialId } =
   orderFields
 
-/** The program of every node, as an order of a container has it. */
+/** The fields of the program that every node runs, the same as in an order of a container. */
 const nodeFields = {
   image: z
     .strictObject({ name: imageName, tag: imageTag.optional() })

@@ -1,7 +1,7 @@
 /** The states of a job and of its tasks, one row for each. Moves, lists in SQL, interfaces and documentation follow from it. */
 import type { EventType } from './event-type.ts'
 
-/** In the order of a job's life. */
+/** The states in the order of a job's life. */
 export const jobStates = ['Queued', 'Starting', 'Running', 'Succeeded', 'Failed', 'Cancelled', 'TimedOut'] as const
 export type JobState = (typeof jobStates)[number]
 

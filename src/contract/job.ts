@@ -49,7 +49,7 @@ const specFields = {
     .optional()
     .describe('Highest price per hour of a machine with these GPUs (USD); default: no cap'),
 }
-/** `inputText`: the input as JSON, which PostgreSQL's own JSON could not hold in each case. */
+/** `inputText` is the input as JSON text, because PostgreSQL's JSON type rejects some valid input. */
 export const jobSpec = z.object({ ...specFields, inputText: z.string().optional() })
 export type JobSpec = z.output<typeof jobSpec>
 
@@ -60,7 +60,7 @@ const array = z
   })
   .describe('Runs the command once for each index, which it finds in `BERTH_JOB_INDEX`')
 
-/** Schedules order the same. */
+/** The fields of an order, which schedules share. */
 export const jobOrderFields = {
   name: z.string().trim().min(1).max(limits.nameChars).optional(),
   ...specFields,
@@ -95,7 +95,7 @@ const counts = z.object({
 
 const jobState = z.enum(jobStates).describe(describeJobStates())
 
-/** The output of an attempt. */
+/** The output of one attempt. */
 const jobOutput = z.object({
   files: z
     .array(z.object({ path: z.string(), bytes: z.int() }))

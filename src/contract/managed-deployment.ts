@@ -118,15 +118,15 @@ export type DeploymentSettings = z.output<typeof deploymentSettings>
 const noSettings = deploymentSettings.parse({ replicas: {}, scaling: {} })
 
 /** With the defaults for what is not given. */
-export function settingsOf(given: {
+export function settingsOf(settings: {
   readonly [name in keyof DeploymentSettings]?: DeploymentSettings[name] | undefined
 }): DeploymentSettings {
   return {
-    replicas: given.replicas ?? noSettings.replicas,
-    scaling: given.scaling ?? noSettings.scaling,
-    queueSeconds: given.queueSeconds ?? noSettings.queueSeconds,
-    drainSeconds: given.drainSeconds ?? noSettings.drainSeconds,
-    hourlyBudgetUsd: given.hourlyBudgetUsd ?? noSettings.hourlyBudgetUsd,
+    replicas: settings.replicas ?? noSettings.replicas,
+    scaling: settings.scaling ?? noSettings.scaling,
+    queueSeconds: settings.queueSeconds ?? noSettings.queueSeconds,
+    drainSeconds: settings.drainSeconds ?? noSettings.drainSeconds,
+    hourlyBudgetUsd: settings.hourlyBudgetUsd ?? noSettings.hourlyBudgetUsd,
   }
 }
 

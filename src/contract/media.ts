@@ -38,7 +38,7 @@ const imageReply = z
   })
   .meta({ id: 'ImageGeneration' })
 
-/** The same with the field names of the OpenAI API. */
+/** The body with the field names of the OpenAI API. */
 const secondImageBody = z
   .looseObject({
     ...imageBody.shape,

@@ -51,8 +51,8 @@ export function messageErrorType(reason: string): string {
   return types[statuses[reason] ?? 500] ?? 'api_error'
 }
 
-function writeMessageError({ status: given, message, reason }: Fault): ErrorPage {
-  const status = statuses[reason ?? ''] ?? (given === 422 ? 400 : given)
+function writeMessageError({ status: ownStatus, message, reason }: Fault): ErrorPage {
+  const status = statuses[reason ?? ''] ?? (ownStatus === 422 ? 400 : ownStatus)
   const isTooLong = reason === 'context_length_exceeded'
   return {
     status,

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
 import { pageQuery, timestamp } from './shared.ts'
 
-/** For operators only: an engine's messages may contain hosts and paths. */
+/** Fields for operators only: a provider's messages may contain hosts and paths. */
 export const lastErrorFields = {
   lastError: z.string().nullable().describe('Error of the last call to the engine; null: it succeeded'),
   lastErrorAt: timestamp.nullable(),

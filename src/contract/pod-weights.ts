@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { hostWeights } from './weights.ts'
 
-/** In `Authorization`, before the token of a pod. */
+/** The scheme in `Authorization`, before the token of a pod. */
 export const POD_SCHEME = 'Berth-Pod'
 
 /** The folder, in a storage claim that pods of one node share, that has the files once all of them are complete. */

@@ -6,7 +6,7 @@ import { idOrNameParams } from './rental-session.ts'
 import { message, time, timestamp } from './shared.ts'
 import { portAccess, portProtocol } from './workload.ts'
 
-/** On the host of a port: exchanges the code in its query for a cookie. */
+/** A path on the host of a port: it exchanges the code in its query for a cookie. */
 export const PORT_OPEN_PATH = '/.berth/open'
 
 /** A port of a rental as its details show it. */

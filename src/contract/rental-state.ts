@@ -8,7 +8,7 @@ import { HOUR_MS, MINUTE_MS } from '../base/instant.ts'
 import type { EventType } from './event-type.ts'
 import type { RentalOutcome } from './rental-outcome.ts'
 
-/** In the order of a rental's life. A state is shown to people by its name. */
+/** The states in the order of a rental's life. A state is shown to people by its name. */
 export const rentalStates = [
   'Pending',
   'Running',

@@ -36,7 +36,7 @@ export const rentalState = z.enum(rentalStates).meta({ id: 'RentalState', descri
 export const rentalType = z.enum(rentalTypes)
 export type RentalType = z.infer<typeof rentalType>
 
-/** In every answer about a rental that has room for it. */
+/** Fields of every answer about a rental that has room for them. */
 export const stateFields = {
   state: rentalState,
   actions: z.array(z.enum(rentalActions)).describe('Operations that are possible in this state'),

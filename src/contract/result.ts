@@ -64,6 +64,6 @@ export function fail<R extends Reason>(reason: R, ...[details]: Given<R>): Failu
 
 /** A failure of one field of the input, in the same form as a validation failure. */
 export function failField<R extends Reason>(field: Issue['path'], reason: R, ...[details]: Given<R>): Failure {
-  const given = { failureKind: 'invalid', ...(details as object | undefined), field }
-  return fail(reason, ...([given] as unknown as Given<R>))
+  const fieldDetails = { failureKind: 'invalid', ...(details as object | undefined), field }
+  return fail(reason, ...([fieldDetails] as unknown as Given<R>))
 }

@@ -28,7 +28,7 @@ export const signInWays = z.strictObject({
       id: z.string(),
       name: z.string(),
       kind: z.enum(['oidc', 'github']),
-      /** It did not answer lately. Other ways work. */
+      /** The provider has not answered lately. Other ways to sign in work. */
       isDown: z.boolean(),
     }),
   ),

@@ -58,7 +58,7 @@ const templateRecord = z
 
 const template = { family: 'v2', tag: 'Templates' } as const
 
-/** For an answer that repeats a request. It has no times or amounts. */
+/** A schema for an answer that repeats a request. It has no times or amounts. */
 function asSent<T extends z.ZodType>(schema: T): z.ZodType<z.input<T>, z.input<T>> {
   return schema as unknown as z.ZodType<z.input<T>, z.input<T>>
 }

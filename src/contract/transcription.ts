@@ -1,4 +1,4 @@
-/** Transcription (v1): a recording in, its words out. */
+/** Transcription (v1) of recordings. */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
@@ -11,7 +11,7 @@ export type TranscriptFormat = z.infer<typeof transcriptFormat>
 
 const granularity = z.enum(['segment', 'word'])
 
-/** Forms have texts only. */
+/** The values of a form are texts. */
 const transcriptionBody = z
   .looseObject({
     file: z

@@ -21,10 +21,10 @@ const bucketName = z
   .refine((name) => !name.includes('..'), 'Must be the name of a bucket')
 
 const weightsSource = z.discriminatedUnion('kind', [
-  /** From the model store of the server. */
+  /** A file from the model store of the server. */
   z.strictObject({ kind: z.literal('server'), model: z.string().min(1).max(200), file: z.string().min(1).max(200) }),
   z.strictObject({ kind: z.literal('https'), url: z.url({ protocol: /^https$/ }).max(2_048) }),
-  /** From the object store that the operator configured. */
+  /** A file from the object store that the operator configured. */
   z.strictObject({ kind: z.literal('s3'), bucket: bucketName, object: z.string().min(1).max(1_024) }),
 ])
 export type WeightsSource = z.output<typeof weightsSource>

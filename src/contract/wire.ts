@@ -23,8 +23,8 @@ export function readerOf(operation: OperationId): Convert {
 }
 
 function convertOf(operation: OperationId, direction: Direction): Convert {
-  const known = converts[direction].get(operation)
-  if (known !== undefined) return known
+  const cached = converts[direction].get(operation)
+  if (cached !== undefined) return cached
   const convert = compile(api[operation].response, direction) ?? ((value) => value)
   converts[direction].set(operation, convert)
   return convert

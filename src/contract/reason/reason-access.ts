@@ -61,8 +61,8 @@ export const accessReasons = {
     'Use the last code, or try again later.',
   ),
   wrong_code: invalid(
-    ({ left }: { readonly left: number }) =>
-      `This is not the code. ${left === 1 ? '1 try is' : `${left} tries are`} left.`,
+    ({ left: tries }: { readonly left: number }) =>
+      `This is not the code. ${tries === 1 ? '1 try is' : `${tries} tries are`} left.`,
   ),
   code_ended: invalid('The code has expired or was replaced.', 'Ask for a new code, in this browser.'),
   account_suspended: forbidden('This account is suspended.', 'Contact the operator.'),

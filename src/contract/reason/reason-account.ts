@@ -104,9 +104,9 @@ export const accountReasons = {
     ({ purpose }) => moneySteps[purpose],
   ),
   key_spending_limit: insufficientBalance(
-    ({ amount, left }: { readonly amount: NanoUsd; readonly left?: NanoUsd }) =>
+    ({ amount, left: allowance }: { readonly amount: NanoUsd; readonly left?: NanoUsd }) =>
       `This can cost up to ${formatUsdForPeople(amount)}, more than this key can still spend${
-        left === undefined ? '' : ` (${formatUsdForPeople(left)})`
+        allowance === undefined ? '' : ` (${formatUsdForPeople(allowance)})`
       }.`,
     'Use another key, or create one with a higher limit.',
   ),

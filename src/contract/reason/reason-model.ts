@@ -64,8 +64,8 @@ export const modelReasons = {
   ),
   deployment_deleting: conflict('The deployment is being deleted.'),
   hourly_budget: noCapacity(
-    ({ costPerHour, left }: { readonly costPerHour: NanoUsd; readonly left: NanoUsd }) =>
-      `Another replica costs ${formatUsdExactly(costPerHour)} per hour, but the hourly budget has only ${formatUsdExactly(left)} left.`,
+    ({ costPerHour, left: available }: { readonly costPerHour: NanoUsd; readonly left: NanoUsd }) =>
+      `Another replica costs ${formatUsdExactly(costPerHour)} per hour, but the hourly budget has only ${formatUsdExactly(available)} left.`,
     'Raise the hourly budget, or choose cheaper GPUs.',
   ),
   too_many_deployments: forbidden(
