@@ -11,11 +11,11 @@ type Section = (typeof sections)[number]
 export interface PageRow<Path extends string = string, Search extends object = object> {
   readonly path: Path
   readonly title: string
-  /** Its place in the navigation, or the page that leads to it. */
+  /** The page's section in the navigation, or the page that leads to it. */
   readonly in: Section | `/${string}`
-  /** In the navigation and in search results. */
+  /** The icon in the navigation and in search results. */
   readonly icon?: IconName
-  /** In the navigation for keys with one of these scopes. */
+  /** The page is in the navigation for keys with one of these scopes. */
   readonly scopes: readonly [Scope, ...Scope[]]
   /** In the navigation only for people, not for keys. */
   readonly forPeople?: true

@@ -10,8 +10,8 @@ export type SearchOf<Given extends Fields> = { [name in keyof Given]?: ReturnTyp
 export type SearchReader<Search = object> = (given: Readonly<Record<string, unknown>>) => Search
 
 export function searchReader<Given extends Fields>(fields: Given): SearchReader<SearchOf<Given>> {
-  return (given) => {
-    const read = Object.entries(fields).map(([name, field]) => [name, field(given[name])] as const)
+  return (params) => {
+    const read = Object.entries(fields).map(([name, field]) => [name, field(params[name])] as const)
     return Object.fromEntries(read.filter(([, value]) => value !== undefined)) as SearchOf<Given>
   }
 }

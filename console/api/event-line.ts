@@ -12,7 +12,7 @@ import type { AccountEvent, EventRecord } from '../../src/contract/event.ts'
 import { client } from './client.ts'
 import { openTabs } from './tabs.ts'
 
-/** After the client's own retries, which cover a restart of the server. */
+/** The delay after the client's own retries, which cover a restart of the server. */
 const AGAIN_MS = 5_000
 
 export type LineEvent = EventRecord | AccountEvent

@@ -12,7 +12,7 @@ export type ModelKind = NonNullable<Model['kind']>
 
 /** Models raise no events. */
 const MODELS_EVERY_MS = 5_000
-/** For costs still unknown after the first attempts. */
+/** The interval at which costs are asked for that are still unknown after the first attempts. */
 const COST_EVERY_MS = 3_000
 const SESSION_BYTES = 16
 
@@ -22,7 +22,7 @@ export function useModels(): UseQueryResult<Reply<'listModels'>, ClientError> {
 
 export type CostAnswer = UseQueryResult<NanoUsd | null>
 
-/** In the order of the ids. null: not known yet; polled. */
+/** Costs in the order of the ids. null: not known yet; polled. */
 export function useCosts(requestIds: readonly string[]): CostAnswer[] {
   return useQueries({
     queries: requestIds.map((requestId) => ({
@@ -36,7 +36,7 @@ export function useCosts(requestIds: readonly string[]): CostAnswer[] {
   })
 }
 
-/** After each request, however it ended: it may have been billed. */
+/** Refreshes costs after each request, however it ended: it may have been billed. */
 export async function noteRequest(): Promise<void> {
   await refresh(['getCustomerBalance', 'listInferenceRequests', 'getUsageSummary'])
 }

@@ -28,7 +28,7 @@ function subscribe(listener: () => void): () => void {
   return () => listeners.delete(listener)
 }
 
-/** For operator pages. */
+/** Keeps operator pages up to date with events. */
 export function useOperatorEvents(): void {
   const may = useMay('operator')
   useEffect(() => {

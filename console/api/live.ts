@@ -40,7 +40,7 @@ function subscribe(listener: () => void): () => void {
   return () => listeners.delete(listener)
 }
 
-/** For the shell. */
+/** Keeps the shell up to date with the account's events. */
 export function useLiveEvents(): void {
   const me = useMe()
   const ofEveryone = useFollowsEveryone()

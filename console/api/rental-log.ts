@@ -89,16 +89,16 @@ async function followLog(
   opened()
   const decoder = new TextDecoder()
   const reader = response.body?.getReader()
-  let rest = ''
+  let partialLine = ''
   for (;;) {
     const { done, value } = (await reader?.read()) ?? { done: true, value: undefined }
-    const pieces = (rest + decoder.decode(value, { stream: !done })).split('\n')
-    rest = pieces.pop() ?? ''
-    while (rest.length > LINE_CHARS) {
-      pieces.push(rest.slice(0, LINE_CHARS))
-      rest = rest.slice(LINE_CHARS)
+    const pieces = (partialLine + decoder.decode(value, { stream: !done })).split('\n')
+    partialLine = pieces.pop() ?? ''
+    while (partialLine.length > LINE_CHARS) {
+      pieces.push(partialLine.slice(0, LINE_CHARS))
+      partialLine = partialLine.slice(LINE_CHARS)
     }
-    if (done && rest !== '') pieces.push(rest)
+    if (done && partialLine !== '') pieces.push(partialLine)
     if (pieces.length > 0) take(pieces.map(plain))
     if (done) return
   }

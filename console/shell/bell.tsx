@@ -11,7 +11,7 @@ const SHOWN = 6
 
 export function Bell() {
   const [isOpen, setOpen] = useState(false)
-  // Its code is loaded when it is first opened.
+  // The code of the list is loaded when it is first opened.
   const [Latest, setLatest] = useState<ComponentType<{ limit: number }>>()
   const frame = useRef<HTMLDivElement>(null)
   const button = useRef<HTMLButtonElement>(null)

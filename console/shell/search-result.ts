@@ -49,8 +49,8 @@ export function useSearchResults(typed: string): {
     { params: { id: text } },
     { enabled: isRequestId && mayUse(me, 'inference') },
   )
-  const own = rentals.filter((machine) => matches(text, machine.name, machine.label, machine.gpus, machine.region))
-  const ownNames = new Set(own.map(({ name }) => name))
+  const hits = rentals.filter((machine) => matches(text, machine.name, machine.label, machine.gpus, machine.region))
+  const ownNames = new Set(hits.map(({ name }) => name))
   const results: SearchResult[] = [
     ...visiblePages(me)
       .filter((page) => !page.path.includes('$') && matches(text, page.title, page.in, parentOf(page)?.title))
@@ -62,7 +62,7 @@ export function useSearchResults(typed: string): {
         detail: parentOf(page)?.title ?? (page.in === 'Home' ? '' : page.in),
         href: page.path,
       })),
-    ...own.slice(0, MAX_RESULTS).map((machine) => ({
+    ...hits.slice(0, MAX_RESULTS).map((machine) => ({
       key: `rental ${machine.kind} ${machine.id}`,
       group: 'Your rentals',
       icon: 'server' as const,

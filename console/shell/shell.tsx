@@ -19,7 +19,7 @@ export function Shell() {
   const main = useRef<HTMLElement>(null)
   useLiveEvents()
   useSameAccount()
-  // On navigation: closes the menu and moves the focus to the page.
+  // After a navigation, the menu closes and the focus moves to the page.
   useEffect(
     () =>
       router.subscribe('onResolved', ({ pathChanged, fromLocation }) => {

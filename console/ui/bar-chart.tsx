@@ -15,7 +15,7 @@ export interface Bar {
   readonly name: string
   /** One value for each part of the chart. */
   readonly values: readonly bigint[]
-  /** For the tooltip and the table: "12 requests". */
+  /** Text for the tooltip and the table: "12 requests". */
   readonly detail?: string
 }
 
@@ -23,7 +23,7 @@ interface BarChartProps {
   readonly label: string
   /** Column header of the bars: "Day". */
   readonly barName: string
-  /** From the bottom up. One part has no legend. */
+  /** The names of the parts, from the bottom up. A single part has no legend. */
   readonly parts: readonly string[]
   readonly bars: readonly Bar[]
 }

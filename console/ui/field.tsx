@@ -77,7 +77,7 @@ function described(id: string, { hint, error, 'aria-required': isRequired }: Fie
   }
 }
 
-function split<T extends FieldProps>(props: T): { field: FieldProps; rest: Omit<T, keyof FieldProps> } {
+function split<T extends FieldProps>(props: T): { field: FieldProps; attributes: Omit<T, keyof FieldProps> } {
   const { label, hint, error, hideLabel, className, 'aria-required': isRequired, ...rest } = props
   const field = {
     label,
@@ -87,25 +87,25 @@ function split<T extends FieldProps>(props: T): { field: FieldProps; rest: Omit<
     ...(className === undefined ? {} : { className }),
     ...(isRequired === undefined ? {} : { 'aria-required': isRequired }),
   }
-  return { field, rest }
+  return { field, attributes: rest }
 }
 
 export function TextField(props: FieldProps & Omit<InputHTMLAttributes<HTMLInputElement>, keyof FieldProps>) {
   const id = useId()
-  const { field, rest } = split(props)
+  const { field, attributes } = split(props)
   return (
     <Frame id={id} {...field}>
-      <input id={id} type="text" autoComplete="off" {...rest} {...described(id, field)} className={control} />
+      <input id={id} type="text" autoComplete="off" {...attributes} {...described(id, field)} className={control} />
     </Frame>
   )
 }
 
 export function TextArea(props: FieldProps & Omit<TextareaHTMLAttributes<HTMLTextAreaElement>, keyof FieldProps>) {
   const id = useId()
-  const { field, rest } = split(props)
+  const { field, attributes } = split(props)
   return (
     <Frame id={id} {...field}>
-      <textarea id={id} rows={3} {...rest} {...described(id, field)} className={control} />
+      <textarea id={id} rows={3} {...attributes} {...described(id, field)} className={control} />
     </Frame>
   )
 }
@@ -123,8 +123,8 @@ interface SelectProps extends FieldProps, Omit<SelectHTMLAttributes<HTMLSelectEl
 
 export function SelectField(props: SelectProps) {
   const id = useId()
-  const { field, rest } = split(props)
-  const { choices, ...select } = rest
+  const { field, attributes } = split(props)
+  const { choices, ...select } = attributes
   return (
     <Frame id={id} {...field}>
       <select id={id} {...select} {...described(id, field)} className={control}>

@@ -11,7 +11,7 @@ export function Skeleton({ rows = 3, className }: { rows?: number; className?: s
   )
 }
 
-/** For inline text. */
+/** A skeleton for inline text. */
 export function SkeletonText({ className = 'w-24' }: { className?: string }) {
   return (
     <span

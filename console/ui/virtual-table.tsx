@@ -11,7 +11,7 @@ interface Sorting {
   readonly isDown: boolean
 }
 
-/** In pixels, like the positions of rows; a rem can have any size. */
+/** The height of a row in pixels, like the positions of rows; a rem can have any size. */
 const ROW_PX = 44
 const OVERSCAN = 8
 

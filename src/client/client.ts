@@ -114,7 +114,7 @@ interface LooseInput extends CallOptions {
   readonly params?: Values | undefined
   readonly query?: Values | undefined
   readonly body?: unknown
-  /** In place of a body. */
+  /** A form that is sent instead of a body. */
   readonly form?: FormData | undefined
   readonly idempotencyKey?: string | undefined
   readonly sessionId?: string | undefined

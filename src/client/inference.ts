@@ -27,7 +27,7 @@ export interface InferenceInput<Op extends InferenceId> extends CallOptions {
 }
 
 export interface InferenceAnswer<T> {
-  /** For `getRequestCost` and `getInferenceRequest`. */
+  /** The id for `getRequestCost` and `getInferenceRequest`. */
   readonly requestId: string
   readonly answer: T
 }

@@ -15,8 +15,8 @@ export async function fetchCost(
 ): Promise<NanoUsd | undefined> {
   for (let attempt = 1; requestId !== '' && attempt <= COST_TRIES && !signal.aborted; attempt += 1) {
     const { requests } = await client.call('getRequestCost', { body: { requestIds: [requestId] }, signal })
-    const [known] = requests
-    if (known !== undefined) return nanoUsdOf(BigInt(known.costNanoUsd))
+    const [request] = requests
+    if (request !== undefined) return nanoUsdOf(BigInt(request.costNanoUsd))
     await pause(COST_EVERY_MS, signal)
   }
   return undefined

@@ -5,7 +5,7 @@ import { apiErrorOf, TransportError, unreachable } from './error.ts'
 export interface TransportOptions {
   /** URL of the server: `http://127.0.0.1:8420`, with the path prefix if a proxy adds one. */
   readonly url: string
-  /** Without it only public operations work. */
+  /** Without a key only public operations work. */
   readonly key?: string | undefined
   readonly fetch?: typeof globalThis.fetch | undefined
   /** Time limit of a call, including retries. */

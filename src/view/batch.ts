@@ -33,13 +33,13 @@ export function linesDone({ request_counts: { total, completed, failed } }: Pick
   return total === 0 ? '' : `${number(completed + failed)} of ${number(total)}`
 }
 
-/** The same with `, 3 failed`. */
+/** The same with failures: `450 of 1,000, 3 failed`. */
 export function batchProgress(batch: Pick<Batch, 'request_counts'>): string {
   const { failed } = batch.request_counts
   return `${linesDone(batch)}${failed === 0 ? '' : `, ${number(failed)} failed`}`
 }
 
-/** From 0 to 1. */
+/** The finished share, from 0 to 1. */
 export function batchShare({ request_counts: { total, completed, failed } }: Pick<Batch, 'request_counts'>): number {
   return total === 0 ? 0 : (completed + failed) / total
 }

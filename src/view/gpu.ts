@@ -14,7 +14,7 @@ export function gpuLabel(model: string | undefined): string {
     .replace(/^GeForce /i, '')
 }
 
-/** Without the memory size: `NVIDIA-H100-SXM5-80GB` → `H100 SXM5`. */
+/** The label without the memory size: `NVIDIA-H100-SXM5-80GB` → `H100 SXM5`. */
 export function shortGpuLabel(model: string | undefined): string {
   return gpuLabel(model).replace(/ \d+GB$/, '')
 }

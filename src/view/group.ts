@@ -17,7 +17,7 @@ export function groupTone(state: Group['state']): Tone {
   return tones[state]
 }
 
-/** Why it restarts or ends. undefined: it does neither. */
+/** Why the group restarts or ends. undefined: it does neither. */
 export function groupReason({
   stateReason,
   failedRank,

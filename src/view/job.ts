@@ -17,7 +17,7 @@ export function jobLabel(state: JobState): readonly [label: string, tone: Tone] 
   return [label, tone]
 }
 
-/** `20: 3 running, 17 succeeded`; undefined: it has no array. */
+/** `20: 3 running, 17 succeeded`; undefined: the job has no array. */
 export function tasksText({ tasks, counts }: Pick<JobSummary, 'tasks' | 'counts'>): string | undefined {
   if (tasks === 1) return undefined
   const parts = Object.entries(counts).flatMap(([name, n]) =>

@@ -54,8 +54,8 @@ const BLOCKS = '▁▂▃▄▅▆▇█'
 /** A chart of one line, at most `width` characters wide. A gap is a space. */
 export function sparkText(values: ReadonlyArray<number | null>, width: number, max?: number): string {
   const perChar = Math.max(1, Math.ceil(values.length / width))
-  const known = values.filter((value) => value !== null)
-  const top = Math.max(max ?? 0, ...known, 1e-9)
+  const measuredValues = values.filter((value) => value !== null)
+  const top = Math.max(max ?? 0, ...measuredValues, 1e-9)
   let text = ''
   for (let at = 0; at < values.length; at += perChar) {
     const part = values.slice(at, at + perChar).filter((value) => value !== null)

@@ -24,7 +24,7 @@ export interface OwnMachine {
   readonly pricePerHour: NanoUsd
   /** Charged per hour now, which may be less than its price. */
   readonly currentCostPerHour: NanoUsd
-  /** Its cost when it was read. */
+  /** The cost at the time of the read. */
   readonly costSoFar: NanoUsd
   readonly createdAt: string
   readonly startedAt: string | null
@@ -73,7 +73,7 @@ function gpusNow({ cpuOnly }: Powered, gpus: string): string {
   return cpuOnly ? `0 of ${gpus}` : gpus
 }
 
-/** undefined: it has its GPUs. */
+/** undefined: the machine has its GPUs. */
 function cpuOnlyPrice({ cpuOnly, cpuOnlyCostPerHourUsd: price }: Powered): NanoUsd | undefined {
   return cpuOnly && price !== null ? usd(price) : undefined
 }

@@ -34,7 +34,7 @@ const unsoldLabels = {
   no_capacity: 'sold out',
 } as const satisfies Record<NonNullable<ProviderOffer['unsold']>, string>
 
-/** On sale only if our last report of it is fresh and it has a price. */
+/** An offer is on sale only if its last report is fresh and it has a price. */
 export function saleLabel({ unsold, sale }: Pick<ProviderOffer, 'unsold' | 'sale'>): Label {
   if (unsold !== null) return [unsoldLabels[unsold], 'plain']
   if (sale === null) return ['not listed yet', 'plain']

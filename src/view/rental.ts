@@ -12,7 +12,7 @@ export const rentalKindLabels = {
   container: 'Container',
 } as const satisfies Record<RentalKind, string>
 
-/** Says its price without GPUs, and whether it runs that way. undefined: it cannot. */
+/** The price without GPUs, and whether the rental runs that way. undefined: it cannot. */
 export function withoutGpusText(rental: {
   readonly cpuOnly: boolean
   readonly cpuOnlyCostPerHourUsd: string | null

@@ -16,7 +16,7 @@ export function timeOfSeconds(seconds: number | null): string | null {
   return seconds === null ? null : new Date(seconds * SECOND_MS).toISOString()
 }
 
-/** In the reader's time zone and format. */
+/** The time in the reader's time zone and format. */
 export function localTime(text: string | null | undefined): string {
   if (text === null || text === undefined) return NONE
   localTimes ??= new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
@@ -29,7 +29,7 @@ export function localDate(text: string | null | undefined): string {
   return localDates.format(Date.parse(text))
 }
 
-/** For terminals and logs: `2026-11-14 12:00:00Z`. Empty for null. */
+/** The time for terminals and logs: `2026-11-14 12:00:00Z`. Empty for null. */
 export function utcTime(text: string | null): string {
   const at = text === null ? undefined : parseInstant(text)
   if (at === undefined) return ''

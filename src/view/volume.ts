@@ -36,7 +36,7 @@ export const volumeLabels = {
   failed: { tone: 'bad', hint: 'The volume could not be created and costs nothing. Delete it and try again.' },
 } as const satisfies Record<VolumeState, { tone: Tone; hint: string | undefined }>
 
-/** undefined: it can be attached to machines that run. */
+/** Returns why the volume cannot be attached to a running machine. undefined: it can. */
 export function whyNotAttach(volume: Volume): string | undefined {
   const { attach, shared } = volume.supports
   if (attach.length === 0) return 'Rentals get this volume when they are ordered'
@@ -46,7 +46,7 @@ export function whyNotAttach(volume: Volume): string | undefined {
   return !shared && volume.mounts.length > 0 ? 'The volume is in use. One machine at a time can have it' : undefined
 }
 
-/** undefined: it can be detached from this rental now. */
+/** Returns why the volume cannot be detached from this rental now. undefined: it can. */
 export function whyNotDetach({ supports }: Volume, { kind, state }: Mounted): string | undefined {
   if (!supports.attach.includes(kind)) return `${kindNames[kind]} keeps its volumes until it ends`
   return state === 'detaching' ? 'The volume is being detached' : undefined

@@ -1,4 +1,4 @@
-/** Dialogs that change an account: suspended or not, platform fee, credit line and quota. Each needs a reason. */
+/** Dialogs that change an account: its status, platform fee, credit line and quota. Each needs a reason. */
 import type { ReactNode } from 'react'
 import { defaultQuota, type Quota } from '../../../src/base/limits.ts'
 import { quotaNames } from '../../../src/contract/quota-text.ts'

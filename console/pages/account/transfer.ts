@@ -12,7 +12,7 @@ export interface Transfer {
   readonly rentalId: string
 }
 
-/** For valid values only. */
+/** Describes a transfer. The values must be valid. */
 export function transferSentence(account: Account, transfer: Transfer): string {
   const amount = money(transfer.amountUsd)
   switch (transfer.move) {
@@ -44,7 +44,7 @@ export function doneSentence(account: Account, { move, amountUsd: amount, direct
   }
 }
 
-/** Only an estimate: the server checks the current balance. */
+/** An estimate: the server checks the current balance. */
 function balanceAfter(account: Account, { move, amountUsd: amount, direction }: Transfer): string {
   const isPayout = move === 'payout'
   const before = parseUsd(isPayout ? account.earningsUsd : account.availableUsd) ?? zeroUsd

@@ -111,7 +111,7 @@ const columns: Columns<AuditRecord> = [
 
 function RecordDialog({ record, onClose }: { record: AuditRecord; onClose: () => void }) {
   const lines = auditDetails(record.detail, money)
-  const left = lines.length - DETAILS_SHOWN
+  const hiddenCount = lines.length - DETAILS_SHOWN
   return (
     <Dialog title={actionLabel(record.action)} wide onClose={onClose}>
       <div className="flex flex-col gap-4">
@@ -129,7 +129,9 @@ function RecordDialog({ record, onClose }: { record: AuditRecord; onClose: () =>
           <section>
             <h3 className="mb-2 text-sm font-semibold">Details</h3>
             <Facts facts={lines.slice(0, DETAILS_SHOWN)} />
-            {left > 0 && <p className="mt-2 text-sm text-muted">… and {left} more. The API returns all of them.</p>}
+            {hiddenCount > 0 && (
+              <p className="mt-2 text-sm text-muted">… and {hiddenCount} more. The API returns all of them.</p>
+            )}
           </section>
         )}
       </div>

@@ -3,6 +3,6 @@ import { searchReader, text } from '../../search.ts'
 
 export const auditSearch = searchReader({
   accountId: text,
-  /** The page shown; the newest without it. */
+  /** The cursor of the page; absent: the newest page. */
   cursor: text,
 })

@@ -1,4 +1,4 @@
-/** One batch: its progress and cost, its files, and what is wrong with its lines. */
+/** One batch: its progress, cost and files, and the faults in its lines. */
 import { getRouteApi } from '@tanstack/react-router'
 import {
   batchShare,

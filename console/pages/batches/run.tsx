@@ -16,9 +16,9 @@ import { toast } from '../../ui/toast.tsx'
 
 interface Input {
   readonly file: File
-  /** undefined: the first line names none. */
+  /** undefined: the first line names no endpoint. */
   readonly endpoint: BatchPath | undefined
-  /** The same file is uploaded once and runs once, however often it is sent. */
+  /** The idempotency key: however often the dialog sends the file, it is uploaded once and runs once. */
   readonly onceKey: string
 }
 
@@ -80,7 +80,7 @@ function problemOf(input: Input | undefined): string | undefined {
   return `The "url" of its first line must be one of ${batchPaths.join(', ')}`
 }
 
-/** A line may be as long as a request. */
+/** The first line may be as long as a request. */
 async function firstLineOf(file: File): Promise<string> {
   const text = await file.slice(0, limits.inferenceBodyBytes).text()
   return text.split('\n').find((line) => line.trim() !== '') ?? ''

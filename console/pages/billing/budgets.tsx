@@ -1,4 +1,4 @@
-/** Monthly budgets, with what is spent of each. */
+/** Monthly budgets, and how much of each is spent. */
 import type { Reply } from '../../../src/client/client.ts'
 import type { BudgetAction, BudgetScope } from '../../../src/contract/budget.ts'
 import { exactMoney, money } from '../../../src/view/money.ts'
@@ -147,7 +147,7 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
   )
 }
 
-/** A list of keys where the key may read it, or its ID. */
+/** A choice of keys if the list may be read; otherwise a field for the ID. */
 function KeyField(props: ControlProps) {
   const mayList = useMay('keys')
   const { data } = useCall('listApiKeys', {}, { enabled: mayList })

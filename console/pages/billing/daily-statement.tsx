@@ -43,7 +43,7 @@ function balancesOf(statement: Reply<'getDailyStatement'>) {
 }
 
 interface DailyStatementProps {
-  /** undefined: the current one. */
+  /** undefined: the current month. */
   readonly month: string | undefined
   readonly onMonth: (month: string | undefined) => void
 }
@@ -92,7 +92,7 @@ export function DailyStatement({ month, onMonth }: DailyStatementProps) {
   )
 }
 
-/** From the first day of a month to its last, or to today. */
+/** The range from the first day of a month to its last, or to today. */
 function rangeOf(month: string, today: string): { from: string; to: string } {
   const from = `${month}-01`
   const first = parseInstant(from)

@@ -99,7 +99,7 @@ function Lines({ title, lines, empty }: { title: string; lines: readonly Invoice
         label={title}
         columns={lineColumns}
         rows={lines}
-        // Two lines can be identical.
+        // Two lines can be identical, so the key is the index.
         rowKey={(line) => lines.indexOf(line)}
         empty={empty}
       />

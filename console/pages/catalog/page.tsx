@@ -1,4 +1,4 @@
-/** Models that can be deployed by name: each with the GPUs that fit and their price. */
+/** Models that can be deployed by name, each with GPUs that fit and their price. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'

@@ -18,7 +18,7 @@ export interface Turn {
   readonly usage: Usage | null
   readonly finishReason: string | null
   readonly firstTokenMs: number | null
-  /** From the first token to the end. */
+  /** The time from the first token to the end. */
   readonly streamMs: number | null
   readonly error: ClientError | null
 }
@@ -38,7 +38,7 @@ export interface Conversation {
   readonly ask: (prompt: string, settings: ChatSettings) => void
   /** Asks a turn's question again and drops the turns after it. */
   readonly askAgain: (id: number, settings: ChatSettings) => void
-  /** Removes a turn and all after it. */
+  /** Removes a turn and all later ones. */
   readonly cutAt: (id: number) => void
   readonly stop: () => void
 }
@@ -72,12 +72,12 @@ export function useConversation(before: readonly Turn[] = []): Conversation {
       if (turn !== undefined) begin(turns.slice(0, at), turn.prompt, settings)
     },
     cutAt: (id) => {
-      const rest = turns.slice(
+      const earlierTurns = turns.slice(
         0,
         turns.findIndex((one) => one.id === id),
       )
-      setTurns(rest)
-      if (rest.length === 0) setSessionId(newSessionId())
+      setTurns(earlierTurns)
+      if (earlierTurns.length === 0) setSessionId(newSessionId())
     },
     stop: () => running.current?.abort(),
   }

@@ -32,9 +32,9 @@ function readKept(stored: unknown): KeptConversation[] | undefined {
 
 export interface Kept {
   readonly all: readonly KeptConversation[]
-  /** The one that is shown; a new one has no turns yet. */
+  /** The conversation shown; a new one has no turns yet. */
   readonly current: KeptConversation
-  /** Changes with another conversation, and not with its turns. */
+  /** Changes when another conversation is opened, but not with new turns. */
   readonly open: (id: string) => void
   readonly begin: () => void
   readonly keep: (turns: readonly Turn[], system: string) => void
@@ -64,7 +64,7 @@ export function useKept(): Kept {
   }
 }
 
-/** The turns of a kept conversation. Costs are read again; errors and usage are not kept. */
+/** The turns of a stored conversation. Costs are read again; errors and usage are not stored. */
 export function turnsOf({ turns }: KeptConversation): Turn[] {
   return turns.map((one) => ({ ...one, usage: null, error: null }))
 }
@@ -82,7 +82,7 @@ function keptTurn({ usage: _usage, error: _error, ...parts }: Turn): z.output<ty
   return { ...parts, state: parts.state === 'answered' || parts.state === 'failed' ? parts.state : 'stopped' }
 }
 
-/** The oldest go first. */
+/** Drops the oldest conversations until the rest fits. */
 function fitting(all: readonly KeptConversation[]): KeptConversation[] {
   const newest = all.slice(0, MAX_KEPT)
   while (newest.length > 1 && JSON.stringify(newest).length > MAX_CHARS) newest.pop()

@@ -32,7 +32,7 @@ import { PlaygroundSkeleton } from '../playground/skeleton.tsx'
 
 const route = getRouteApi('/shell/chat')
 
-/** In the copied code when nothing was typed. */
+/** The prompt in the copied code if nothing was typed. */
 const EXAMPLE = 'Name three rivers.'
 /** Within this distance of the end, the view follows the answer. */
 const END_PX = 80
@@ -59,7 +59,7 @@ function Chat({ model, models, history }: ChatProps) {
   const { with: secondId } = route.useSearch()
   const second = models.find(({ id }) => id === secondId)
   const conversation = useConversation(turnsOf(history.current))
-  /** Only of the comparison; it is not kept. */
+  /** The conversation with the second model. It is not stored. */
   const other = useConversation()
   const [draft, setDraft] = useState('')
   const [system, setSystem] = useState(history.current.system)
@@ -183,13 +183,13 @@ function Models({ model, models, second, isBusy }: ModelsProps) {
   )
 }
 
-/** Keeps the conversation whenever an answer is over. */
+/** Stores the conversation each time an answer has ended. */
 function useKeeping(history: Kept, { turns, isBusy }: Conversation, system: string): void {
   const keep = useEffectEvent(() => history.keep(turns, system))
-  const seen = useRef(turns)
+  const previousTurns = useRef(turns)
   useEffect(() => {
-    if (isBusy || turns === seen.current) return
-    seen.current = turns
+    if (isBusy || turns === previousTurns.current) return
+    previousTurns.current = turns
     keep()
   }, [turns, isBusy])
 }
@@ -200,7 +200,7 @@ function shownRequest(settings: ChatSettings, turns: readonly Turn[], draft: str
   return requestOf(settings, turns.slice(0, -1), turns.at(-1)?.prompt ?? EXAMPLE)
 }
 
-/** Finished answers; the others have no cost yet. */
+/** The ids of finished requests; the others have no cost yet. */
 function requestIdsOf(turns: readonly Turn[]): string[] {
   return turns.filter(({ state }) => state !== 'waiting' && state !== 'streaming').map(({ requestId }) => requestId)
 }
@@ -256,7 +256,7 @@ interface ComposerProps {
   readonly draft: string
   readonly onDraft: (draft: string) => void
   readonly isBusy: boolean
-  /** A parameter is invalid. */
+  /** Whether a parameter is invalid. */
   readonly isWrong: boolean
   readonly onSend: () => void
   readonly onStop: () => void
@@ -287,7 +287,7 @@ function Composer({ draft, onDraft, isBusy, isWrong, onSend, onStop }: ComposerP
         onChange={(event) => onDraft(event.target.value)}
         onKeyDown={sendOnEnter}
       />
-      {/* Two buttons: with one that changes, the click on Stop would submit the form. */}
+      {/* Two separate buttons: if one button changed its role, the click on Stop would submit the form. */}
       {isBusy ? (
         <Button key="stop" onClick={onStop}>
           Stop

@@ -49,7 +49,7 @@ const further: readonly Parameter[] = [
   },
 ]
 
-/** Stop sequences are under the name `stop`, one per line. */
+/** Reads the parameters. Stop sequences are under the name `stop`, one per line. */
 export function readSampling(typed: Typed) {
   const { values, faults } = readParameters([...plain, ...further], typed)
   const stop = (typed['stop'] ?? '').split('\n').filter((line) => line !== '')

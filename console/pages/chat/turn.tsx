@@ -125,7 +125,7 @@ function TurnFacts({ turn }: { turn: Turn }) {
   )
 }
 
-/** The first token does not count: it arrives after the waiting time, before streaming begins. */
+/** The first token is not counted: it ends the waiting time, and streaming begins after it. */
 function speedOf({ completion_tokens: tokens }: { readonly completion_tokens: number }, streamMs: number): string {
   const perSecond = (tokens - 1) / (Math.max(streamMs, 1) / 1_000)
   return `${number(perSecond < 10 ? Math.round(perSecond * 10) / 10 : Math.round(perSecond))} tokens/s`

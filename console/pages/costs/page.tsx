@@ -137,19 +137,19 @@ function nameOf({ id, name }: Group): string {
   return id in kindNames ? kindNames[id as keyof typeof kindNames] : name
 }
 
-/** The largest groups as separate parts, the others as one. */
+/** Shows the largest groups as separate parts, and all others as one. */
 function Days({ costs }: { costs: Costs }) {
   const fits = costs.groups.length <= MAX_PARTS
-  const own = fits ? costs.groups.length : MAX_PARTS - 1
+  const shownCount = fits ? costs.groups.length : MAX_PARTS - 1
   const bars = costs.days.map(({ day, costsUsd }): Bar => {
     const values = costsUsd.map(amountOf)
     return {
       key: day,
       name: shortDay(day),
-      values: fits ? values : [...values.slice(0, own), sumUsd(values.slice(own))],
+      values: fits ? values : [...values.slice(0, shownCount), sumUsd(values.slice(shownCount))],
     }
   })
-  const names = costs.groups.slice(0, own).map(nameOf)
+  const names = costs.groups.slice(0, shownCount).map(nameOf)
   return (
     <BarChart
       label={`Daily costs by ${costs.groupBy}`}
@@ -160,7 +160,7 @@ function Days({ costs }: { costs: Costs }) {
   )
 }
 
-/** A day with more refunds than charges has no height. */
+/** A day with more refunds than charges is shown with no height. */
 function amountOf(usd: string): NanoUsd {
   const amount = parseUsd(usd) ?? zeroUsd
   return amount < 0n ? zeroUsd : amount

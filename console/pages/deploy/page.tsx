@@ -73,7 +73,7 @@ export function DeployPage() {
   )
 }
 
-/** A model for everyone has a name of its own; others are named after their account. */
+/** A model for everyone needs a name; other models are named after their account. */
 function useModelFields(): (values: Values) => readonly Entry[] {
   const isOperator = useMay('operator')
   const { account } = useMe()

@@ -1,4 +1,4 @@
-/** The cost of a replica now, and of all of them together. */
+/** The current cost of one replica, and of all replicas together. */
 import { useEffect, useState } from 'react'
 import type { CallInput } from '../../../src/client/client.ts'
 import { api } from '../../../src/contract/api.ts'
@@ -13,7 +13,7 @@ import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { engineFields, gpuFields } from '../deployment/fields.ts'
 
-/** After the last key. */
+/** The pause after the last key press before a quote is requested. */
 const PAUSE_MS = 400
 
 type Body = NonNullable<CallInput<'quoteManagedDeployment'>['body']>
@@ -55,7 +55,7 @@ function replicasOf(text: string, otherwise: number): number {
   return Number.isInteger(replicas) && replicas > 0 ? replicas : 0
 }
 
-/** The value after a pause in typing. */
+/** Returns the value once typing has paused. */
 function useSettled(value: string): string {
   const [settled, setSettled] = useState(value)
   useEffect(() => {

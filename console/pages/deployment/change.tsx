@@ -1,4 +1,4 @@
-/** Replicas, scaling and the hourly budget. Applies at once. */
+/** Changes replicas, scaling and the hourly budget. Changes apply at once. */
 import type { ManagedDeployment } from '../../../src/view/deployment.ts'
 import { FieldDialog } from '../../form/field-dialog.tsx'
 import { scalingFields } from './fields.ts'

@@ -5,9 +5,9 @@ import type { FieldEntry } from '../../form/entry.ts'
 import type { FieldValues } from '../../form/field.ts'
 
 type Spec = ManagedDeployment['spec']
-/** Both have the fields of a spec. */
+/** Both operations have the fields of a spec. */
 type WithSpec = 'createManagedDeployment' | 'rolloutManagedDeployment'
-/** Both have the fields of scaling. */
+/** Both operations have the fields of scaling. */
 type WithScaling = 'createManagedDeployment' | 'changeManagedDeployment'
 
 const EXAMPLE_WEIGHTS =
@@ -53,7 +53,7 @@ export const scalingFields = [
   'scaling.idleSeconds',
 ] as const satisfies ReadonlyArray<FieldEntry<WithScaling>>
 
-/** The texts of what has more than one part. */
+/** The values of fields with several parts, as text. */
 export function specTexts({ recipe: { image, weights: files } }: Spec) {
   return {
     'recipe.image': image === undefined ? '' : [image.name, image.tag].filter(Boolean).join(':'),
@@ -61,7 +61,7 @@ export function specTexts({ recipe: { image, weights: files } }: Spec) {
   }
 }
 
-/** Text that is no JSON stays text, which the schema rejects. */
+/** Text that is not JSON is passed on as text, which the schema rejects. */
 function weightsOf(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -70,7 +70,7 @@ function weightsOf(text: string): unknown {
   }
 }
 
-/** Says what is wrong with the weights, and where. */
+/** Returns the fault in the weights and its place. */
 export function weightsFault(values: Partial<FieldValues<WithSpec>>): {
   readonly 'recipe.weights': string | undefined
 } {
@@ -82,7 +82,7 @@ export function weightsFault(values: Partial<FieldValues<WithSpec>>): {
   return { 'recipe.weights': issue && [issue.path.join('.'), issue.message].filter(Boolean).join(': ') }
 }
 
-/** `name:tag`; a port of the registry is no tag. */
+/** Splits `name:tag`. The port of a registry is not a tag. */
 function imageOf(typed: string): { name: string; tag?: string } {
   const text = typed.trim()
   const at = text.lastIndexOf(':')

@@ -1,4 +1,4 @@
-/** One deployment: its status, replicas, usage and history, and what can be done with it. */
+/** One deployment: its status, replicas, usage and history, and the actions on it. */
 import { getRouteApi } from '@tanstack/react-router'
 import { localTime } from '../../../src/view/time.ts'
 import {
@@ -87,7 +87,7 @@ function OneDeployment({ deployment }: { deployment: ManagedDeployment }) {
   )
 }
 
-/** Says what it waits for, or why it failed. The first line is a sentence, the rest is output. */
+/** Shows what the deployment waits for, or why it failed. The first line is a sentence, the others are output. */
 function Message({ isBad, text }: { isBad: boolean; text: string }) {
   const [first, ...output] = text.split('\n')
   return (

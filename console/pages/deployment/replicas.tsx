@@ -1,4 +1,4 @@
-/** The replicas of a deployment: their state, the parts of their cold start, and why they failed. */
+/** The replicas of a deployment: their state, the phases of their cold start, and why they failed. */
 import {
   coldStartText,
   replicaLabel,
@@ -49,7 +49,7 @@ const columns: Columns<Replica> = [
   textColumn('Why', (replica) => explain(replica), { wideOnly: true }),
 ]
 
-/** Says why a replica is in its state. The output of a failed start is below the table instead. */
+/** Says why a replica is in its state. The output of a failed start is shown below the table instead. */
 function explain({ state, reason, detail }: Replica): string | null {
   if (reason !== null) return replicaReason(reason)
   return state === 'starting' ? detail : null

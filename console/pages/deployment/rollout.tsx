@@ -17,7 +17,7 @@ export function RolloutDialog({ deployment, onClose }: { deployment: ManagedDepl
       initial={{ ...valuesOf('rolloutManagedDeployment', spec), ...specTexts(spec) }}
       fields={(values) => [...engineFields<'rolloutManagedDeployment'>(values['recipe.name']), ...gpuFields, 'inPlace']}
       check={weightsFault}
-      // Parts without a field here, such as the environment, stay.
+      // Parts of the recipe that have no field here, such as the environment, are kept.
       body={({ recipe, ...body }) => ({ ...body, recipe: { ...spec.recipe, ...recipe } })}
       done={(after) => `Version ${after.version} is being rolled out`}
       onClose={onClose}

@@ -7,7 +7,7 @@ import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Section, Stats } from '../../ui/card.tsx'
 
-/** The server counts this often. */
+/** The server counts at this interval. */
 const EVERY_MS = 10_000
 
 export function Usage({ deployment: { id, kind } }: { deployment: ManagedDeployment }) {

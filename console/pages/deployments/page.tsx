@@ -1,4 +1,4 @@
-/** Models on rented GPUs: those of the account, and for operators those of the house. */
+/** Models on rented GPUs: those of the account, and for operators also those of the house. */
 import type { Reply } from '../../../src/client/client.ts'
 import { deploymentStatusLabels, recipeLabels, specGpus } from '../../../src/view/deployment.ts'
 import { hourlyPrice } from '../../../src/view/money.ts'

@@ -153,7 +153,7 @@ function ModelFacts({ one }: { one: Model }) {
   )
 }
 
-/** Which price covers the cost at another utilization. */
+/** Shows which price covers the cost at another utilization. */
 function Advisor({ one, range }: { one: Model; range: Range }) {
   const [typed, setTyped] = useState('')
   const chosen = useDeferredValue(optionalNumber(typed))

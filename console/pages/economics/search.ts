@@ -2,7 +2,7 @@
 import { day, searchReader } from '../../search.ts'
 
 export const economicsSearch = searchReader({
-  /** First and last day, UTC. */
+  /** First and last day, in UTC. */
   from: day,
   to: day,
 })

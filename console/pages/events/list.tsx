@@ -12,7 +12,7 @@ interface EventListProps {
   readonly events: readonly EventRecord[]
   readonly label: string
   readonly empty: ReactNode
-  /** On the page of the subject itself. */
+  /** Set on the page of the subject itself. */
   readonly hideSubject?: boolean
 }
 

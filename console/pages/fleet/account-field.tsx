@@ -7,7 +7,7 @@ import { TextField } from '../../ui/field.tsx'
 const SUGGESTIONS = 20
 
 interface AccountFieldProps {
-  /** The id of the account; empty: any. */
+  /** The id of the account; empty: any account. */
   readonly value: string
   readonly onChange: (id: string) => void
 }

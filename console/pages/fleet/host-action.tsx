@@ -1,4 +1,4 @@
-/** Operator actions on a host. `domain/host.ts` defines the states they start from; each needs a reason. */
+/** Operator actions on a host. `domain/host.ts` lists the states in which each is possible; each needs a reason. */
 import { hostActions, type HostState } from '../../../src/domain/host.ts'
 import { FieldDialog } from '../../form/field-dialog.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -17,7 +17,7 @@ const texts: Readonly<Record<HostAction, { readonly verb: string; readonly effec
   remove: { verb: 'Remove', effect: 'It leaves the fleet. To return, it has to join or be added again.' },
 }
 
-/** All actions; those that the state does not allow are disabled. */
+/** A button for each action; actions that the state does not allow are disabled. */
 export function HostActions({ host, onAct }: { host: FleetHost; onAct: (action: HostAction) => void }) {
   return (Object.keys(texts) as HostAction[]).map((action) => {
     const why = whyNot(host, action)
@@ -35,7 +35,7 @@ export function HostActions({ host, onAct }: { host: FleetHost; onAct: (action: 
   })
 }
 
-/** undefined: possible. */
+/** Returns why an action is not possible. undefined: it is. */
 function whyNot(host: FleetHost, action: HostAction): string | undefined {
   const from: readonly HostState[] = hostActions[action]
   // A host that waits for cleaning becomes ready after it.

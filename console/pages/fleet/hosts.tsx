@@ -70,7 +70,7 @@ export function FleetHosts() {
 /** A search can match other hosts too. */
 const MATCHES = 20
 
-/** Its metrics change while the dialog is open. */
+/** The host's metrics change while the dialog is open. */
 function LiveHost({ host, ...rest }: ComponentProps<typeof HostDialog>) {
   const { data } = useCall('listHosts', { query: { q: host.id, limit: MATCHES } }, { everyMs: EVERY_MS })
   return <HostDialog host={data?.hosts.find(({ id }) => id === host.id) ?? host} {...rest} />
@@ -122,12 +122,12 @@ function LastSeen({ host }: { host: FleetHost }) {
 /** Shows the busiest GPU. */
 function loadLabel({ metrics, state }: FleetHost): string {
   if (metrics === null || state === 'left') return '—'
-  const most = (values: ReadonlyArray<number | null>): number | undefined => {
-    const known = values.filter((value) => value !== null)
-    return known.length === 0 ? undefined : Math.max(...known)
+  const highest = (values: ReadonlyArray<number | null>): number | undefined => {
+    const utilizations = values.filter((value) => value !== null)
+    return utilizations.length === 0 ? undefined : Math.max(...utilizations)
   }
-  const busy = most(metrics.gpus.map((gpu) => gpu.utilizationPercent))
-  const hot = most(metrics.gpus.map((gpu) => gpu.temperatureCelsius))
+  const busy = highest(metrics.gpus.map((gpu) => gpu.utilizationPercent))
+  const hot = highest(metrics.gpus.map((gpu) => gpu.temperatureCelsius))
   return [
     busy === undefined ? [] : `GPU ${Math.round(busy)}%`,
     hot === undefined ? [] : `${Math.round(hot)} °C`,

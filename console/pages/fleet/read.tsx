@@ -6,7 +6,7 @@ export type FleetHost = Reply<'listHosts'>['hosts'][number]
 export type AnyRental = Reply<'listAllRentals'>['rentals'][number]
 export type AnyVolume = Reply<'listAllVolumes'>['volumes'][number]
 
-/** Names are not unique across accounts; numbers are. */
+/** Shows a name with its number, since names are not unique across accounts. */
 export function NumberedName({ noun, id, name }: { noun: string; id: number; name: string }) {
   return (
     <span title={`${noun} ${id}`}>

@@ -72,7 +72,7 @@ const stuckColumns: Columns<AnyRental> = [
   textColumn('Next step', (rental) => <NextStep rental={rental} />),
 ]
 
-/** The customer is not charged; the machine has to be removed at the engine. */
+/** The customer is not charged; the operator has to remove the machine at the provider. */
 function NextStep({ rental }: { rental: AnyRental }) {
   return (
     <p className="max-w-prose min-w-64">
@@ -107,7 +107,7 @@ const columns: Columns<AnyRental> = [
   textColumn('Reason', (rental) => <ReasonCell rental={rental} />, { width: 'minmax(0, 1.3fr)' }),
 ]
 
-/** While a rental waits for its engine, the last error of the engine is the reason. */
+/** The reason of the state. While a rental waits for its provider, that is the provider's last error. */
 function ReasonCell({ rental }: { rental: AnyRental }) {
   if (rental.statusReason !== null) return rental.statusReason.replaceAll('_', ' ')
   if (rental.lastError === null) return '—'

@@ -1,4 +1,4 @@
-/** Storage volumes of all accounts, with the last error of their engine. */
+/** Storage volumes of all accounts, with the last error of their provider. */
 import { localTime } from '../../../src/view/time.ts'
 import { volumeLabels } from '../../../src/view/volume.ts'
 import { accountColumn, agoColumn, badgeColumn, numberColumn, textColumn, type Columns } from '../../list/column.tsx'
@@ -34,7 +34,7 @@ const columns: Columns<AnyVolume> = [
   textColumn('Last error', (volume) => <LastError volume={volume} />, { width: 'minmax(0, 2fr)' }),
 ]
 
-/** The fault of the volume, or else of its first failing attachment. */
+/** The last error of the volume, otherwise that of its first failing attachment. */
 function LastError({ volume }: { volume: AnyVolume }) {
   const failing = volume.attachments.find(({ lastError }) => lastError !== null)
   const [text, at] =

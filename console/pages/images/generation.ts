@@ -12,7 +12,7 @@ export interface Generation {
   readonly order: ImageOrder
   readonly requestId: string
   readonly state: 'waiting' | 'running' | 'stopped' | 'failed'
-  /** Requests ahead of it in the queue, if the engine reports it. */
+  /** The number of requests ahead in the queue, if the engine reports it. */
   readonly ahead: number | null
   readonly step: number
   readonly steps: number | null
@@ -20,7 +20,7 @@ export interface Generation {
 }
 
 export interface Images {
-  /** In progress, or the last failure. */
+  /** The image in progress, or the last failure. */
   readonly generation: Generation | undefined
   readonly images: readonly GeneratedImage[]
   readonly isBusy: boolean
@@ -35,7 +35,7 @@ export function useImages(): Images {
   const [generation, setGeneration] = useState<Generation>()
   const [images, setImages] = useState<readonly GeneratedImage[]>([])
   const running = useRef<AbortController>(undefined)
-  // Newest first, as the images.
+  // Newest first, like the images.
   const urls = useRef<string[]>([])
   useEffect(() => {
     const list = urls.current

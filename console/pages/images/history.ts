@@ -1,7 +1,9 @@
-/** Images that this browser keeps, newest first. Without storage, as in a private window, they last for the page. */
+/**
+ * Images stored in this browser, newest first. Without storage, as in a private window, they last as long as the page.
+ */
 import type { GeneratedImage } from './image.ts'
 
-/** Each is a file of a few hundred kilobytes. */
+/** An image is a file of a few hundred kilobytes. */
 export const MAX_IMAGES = 24
 const STORE = 'images'
 
@@ -15,7 +17,7 @@ export async function readImages(accountId: string): Promise<KeptImage[]> {
   return (all ?? []).toSorted((a, b) => b.atMs - a.atMs)
 }
 
-/** The oldest ones above the limit go. */
+/** Stores an image and drops the oldest ones above the limit. */
 export async function keepImage(accountId: string, image: KeptImage): Promise<void> {
   await use(accountId, 'readwrite', (store) => store.put(image))
   const old = (await readImages(accountId)).slice(MAX_IMAGES)
@@ -26,7 +28,7 @@ export async function clearImages(accountId: string): Promise<void> {
   await use(accountId, 'readwrite', (store) => store.clear())
 }
 
-/** undefined: the browser does not store anything. */
+/** undefined: the browser stores nothing. */
 async function use<T>(
   accountId: string,
   mode: IDBTransactionMode,

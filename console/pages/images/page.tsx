@@ -25,7 +25,7 @@ const EXAMPLE = 'a red apple'
 const MAX_CHARS = 10_000
 /** The server's defaults. */
 const DEFAULTS = { width: 1024, height: 1024, steps: 30 }
-/** Short enough to read and type. */
+/** Seeds are short enough to read and type. */
 const SEEDS = 1_000_000
 
 const side = { least: imageSide.minValue ?? 128, most: imageSide.maxValue ?? 2_496, isWhole: true } as const
@@ -128,11 +128,11 @@ function Generator({ model, models }: { model: Model; models: readonly Model[] }
 interface SubmitProps {
   readonly note: string
   readonly canGenerate: boolean
-  /** While it generates. */
+  /** Set while an image is generated. */
   readonly onStop: (() => void) | undefined
 }
 
-/** Two buttons: with one that changes, the click on Stop would submit the form. */
+/** Two separate buttons: if one button changed its role, the click on Stop would submit the form. */
 function Submit({ note, canGenerate, onStop }: SubmitProps) {
   return (
     <div className="flex flex-wrap items-center justify-between gap-2">
@@ -171,7 +171,7 @@ function Results({ generator: { generation, images, isBusy, generate, clear }, o
   )
 }
 
-/** The price depends on pixels and steps only, so it is known in advance. */
+/** The estimated cost. The price depends on pixels and steps only, so it is known in advance. */
 function estimate({ pixel_step_price: price }: Model, values: Readonly<Record<string, number>>): string {
   const perMillion = price === undefined ? undefined : usdFromNumber(price)
   if (perMillion === undefined) return ''

@@ -1,4 +1,4 @@
-/** Schedules of jobs: created, paused, resumed and deleted. */
+/** Schedules of jobs: list, create, pause, resume and delete. */
 import type { Reply } from '../../../src/client/client.ts'
 import { missingScope, useMay } from '../../api/me.ts'
 import { CallButton, ConfirmCall } from '../../form/dialog.tsx'
@@ -14,7 +14,7 @@ import { isJson, jobFields } from '../jobs/fields.ts'
 
 type Schedule = Reply<'listJobSchedules'>['schedules'][number]
 
-/** Their times come without events. */
+/** A run of a schedule raises no event. */
 const EVERY_MS = 10_000
 
 export function JobSchedulesPage() {

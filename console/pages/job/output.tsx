@@ -9,7 +9,7 @@ import { Empty } from '../../ui/empty.tsx'
 import { Notice } from '../../ui/notice.tsx'
 import { Table } from '../../ui/table.tsx'
 
-/** That of the last attempt that has some. */
+/** Shows the output of the task's last attempt that has any. */
 export function Output({ job, task }: { job: Job; task: JobTask }) {
   const attempt = task.attempts.findLast(({ output }) => output !== null)
   if (attempt === undefined || attempt.output === null) return null

@@ -1,4 +1,4 @@
-/** One task: the log of its command as it comes, its output, and its attempts. */
+/** One task: the live log of its command, its output, and its attempts. */
 import { attemptEnd, outputText, type Job, type JobAttempt, type JobTask } from '../../../src/view/job.ts'
 import { moneyColumn, numberColumn, textColumn, timeColumn, type Columns } from '../../list/column.tsx'
 import { TextLink } from '../../ui/button.tsx'

@@ -1,4 +1,4 @@
-/** The tasks of an array, and the one that is chosen. */
+/** The tasks of an array, and details of the selected one. */
 import { getRouteApi } from '@tanstack/react-router'
 import { jobLabel, outputText, type Job, type JobTask } from '../../../src/view/job.ts'
 import { number } from '../../../src/view/number.ts'

@@ -1,10 +1,10 @@
-/** The fields of a job, for now or for a schedule. */
+/** The fields of a job, for an order and for a schedule. */
 import { parseImage } from '../../../src/view/job.ts'
 import type { Entries } from '../../form/entry.ts'
 
 const MACHINE = 'Only this machine. The only way to a simulated one.'
 
-/** The command is typed as in a shell, which most images have. */
+/** The command is typed as shell text, so the image must have a shell. Most have one. */
 const shellCommand = (text: string): readonly string[] => ['/bin/sh', '-c', text]
 
 export const jobFields: Entries<'createJob'> = [

@@ -10,15 +10,15 @@ import { faultOf } from '../../form/read.ts'
 
 export interface JoinValues {
   readonly offering: 'marketplace' | 'virtual-machine'
-  /** Empty for the GPUs of the machine, otherwise a model of `--simulate-gpus`. */
+  /** A model of `--simulate-gpus`. Empty: the real GPUs of the machine. */
   readonly simulated: string
   readonly gpuCount: string
-  /** Empty for the default price of simulated GPUs. */
+  /** Empty: the default price of simulated GPUs. */
   readonly price: string
   readonly region: string
-  /** Empty for three random words. */
+  /** Empty: three random words. */
   readonly name: string
-  /** How many machines can join with the token, and for how long. */
+  /** How many machines can join with the token, and for how many hours. */
   readonly uses: string
   readonly expiresInHours: string
 }
@@ -79,7 +79,7 @@ function faultOfRegion({ offering, region }: JoinValues): string | undefined {
   return regionName.test(region) ? undefined : 'Use lowercase letters, digits and hyphens.'
 }
 
-/** For valid values only. */
+/** Returns the command. The values must be valid. */
 export function joinCommand(values: JoinValues, server: string, token: string): string {
   const isMarketplace = values.offering === 'marketplace'
   const more = [

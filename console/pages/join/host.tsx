@@ -1,4 +1,4 @@
-/** A machine that has just joined: its state and the next step. */
+/** A machine that has just joined, with its state and the next step. */
 import { gpuLabel } from '../../../src/view/gpu.ts'
 import { offeringLabels, standingOf, type Supplied } from '../../../src/view/supply.ts'
 import { useMay } from '../../api/me.ts'

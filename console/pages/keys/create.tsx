@@ -69,7 +69,7 @@ function ExpiryField(props: ControlProps) {
   return <DateField {...props} days={EXPIRY_DAYS} />
 }
 
-/** Members sign in with keys, so an owner creates the first key for a new member. */
+/** Lists the other members. Members sign in with keys, so an owner creates the first key of a new member. */
 function useOtherMembers() {
   const me = useMe()
   const { data } = useCall('listMembers', {}, { enabled: me.role === 'owner' })
@@ -78,7 +78,7 @@ function useOtherMembers() {
     .map(({ id, email, role }) => ({ value: id, label: `${email} (${role})` }))
 }
 
-/** A key cannot have scopes that the key creating it lacks. */
+/** Offers only scopes that the current key has, since a key cannot create one with more. */
 function useScopeChoices() {
   const me = useMe()
   const hasScope = (scope: Scope): boolean => mayUse(me, scope) || mayUse(me, 'operator')
@@ -92,7 +92,7 @@ function useScopeChoices() {
     }))
 }
 
-/** A model that is not available is accepted: it may be offered later. */
+/** A hint that a model is not available. It is accepted anyway, since it may be offered later. */
 function useModelsHint(): (typed: string) => string {
   const me = useMe()
   const models = useCall('listModels', {}, { enabled: mayUse(me, 'inference') })

@@ -20,7 +20,7 @@ import { CreateKeyDialog } from './create.tsx'
 
 type ApiKey = Reply<'listApiKeys'>['apiKeys'][number]
 
-/** An account may have thousands. */
+/** The maximum of revoked keys shown: an account may have thousands. */
 const SHOWN_REVOKED = 200
 
 export function KeysPage() {

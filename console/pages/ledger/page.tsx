@@ -1,5 +1,5 @@
 /**
- * Checks the ledger, and compares the engines with the database. Both run on demand, because a check reads every row.
+ * Checks the ledger, and compares the providers with the database. Both run on demand, because a check reads every row.
  * Neither changes anything.
  */
 import type { ReactNode } from 'react'

@@ -15,7 +15,7 @@ interface ColumnOptions {
   readonly onCompare: (row: MachineRow) => void
 }
 
-/** Memoized by the caller, so that visible rows do not render again. */
+/** The caller memoizes the result, so that visible rows do not render again. */
 export function columnsOf({ onRent, mayRent, compared, onCompare }: ColumnOptions): ReadonlyArray<Column<MachineRow>> {
   return [
     textColumn('gpu', 'GPU', 'minmax(10.5rem, 1.5fr)', (row) => (
@@ -118,7 +118,7 @@ function Unknown() {
   return <span className="text-muted">—</span>
 }
 
-/** Short on screen, complete for screen readers. */
+/** A short text on screen, and the complete one for screen readers. */
 function Named({ name, more }: { name: string; more: string }) {
   return (
     <>

@@ -77,18 +77,23 @@ export function FilterFields({ counts, search, onChange }: FilterFieldsProps) {
   )
 }
 
-/** Typed text runs ahead of the URL; when no field has the focus, the URL wins, as when filters are cleared. */
+/**
+ * Text that is being typed is ahead of the URL. Without focus in a field, the URL wins, as when filters are cleared.
+ */
 function useTyped(inAddress: string): [string, (typed: string) => void] {
   const [typed, setTyped] = useState(inAddress)
-  const [seen, setSeen] = useState(inAddress)
-  if (seen !== inAddress) {
-    setSeen(inAddress)
+  const [appliedText, setAppliedText] = useState(inAddress)
+  if (appliedText !== inAddress) {
+    setAppliedText(inAddress)
     if (!(document.activeElement instanceof HTMLInputElement)) setTyped(inAddress)
   }
   return [typed, setTyped]
 }
 
-/** Each value with its number of machines. Makers write the name of a model in several ways. */
+/**
+ * Each value with its number of machines. Vendors spell the name of a model in several ways, so values with the same
+ * label are merged.
+ */
 function choicesOf(counts: Reply<'countMachines'>['regions'], labelOf: (name: string) => string): Choice[] {
   const byLabel = new Map<string, number>()
   for (const { name, machines } of counts) byLabel.set(labelOf(name), (byLabel.get(labelOf(name)) ?? 0) + machines)
@@ -97,7 +102,7 @@ function choicesOf(counts: Reply<'countMachines'>['regions'], labelOf: (name: st
     .map(([value, n]) => ({ value, label: `${value} (${number(n)})` }))
 }
 
-/** A URL may hold part of a name, or a value that is gone. */
+/** Adds the value in the URL: it may be part of a name, or no longer exist. */
 function withChosen(choices: readonly Choice[], chosen: string | undefined): Choice[] {
   const isKnown = chosen === undefined || choices.some(({ value }) => value === chosen)
   return [any, ...(isKnown ? [] : [{ value: chosen, label: chosen }]), ...choices]

@@ -75,20 +75,23 @@ export function GpuCards({ counts, chosen, minVramGb, onChoose }: GpuCardsProps)
   )
 }
 
-/** Makers write the name of a model in several ways. Cheapest first. */
+/**
+ * GPU models, cheapest first. Vendors spell the name of a model in several ways, so models with the same label are
+ * merged.
+ */
 function modelsOf({ gpuModels }: Reply<'countMachines'>): readonly GpuModel[] {
   const models = new Map<string, GpuModel>()
   for (const one of gpuModels) {
     const label = gpuLabel(one.name)
-    const known = models.get(label)
+    const soFar = models.get(label)
     const from = one.fromPricePerGpuHourUsd === null ? undefined : parseUsd(one.fromPricePerGpuHourUsd)
     models.set(label, {
       label,
-      vramGb: Math.max(known?.vramGb ?? 0, Math.round(one.gpuRamMib / MIB_PER_GIB)),
-      free: (known?.free ?? 0) + one.gpusFree,
-      total: (known?.total ?? 0) + one.gpusTotal,
-      machines: (known?.machines ?? 0) + one.machines,
-      from: lowest(known?.from, from),
+      vramGb: Math.max(soFar?.vramGb ?? 0, Math.round(one.gpuRamMib / MIB_PER_GIB)),
+      free: (soFar?.free ?? 0) + one.gpusFree,
+      total: (soFar?.total ?? 0) + one.gpusTotal,
+      machines: (soFar?.machines ?? 0) + one.machines,
+      from: lowest(soFar?.from, from),
     })
   }
   return [...models.values()].toSorted((a, b) => (a.from === b.from ? 0 : less(a.from, b.from) ? -1 : 1))
@@ -98,7 +101,7 @@ function lowest(a: NanoUsd | undefined, b: NanoUsd | undefined): NanoUsd | undef
   return less(a, b) ? a : b
 }
 
-/** No price is the highest. */
+/** A missing price counts as the highest. */
 function less(a: NanoUsd | undefined, b: NanoUsd | undefined): boolean {
   return a !== undefined && (b === undefined || a < b)
 }

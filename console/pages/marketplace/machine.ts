@@ -17,24 +17,24 @@ const MIB_PER_GIB = 1_024
 type Listed = Reply<'searchMachines'>['machines'][number]
 
 export interface MachineRow extends Omit<Listed, 'gpuModel' | 'gpuRamMib' | 'pricePerGpuHourUsd'> {
-  /** The name that people use, without the maker's. */
+  /** The common name, without the vendor. */
   readonly gpu: string
   readonly vramGb: number
   readonly pricePerGpu: NanoUsd
 }
 
 export interface Machines {
-  /** All matches; a machine that is not read yet is undefined. undefined: nothing was read yet. */
+  /** All matches. A machine that has not been read yet is undefined. undefined: nothing has been read yet. */
   readonly rows: ReadonlyArray<MachineRow | undefined> | undefined
   readonly error: ClientError | null
   readonly retry: () => void
-  /** The rows in view. */
+  /** Reports the rows in view, so that they are read. */
   readonly show: (first: number, last: number) => void
 }
 
 export function useMachines(search: ReturnType<typeof marketplaceSearch>): Machines {
   const [pages, setPages] = useState<readonly number[]>([0])
-  const [known, setKnown] = useState<number>()
+  const [lastCount, setLastCount] = useState<number>()
   const { sort = 'price', down = false, each = false, template: _template, like: _like, ...filter } = search
   const answers = useQueries({
     queries: pages.map((page) => {
@@ -49,9 +49,9 @@ export function useMachines(search: ReturnType<typeof marketplaceSearch>): Machi
     }),
   })
   const matches = answers.find(({ data }) => data !== undefined)?.data?.matches
-  // While other rows are read, the table keeps its height.
-  if (matches !== undefined && matches !== known) setKnown(matches)
-  const count = matches ?? known
+  // While other rows are read, the last count keeps the height of the table.
+  if (matches !== undefined && matches !== lastCount) setLastCount(matches)
+  const count = matches ?? lastCount
   const rows = count === undefined ? undefined : Array.from<MachineRow | undefined>({ length: count })
   pages.forEach((page, n) => {
     answers[n]?.data?.machines.forEach((machine, at) => {
@@ -70,7 +70,7 @@ export function useMachines(search: ReturnType<typeof marketplaceSearch>): Machi
   }
 }
 
-/** One machine by its id. undefined: it is not offered, or not read yet. */
+/** One machine by its id. undefined: it is not offered, or has not been read yet. */
 export function useMachine(id: string | undefined): { readonly machine: MachineRow | undefined; isLoading: boolean } {
   const input: CallInput<'searchMachines'> = { query: { text: id ?? '', limit: PAGE_ROWS } }
   const { data, isLoading } = useCall('searchMachines', input, { enabled: id !== undefined })

@@ -32,7 +32,7 @@ export function MarketplacePage() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const mayRent = useMay('compute:write')
-  // A request for each key pressed would only be cancelled by the next one.
+  // Deferred: a request per key press would only be cancelled by the next one.
   const machines = useMachines(useDeferredValue(search))
   const counts = useCall('countMachines').data
   const { templates, chosen: template, isLoading } = useTemplates(search.template)
@@ -92,7 +92,7 @@ export function MarketplacePage() {
 interface Again {
   /** The container to rent again. */
   readonly like: Like | undefined
-  /** Its machine, if that has room for it. */
+  /** The machine of that container, if it has room. */
   readonly machine: MachineRow | undefined
   readonly isLoading: boolean
 }
@@ -105,7 +105,7 @@ function useAgain(rentalId: string | undefined): Again {
   return { like, machine: hasRoom ? same.machine : undefined, isLoading: isLoading || same.isLoading }
 }
 
-/** Renting again opens the order at once, on the same machine if it has room. */
+/** Opens the order at once when renting again, on the same machine if it has room. */
 function useRenting({ like, machine }: Again, rentalId: string | undefined) {
   const state = useState<MachineRow>()
   const [openedFor, setOpenedFor] = useState<string>()

@@ -14,9 +14,9 @@ export const marketplaceSearch = searchReader({
   text: text,
   /** The template to start with. */
   template: text,
-  /** The container whose settings fill in the order. */
+  /** The container whose settings are copied into the order. */
   like: text,
-  /** Every machine, instead of one row for identical ones. */
+  /** Shows every machine, instead of one row for identical ones. */
   each: flag,
   sort: oneOf(marketplaceSorts),
   down: flag,

@@ -22,7 +22,7 @@ import { toast } from '../../ui/toast.tsx'
 import { newDeploymentFields } from './deployment.tsx'
 import { priceFields } from './price.ts'
 
-/** Kinds without one run on deployments only. */
+/** Kinds that are missing here run on deployments only. */
 const engines: Readonly<Partial<Record<Model['kind'], NonNullable<NewModel['engine']>>>> = {
   chat: 'llama',
   embedding: 'embedding',
@@ -139,7 +139,7 @@ function fileOf({ name, source, sha256 }: Values): NonNullable<NewModel['files']
   return { source: source.trim(), file, bytes: null, sha256: optionalText(sha256)?.toLowerCase() ?? null }
 }
 
-/** The errors of both requests, each at its field. */
+/** Assigns the errors of both requests to their fields. */
 const offerSchema = {
   safeParse: ({ model, deployment }: Offer, params: z.core.ParseContext<z.core.$ZodIssue>) => {
     const issues = [
@@ -153,7 +153,7 @@ const offerSchema = {
 }
 
 async function offerModel({ model, deployment }: Offer): Promise<void> {
-  // A new key each time: after a failed deployment the previous model was deleted.
+  // A new key for each attempt: after a failed deployment the earlier model was deleted.
   await call('createModel', { body: model, idempotencyKey: makeOnceKey() })
   try {
     if (deployment !== undefined) await call('createDeployment', { body: deployment, idempotencyKey: makeOnceKey() })

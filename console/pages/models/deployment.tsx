@@ -11,7 +11,7 @@ const concurrencyField = ['concurrency', { placeholder: 'Automatic' }] as const
 
 interface DeploymentDialogProps {
   readonly model: Model
-  /** undefined: a new one. */
+  /** undefined: a new deployment is added. */
   readonly deployment?: Deployment
   readonly onClose: () => void
 }

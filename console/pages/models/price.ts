@@ -1,4 +1,4 @@
-/** The price fields of the units that a kind of model is charged by. */
+/** The price fields for the units that a kind of model is charged by. */
 import { pricesOfKind, type Model } from '../../../src/view/model.ts'
 
 export function priceFields(kind: Model['kind']) {

@@ -1,4 +1,4 @@
-/** Notifications, and which of them come in the console and by e-mail. */
+/** Notifications, and the settings of where each kind is shown or sent. */
 import { getRouteApi } from '@tanstack/react-router'
 import type { Reply } from '../../../src/client/client.ts'
 import { useAction } from '../../api/query.ts'

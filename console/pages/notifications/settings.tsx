@@ -1,4 +1,4 @@
-/** Which kinds of notifications come in the console and by e-mail. */
+/** Settings: which kinds of notifications are shown in the console or sent by email. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { useAction, useCall } from '../../api/query.ts'
@@ -60,7 +60,7 @@ const channels = { console: 'in the console', email: 'by e-mail' } as const
 
 function Switch({ choice, channel }: { choice: Choice; channel: keyof typeof channels }) {
   const change = useAction('changeNotificationChoices', ['getNotificationChoices', 'listNotifications'])
-  /** The new value, until the choices were read again. */
+  /** The new value, until the choices have been read again. */
   const [newValue, setNewValue] = useState<boolean>()
   const set = (value: boolean): void => {
     setNewValue(value)

@@ -100,7 +100,7 @@ function MoneyStats() {
   )
 }
 
-/** The table of machines below adds up to the first amount. */
+/** Describes the volume part of the spend. The table of machines below adds up to the first amount. */
 function spendDetail({ hourlySpendUsd, volumeSpendUsd }: Reply<'getCustomerBalance'>): string {
   const volumes = parseUsd(volumeSpendUsd) ?? zeroUsd
   const machines = nanoUsdOf((parseUsd(hourlySpendUsd) ?? zeroUsd) - volumes)
@@ -154,7 +154,7 @@ function Machines() {
   )
 }
 
-/** So that the rows add up to the hourly spend. */
+/** A row for machines that are not listed, so that the rows add up to the hourly spend. */
 function OtherMachines({ machines }: { machines: readonly OwnMachine[] }) {
   if (machines.length === 0) return null
   const perHour = sumUsd(machines.map(({ currentCostPerHour }) => currentCostPerHour))
@@ -200,7 +200,7 @@ function RecentEvents() {
   )
 }
 
-/** Rounded down to the cent, so that the balance does not flicker. */
+/** Rounds down to the cent, so that the balance does not flicker. */
 function roundedMoney(usd: string): string {
   const [whole = '0', decimals = ''] = usd.split('.')
   return money(`${whole}.${decimals.slice(0, 2).padEnd(2, '0')}`)

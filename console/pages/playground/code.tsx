@@ -10,7 +10,7 @@ import type { Language } from './snippet.ts'
 
 const labels: Readonly<Record<Language, string>> = { curl: 'curl', python: 'Python', typescript: 'TypeScript' }
 
-/** `make` returns the request in each protocol, the usual one first. */
+/** `make` returns the request in each protocol, the default one first. */
 export function CodeButton({ make, disabled }: { make: () => readonly ProtocolCode[]; disabled?: boolean }) {
   const [codes, setCodes] = useState<readonly ProtocolCode[]>()
   return (

@@ -1,4 +1,4 @@
-/** The cost of requests, known shortly after they end. */
+/** The cost of requests, which is known shortly after they end. */
 import { sumUsd } from '../../../src/base/money.ts'
 import { money } from '../../../src/view/money.ts'
 import { Money } from '../../ui/money.tsx'
@@ -7,7 +7,7 @@ import { SkeletonText } from '../../ui/skeleton.tsx'
 
 export function RequestCost({ requestId }: { requestId: string }) {
   const [cost] = useCosts([requestId])
-  // Stopped before it had an id; the server may still have answered it.
+  // The request was stopped before it had an id; the server may still have answered it.
   if (requestId === '') return <>cost unknown</>
   if (cost?.data !== undefined && cost.data !== null) return <Money usd={cost.data} />
   if (cost?.isError === true) return <>cost unknown; see Requests</>
@@ -21,11 +21,11 @@ export function RequestCost({ requestId }: { requestId: string }) {
 
 export function TotalCost({ requestIds }: { requestIds: readonly string[] }) {
   const costs = useCosts(requestIds.filter((id) => id !== ''))
-  const known = costs.flatMap(({ data }) => (data === undefined || data === null ? [] : [data]))
-  const isWhole = known.length === costs.length
+  const amounts = costs.flatMap(({ data }) => (data === undefined || data === null ? [] : [data]))
+  const isWhole = amounts.length === costs.length
   return (
     <>
-      {money(sumUsd(known))}
+      {money(sumUsd(amounts))}
       {isWhole ? '' : ' so far'}
     </>
   )

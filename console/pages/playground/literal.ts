@@ -1,6 +1,6 @@
 /**
- * Typed text as a literal of a language: JSON in single quotes for shells, where only the single quote is special; JSON
- * strings for Python and TypeScript, which accept every JSON escape.
+ * Writes typed text as a literal of a language: in single quotes for shells; as JSON strings for Python and TypeScript,
+ * which accept every JSON escape.
  */
 export type Body = Readonly<Record<string, unknown>>
 

@@ -12,7 +12,7 @@ import { Notice } from '../../ui/notice.tsx'
 
 interface WithModelProps {
   readonly kind: ModelKind
-  /** From the URL; otherwise the first that is ready. */
+  /** The model in the URL; otherwise the first one that is ready. */
   readonly modelId: string | undefined
   readonly skeleton: ReactNode
   readonly children: (model: Model, models: readonly Model[]) => ReactNode

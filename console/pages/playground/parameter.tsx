@@ -2,7 +2,7 @@
 import { TextField } from '../../ui/field.tsx'
 
 export interface Parameter {
-  /** Its name in the API. */
+  /** The parameter's name in the API. */
   readonly name: string
   readonly label: string
   readonly hint: string
@@ -15,7 +15,7 @@ export type Typed = Readonly<Record<string, string>>
 
 export interface ReadParameters {
   readonly values: Readonly<Record<string, number>>
-  /** Errors by name. */
+  /** Error messages by parameter name. */
   readonly faults: Readonly<Record<string, string>>
 }
 

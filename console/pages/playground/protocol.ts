@@ -7,14 +7,14 @@ import { chatSnippets, imageSnippets, speechSnippets, type Snippets } from './sn
 export interface ProtocolCode {
   readonly protocol: string
   readonly snippets: Snippets
-  /** The parameters that the protocol does not have. */
+  /** Parameters that the protocol does not support. */
   readonly missing?: readonly string[]
 }
 
-/** The protocol of Anthropic requires a limit. */
+/** Anthropic's protocol requires a limit. */
 const USUAL_MAX_TOKENS = 1_024
 
-/** The body is that of a chat completion. */
+/** `body` is that of a chat completion. */
 export function chatProtocols(url: string, body: Body): ProtocolCode[] {
   return [
     { protocol: 'OpenAI Chat Completions', snippets: chatSnippets(url, body) },
@@ -32,7 +32,7 @@ export function speechProtocols(url: string, body: Body): ProtocolCode[] {
   return [{ protocol: 'Speech', snippets: speechSnippets(url, body) }]
 }
 
-/** `fields`: those of the form, beside the file. */
+/** `fields` are the form's fields beside the file. */
 export function transcriptionProtocols(url: string, fields: Fields, file: string): ProtocolCode[] {
   return [{ protocol: 'OpenAI Transcription', snippets: transcriptionSnippets(url, fields, file) }]
 }
@@ -138,7 +138,7 @@ interface SystemAndOthers {
   readonly others: readonly unknown[]
 }
 
-/** In both protocols the system prompt has a place of its own. */
+/** Both protocols have a separate field for the system prompt. */
 function splitSystem(body: Body): SystemAndOthers {
   const all = body['messages'] as ReadonlyArray<{ readonly role: string; readonly content: unknown }>
   return {
@@ -147,18 +147,18 @@ function splitSystem(body: Body): SystemAndOthers {
   }
 }
 
-/** The request with the parameters that the protocol has, under the names that it gives them. */
+/** Translates the request: supported parameters get the names of the protocol, the others are returned as missing. */
 function translate(
   body: Body,
   parts: Body,
   names: Readonly<Record<string, string>>,
 ): { request: Body; missing: string[] } {
-  const given = Object.entries(body).filter(([name]) => name !== 'model' && name !== 'messages')
-  const known = given.flatMap(([name, value]) => (names[name] === undefined ? [] : [[names[name], value]]))
-  const all = { model: body['model'], ...parts, ...(Object.fromEntries(known) as Body) }
+  const parameters = Object.entries(body).filter(([name]) => name !== 'model' && name !== 'messages')
+  const supported = parameters.flatMap(([name, value]) => (names[name] === undefined ? [] : [[names[name], value]]))
+  const all = { model: body['model'], ...parts, ...(Object.fromEntries(supported) as Body) }
   return {
     request: Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)),
-    missing: given.map(([name]) => name).filter((name) => names[name] === undefined),
+    missing: parameters.map(([name]) => name).filter((name) => names[name] === undefined),
   }
 }
 

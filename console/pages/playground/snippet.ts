@@ -5,7 +5,7 @@ const languages = ['curl', 'python', 'typescript'] as const
 export type Language = (typeof languages)[number]
 export type Snippets = Readonly<Record<Language, string>>
 
-/** Known to the official `openai` package by name; others need an extra argument. */
+/** Parameters of the official `openai` package; others need an extra argument. */
 const openAiNames: ReadonlySet<string> = new Set([
   'model',
   'messages',
@@ -19,7 +19,7 @@ const openAiNames: ReadonlySet<string> = new Set([
 ])
 
 export function chatSnippets(url: string, body: Body): Snippets {
-  const known = Object.entries(body).filter(([name]) => openAiNames.has(name))
+  const namedParameters = Object.entries(body).filter(([name]) => openAiNames.has(name))
   const more = Object.entries(body).filter(([name]) => !openAiNames.has(name))
   return {
     curl: curl(`${url}/v1/chat/completions`, { ...body, stream: true }, ['-N']),
@@ -31,7 +31,7 @@ export function chatSnippets(url: string, body: Body): Snippets {
       '',
       `client = OpenAI(base_url=${text(`${url}/v1`)}, api_key=os.environ["BERTH_KEY"])`,
       'stream = client.chat.completions.create(',
-      ...known.map(([name, value]) => `    ${name}=${python(value, 1)},`),
+      ...namedParameters.map(([name, value]) => `    ${name}=${python(value, 1)},`),
       ...(more.length === 0 ? [] : [`    extra_body=${python(Object.fromEntries(more), 1)},`]),
       '    stream=True,',
       ')',
@@ -49,7 +49,7 @@ export function chatSnippets(url: string, body: Body): Snippets {
         ? []
         : ['// Parameters beyond the OpenAI API.', `const more = ${typescript(Object.fromEntries(more), 0)}`]),
       'const stream = await client.chat.completions.create({',
-      ...known.map(([name, value]) => `  ${name}: ${typescript(value, 1)},`),
+      ...namedParameters.map(([name, value]) => `  ${name}: ${typescript(value, 1)},`),
       ...(more.length === 0 ? [] : ['  ...more,']),
       '  stream: true,',
       '})',
@@ -85,7 +85,7 @@ interface FileAnswer {
   readonly url: string
   readonly body: Body
   readonly file: string
-  /** The place of the base64 in the response: the field, and the expression in each language. */
+  /** The field with the base64 in the response, and the expression for it in each language. */
   readonly field: string
   readonly python: string
   readonly typescript: readonly [type: string, value: string]

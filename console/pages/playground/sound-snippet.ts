@@ -1,8 +1,8 @@
-/** A form with a recording as code: OpenAI's clients, and curl. */
+/** Code that sends a form with a recording, with OpenAI's clients and with curl. */
 import { inShell, lines, text } from './literal.ts'
 import type { Snippets } from './snippet.ts'
 
-/** Texts of the form, beside its file. */
+/** The text fields of the form. */
 export type Fields = Readonly<Record<string, string>>
 
 /** `file`: the name of the recording, in the folder where the code runs. */
@@ -13,7 +13,7 @@ export function transcriptionSnippets(url: string, fields: Fields, file: string)
       `curl -sS --fail ${inShell(`${url}/v1/audio/transcriptions`)}`,
       '  -H "Authorization: Bearer $BERTH_KEY"',
       `  -F ${inShell(`file=@${file}`)}`,
-      // Unlike -F, it takes a text that begins with @ or < as it is.
+      // Unlike -F, it accepts a text that begins with @ or <.
       ...parts.map(([name, value]) => `  --form-string ${inShell(`${name}=${value}`)}`),
     ].join(' \\\n'),
     python: lines(

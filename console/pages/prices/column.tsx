@@ -2,7 +2,7 @@
 import { textColumn } from '../../list/column.tsx'
 import type { Column } from '../../ui/table.tsx'
 
-/** A box to sell what the row is about. */
+/** A checkbox that puts the row's item on sale. */
 export function saleColumn<Row>(
   nameOf: (row: Row) => string,
   typedOf: (row: Row) => { readonly enabled: boolean },
@@ -21,7 +21,7 @@ export function saleColumn<Row>(
   return textColumn('For sale', box, width === undefined ? {} : { width })
 }
 
-/** The saved value of a changed row. */
+/** The saved value, shown if the row has changed. */
 export function beforeColumn<Row>(read: (row: Row) => string): Column<Row> {
   return textColumn('Before', read, { align: 'right', wideOnly: true })
 }

@@ -14,7 +14,7 @@ export type GpuPrice = PriceBook['gpus'][number]
 export type StoragePrice = PriceBook['storage'][number]
 export type Term = PriceBook['reserveOptions'][number]
 
-/** A price that was typed. */
+/** A price as typed. */
 interface PriceDraft {
   readonly price: string
   readonly enabled: boolean
@@ -70,7 +70,7 @@ type Body = Omit<CallInput<'changePriceBook'>['body'], 'reason'>
 
 interface Changes {
   readonly list: readonly Change[]
-  /** Values that cannot be saved. */
+  /** Faults that prevent saving. */
   readonly faults: readonly string[]
   readonly body: Body
 }
@@ -124,11 +124,11 @@ export function changesOf(book: PriceBook, draft: Draft): Changes {
   }
 }
 
-/** Changes of existing terms, and new terms, which only the draft has. */
+/** Changes of existing terms, and new terms, which exist only in the draft. */
 function termChanges(book: PriceBook, draft: Draft) {
-  const known = new Map(book.reserveOptions.map((term) => [termKey(term), term]))
+  const bookTerms = new Map(book.reserveOptions.map((term) => [termKey(term), term]))
   return Object.entries(draft.terms).flatMap(([key, after]) => {
-    const term = known.get(key)
+    const term = bookTerms.get(key)
     if (term !== undefined && Number.parseFloat(after) === term.discountPercentage) return []
     const [accountId = '', days = ''] = key.split(' ')
     const identity = {
@@ -140,7 +140,7 @@ function termChanges(book: PriceBook, draft: Draft) {
   })
 }
 
-/** The same amount, however it is written. */
+/** Whether two texts are the same amount and both are on or off sale. */
 export function isSame(usd: string, enabled: boolean, typed: PriceDraft): boolean {
   const price = parseUsd(typed.price)
   return price !== undefined && price === parseUsd(usd) && enabled === typed.enabled

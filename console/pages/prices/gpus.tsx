@@ -147,7 +147,7 @@ function columnsWith(
       cell: (row) => {
         const typed = typedOf(row)
         return (
-          // Room for the focus ring, which the row would cut off.
+          // Padding for the focus ring, which the row would cut off.
           <div className="p-1">
             <TextField
               label={`Price of ${gpuKey(row)}`}

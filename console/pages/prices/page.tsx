@@ -17,7 +17,7 @@ import { TermPrices } from './terms.tsx'
 
 const tabs = { gpus: 'GPUs', storage: 'Storage', terms: 'Terms' } as const
 
-/** The rest is only counted. */
+/** Further faults are only counted. */
 const FAULTS_SHOWN = 3
 
 export function PricesPage() {
@@ -40,7 +40,7 @@ function Book({ book }: { book: PriceBook }) {
   const parts = { book, draft, onDraft: setDraft }
   return (
     <>
-      {/* Keeps a focused field above the bar with the buttons. */}
+      {/* Scrolls a focused field above the bar with the buttons. */}
       <div className="[&_input]:scroll-mb-24">
         <Tabs label="Kinds of prices" tabs={tabs} chosen={tab} onChoose={setTab}>
           {tab === 'gpus' && <GpuPrices {...parts} />}

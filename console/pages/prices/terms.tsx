@@ -15,8 +15,8 @@ const MAX_DAYS = 3_650
 type TermRow = Pick<Term, 'accountId' | 'termPeriodDays'> & { readonly discountPercentage: number | null }
 
 export function TermPrices({ book, draft, onDraft }: DraftProps) {
-  const known = new Set(book.reserveOptions.map(termKey))
-  const fresh = Object.keys(draft.terms).filter((key) => !known.has(key))
+  const bookKeys = new Set(book.reserveOptions.map(termKey))
+  const fresh = Object.keys(draft.terms).filter((key) => !bookKeys.has(key))
   const rows: readonly TermRow[] = [...book.reserveOptions, ...fresh.map(newTerm)]
   const set = (key: string, discount: string): void => onDraft({ ...draft, terms: { ...draft.terms, [key]: discount } })
   return (
@@ -28,7 +28,7 @@ export function TermPrices({ book, draft, onDraft }: DraftProps) {
         rowKey={termKey}
         empty="No terms yet. Machines can only be rented on demand."
       />
-      <AddTerm taken={new Set(rows.map(termKey))} onAdd={set} />
+      <AddTerm usedKeys={new Set(rows.map(termKey))} onAdd={set} />
     </div>
   )
 }
@@ -63,7 +63,13 @@ function columnsWith(draft: Draft, set: (key: string, discount: string) => void)
   ]
 }
 
-function AddTerm({ taken, onAdd }: { taken: ReadonlySet<string>; onAdd: (key: string, discount: string) => void }) {
+function AddTerm({
+  usedKeys,
+  onAdd,
+}: {
+  usedKeys: ReadonlySet<string>
+  onAdd: (key: string, discount: string) => void
+}) {
   const [days, setDays] = useState('')
   const [accountId, setAccountId] = useState('')
   const [discount, setDiscount] = useState('')
@@ -71,7 +77,7 @@ function AddTerm({ taken, onAdd }: { taken: ReadonlySet<string>; onAdd: (key: st
   const wholeDays = /^\d{1,4}$/.test(days) ? Number.parseInt(days, 10) : 0
   const key = termKey({ accountId: accountId === '' ? null : accountId, termPeriodDays: wholeDays })
   const faults = {
-    days: faultOfDays(wholeDays, taken.has(key)),
+    days: faultOfDays(wholeDays, usedKeys.has(key)),
     account: /^\S{0,50}$/.test(accountId) ? undefined : 'An ID has no spaces.',
     discount: faultOfDiscount(discount),
   }

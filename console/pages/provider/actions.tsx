@@ -1,4 +1,4 @@
-/** Check, suspend, resume; and the command that replaces the credentials. */
+/** Checks, suspends and resumes an account, and shows the command that replaces its credentials. */
 import type { Reply } from '../../../src/client/client.ts'
 import { checkLabels, type Provider } from '../../../src/view/provider.ts'
 import { useAction, useCall } from '../../api/query.ts'
@@ -106,7 +106,7 @@ function ResumeDialog({ account: { name }, onClose }: QuestionProps) {
   )
 }
 
-/** Credentials never pass through a browser. */
+/** Shows a command, because credentials never pass through a browser. */
 function RotateDialog({ account: { name, provider }, onClose }: QuestionProps) {
   const kinds = useCall('listProviders').data?.kinds
   const file = credentialsFile(kinds?.find((kind) => kind.provider === provider)?.credentials ?? [])

@@ -1,4 +1,4 @@
-/** The offers of a cloud now, and which of them are on sale here. */
+/** The current offers of a cloud, and which of them are on sale here. */
 import { useState } from 'react'
 import { limits } from '../../../src/base/limits.ts'
 import { gpusLabel } from '../../../src/view/gpu.ts'
@@ -57,7 +57,7 @@ export function ProviderOffers({ account: { name, state, answeredAt } }: { accou
   )
 }
 
-/** On sale first, then what could be, then the rest. */
+/** Offers on sale come first, then those that could be, then the others. */
 function rankOf(offer: ProviderOffer): number {
   return isOnSale(offer) ? 0 : offer.unsold === null ? 1 : offer.unsold === 'no_capacity' ? 2 : 3
 }
@@ -66,7 +66,7 @@ function isOnSale({ unsold, sale }: ProviderOffer): boolean {
   return unsold === null && sale !== null && sale.pricePerHourUsd !== null && sale.free > 0
 }
 
-/** An old report is not sold. */
+/** The time of the last report. Offers of an old report are not sold. */
 function LastListed({ at }: { at: string }) {
   const isStale = useNow() - Date.parse(at) > limits.offerAgeMs
   return (

@@ -95,7 +95,7 @@ const troubles = {
   broken: 'The cloud rejects the credentials',
 } as const
 
-/** Why it takes no orders. */
+/** Why the account takes no orders. */
 function Trouble({ account }: { account: Provider }) {
   const { state, pausedUntil } = account
   const reason = lastError(account)

@@ -1,4 +1,4 @@
-/** Parts that the list and the page of provider accounts share. */
+/** Parts shared by the list and the page of provider accounts. */
 import { usd } from '../../../src/base/money.ts'
 import type { Reply } from '../../../src/client/client.ts'
 import { money } from '../../../src/view/money.ts'
@@ -13,7 +13,7 @@ import { Progress } from '../../ui/progress.tsx'
 export type Margin = Reply<'listMargins'>['margins'][number]
 type Credential = Reply<'listProviders'>['kinds'][number]['credentials'][number]
 
-/** The state, and for how long it has been so. */
+/** The state of the account, and how long it has been in it. */
 export function ProviderHealth({ account: { state, stateSince } }: { account: Provider }) {
   return (
     <span className="whitespace-nowrap">
@@ -25,13 +25,13 @@ export function ProviderHealth({ account: { state, stateSince } }: { account: Pr
   )
 }
 
-/** `2 hours`, kept current. */
+/** The time since then, such as `2 hours`, kept current. */
 export function Elapsed({ since }: { since: string }) {
   const now = useNow()
   return <time title={`Since ${localTime(since)}`}>{span(Math.max(0, now - Date.parse(since)))}</time>
 }
 
-/** Why it is not healthy, and that it is left alone for a while. */
+/** Why the account is not healthy, and until when no requests are sent to it. */
 export function Problem({ account }: { account: Provider }) {
   const reason = lastError(account)
   if (reason === undefined) return null
@@ -53,7 +53,7 @@ export function Problem({ account }: { account: Provider }) {
   )
 }
 
-/** An account that was suspended while it failed keeps its error. */
+/** The last error. An account that was suspended while it failed keeps it. */
 export function lastError({ state, stateReason }: Provider): string | undefined {
   return state === 'healthy' || stateReason === null ? undefined : stateReason
 }
@@ -92,7 +92,7 @@ export function MarginAmount({ margin }: { margin: Margin | undefined }) {
   )
 }
 
-/** The file that the CLI reads: bare text where the cloud has one credential, otherwise JSON. */
+/** The credentials file as the CLI reads it: bare text if the cloud has one credential, otherwise JSON. */
 export function credentialsFile(credentials: readonly Credential[]): { readonly name: string; readonly text: string } {
   if (credentials.length === 1) return { name: 'key.txt', text: `<${credentials[0]?.name}>` }
   const fields = credentials.flatMap(({ name, optional }) => (optional === true ? [] : [[name, `<${name}>`] as const]))

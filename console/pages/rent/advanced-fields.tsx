@@ -1,4 +1,4 @@
-/** Options that most orders leave alone: what runs, disk, and when it stops by itself. */
+/** Options that most orders leave alone: the program, the disk, and automatic stops. */
 import { useState } from 'react'
 import type { RentalKind } from '../../../src/domain/rental.ts'
 import { number } from '../../../src/view/number.ts'

@@ -1,4 +1,4 @@
-/** Advanced options of an order as typed, and the fields of the request made of them. */
+/** The typed advanced options of an order, and the request fields made from them. */
 import { formatInstant, parseInstant } from '../../../src/base/instant.ts'
 import { optionalNumber, optionalText } from '../../form/read.ts'
 
@@ -21,7 +21,7 @@ export const noAdvanced = {
 }
 export type Advanced = typeof noAdvanced
 
-/** The paths in the body of fields that are not there under their own name. */
+/** Paths of fields whose name in the request differs. */
 export const advancedPaths = {
   start: 'command',
   registry: 'registryCredentialId',
@@ -53,7 +53,7 @@ export function advancedOf(typed: Advanced) {
   }
 }
 
-/** Checks that the schema cannot make. */
+/** Checks that the schema cannot express. */
 export function checkAdvanced({ env, stopAt }: Advanced, nowMs: number) {
   const wrong = linesOf(env).find((line) => !line.includes('='))
   const at = stopAt === '' ? undefined : parseInstant(stopAt)
@@ -64,7 +64,7 @@ export function checkAdvanced({ env, stopAt }: Advanced, nowMs: number) {
   }
 }
 
-/** How many options differ from the default, for the heading. */
+/** The number of options that differ from the default, for the heading. */
 export function countAdvanced(typed: Advanced): number {
   const options = { ...advancedOf(typed), env: optionalText(typed.env), secrets: undefined }
   return Object.values(options).filter((value) => value !== undefined).length

@@ -1,4 +1,4 @@
-/** Renting GPUs of one marketplace machine. */
+/** Rents GPUs of one marketplace machine. */
 import { systemClock } from '../../../src/base/instant.ts'
 import { parseUsd, type NanoUsd } from '../../../src/base/money.ts'
 import { api } from '../../../src/contract/api.ts'
@@ -34,7 +34,7 @@ function initialOf({ gpusFree }: MachineRow, like: Like | undefined): Order {
 interface RentDialogProps {
   readonly machine: MachineRow
   readonly template: Template | undefined
-  /** The container that fills in the form. */
+  /** The container whose settings fill in the form. */
   readonly like: Like | undefined
   readonly onClose: () => void
 }
@@ -43,7 +43,7 @@ export function RentDialog({ machine, template, like, onClose }: RentDialogProps
   const renting = useRent()
   const priceOf = (order: Order): NanoUsd => priceOfOrder(machine, order)
   const form = useForm({
-    // The image of the template, unless another one is typed.
+    // The template's image, unless another one is typed.
     initial: () => initialOf(machine, like),
     schema: api.createRental.body,
     body: (order) =>
@@ -96,7 +96,7 @@ export function RentDialog({ machine, template, like, onClose }: RentDialogProps
             hint={`${machine.gpusFree} of ${machine.gpusTotal} available.`}
             {...countField}
             onChange={(event) => {
-              // A changed price belongs to the number of GPUs that was ordered.
+              // A changed price applied to the number of GPUs in the last order, so it is forgotten.
               if (isPriceChange(renting.error)) renting.reset()
               countField.onChange(event)
             }}
@@ -158,17 +158,17 @@ function lowerPriceOf({ interruptible, pricePerGpu }: MachineRow): NanoUsd {
   return parseUsd(interruptible?.pricePerGpuHourUsd ?? '') ?? pricePerGpu
 }
 
-/** An order that can be interrupted itself waits for no others. */
+/** The GPUs that can be ordered. An interruptible order does not wait for others. */
 function gpusOnOffer({ gpusFree, gpusAfterWait }: MachineRow, { interruption }: Order): number {
   return interruption === '' ? gpusFree + (gpusAfterWait?.gpus ?? 0) : gpusFree
 }
 
-/** undefined: enough GPUs are free. */
+/** The wait in seconds. undefined: enough GPUs are free. */
 function waitOf({ gpusFree, gpusAfterWait }: MachineRow, { gpus, interruption }: Order): number | undefined {
   return interruption !== '' || Number(gpus) <= gpusFree ? undefined : gpusAfterWait?.waitSeconds
 }
 
-/** The lower price of a rental that may be interrupted, beside the full one. */
+/** Offers the lower price of an interruptible rental beside the full price. */
 function InterruptionField({
   machine,
   form,

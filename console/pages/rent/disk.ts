@@ -1,22 +1,25 @@
-/** The disk of an order: the size that is typed, that of the template, or the default; and its price while stopped. */
+/**
+ * The disk of an order: the typed size, that of the template, or the default; and its price while the rental is
+ * stopped.
+ */
 import { parseUsd, type NanoUsd } from '../../../src/base/money.ts'
 import { quoteDisk } from '../../../src/domain/term.ts'
 import { hourlyPrice } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import type { Template } from './template.tsx'
 
-/** Offers of both kinds have these fields. undefined: an older server. */
+/** Fields that offers of both kinds have. undefined: the server is older. */
 interface Offered {
   readonly stoppedDiskUsdPerGbMonth?: string | null | undefined
 }
 
 export interface DiskChoice {
-  /** The share that comes with the GPUs is the largest size. */
+  /** The disk that comes with the GPUs, which is also the maximum. */
   readonly shareGb: number
   /** The size if none is typed. */
   readonly defaultGb: number
   readonly gb: number
-  /** null: it cannot be stopped. */
+  /** null: the rental cannot be stopped. */
   readonly stoppedPrice: NanoUsd | null
 }
 
@@ -36,7 +39,7 @@ export function diskChoice(
   return { shareGb, defaultGb: quoteDisk(offer, ofTemplate, perHour).gb, gb, stoppedPrice }
 }
 
-/** A row of the price of an order. */
+/** A row for the list of prices. */
 export function stoppedFact({ gb, stoppedPrice }: DiskChoice): ReadonlyArray<readonly [string, string]> {
   if (stoppedPrice === null) return []
   return [['While stopped', `${hourlyPrice(stoppedPrice)} for ${number(gb)} GB of disk`]]

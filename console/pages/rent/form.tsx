@@ -1,4 +1,4 @@
-/** The order of a virtual machine or of bare metal. The chosen offer is in the URL, the rest in this form. */
+/** The order of a virtual machine or of bare metal. The chosen offer is in the URL, everything else in this form. */
 import { systemClock } from '../../../src/base/instant.ts'
 import { nanoUsdOf, zeroUsd } from '../../../src/base/money.ts'
 import { api } from '../../../src/contract/api.ts'
@@ -25,7 +25,7 @@ interface RentFormProps {
   readonly kind: RentalType
   readonly choices: Choices
   readonly template: Template | undefined
-  /** The rental that fills in the form. */
+  /** The rental whose settings fill in the form. */
   readonly like: Like | undefined
   readonly onSelect: (selection: Selection) => void
 }
@@ -62,7 +62,7 @@ export function RentForm({ kind, choices, template, like, onSelect }: RentFormPr
     perHour: chosen.perHour,
   })
   const volumePrice = priceOfVolume(useStorageOption(chosen.option.region), volumeGb)
-  // A changed price belongs to the shape and term that were ordered.
+  // A changed price applied to the shape and term of the last order.
   const forgetPrice = (): void => {
     if (isPriceChange(renting.error)) renting.reset()
   }

@@ -1,4 +1,4 @@
-/** Tells that a form is filled in from another rental. */
+/** Says that a form is filled in from another rental. */
 import type { ReactNode } from 'react'
 import { Button } from '../../ui/button.tsx'
 import { Notice } from '../../ui/notice.tsx'
@@ -7,7 +7,7 @@ import { keptText, type Like } from './like.ts'
 interface LikeNoticeProps {
   readonly like: Like
   readonly onDiscard: () => void
-  /** Further remarks, such as that the machine is another one. */
+  /** Further remarks, such as that the order is for another machine. */
   readonly children?: ReactNode
 }
 

@@ -1,4 +1,6 @@
-/** Renting again: the settings of another rental as values of the form, and those that the form has no field for. */
+/**
+ * Renting again: the settings of another rental as values of the form, and the settings that the form has no field for.
+ */
 import type { CallInput } from '../../../src/client/client.ts'
 import { orderedOf, portText, type Ordered, type WorkloadFields } from '../../../src/view/ordered.ts'
 import { count } from '../../../src/view/number.ts'
@@ -14,7 +16,7 @@ export interface Like {
   readonly typed: ReturnType<typeof typedOf>
 }
 
-/** `isLoading`: the form waits for it. An unknown rental is no error of the page: the form is empty then. */
+/** `isLoading`: the form waits for the rental. If it does not exist, the form is empty. */
 export function useLike(id: string | undefined): { readonly like: Like | undefined; readonly isLoading: boolean } {
   const isEnabled = useMay('compute:read') && id !== undefined
   const input: CallInput<'getRentalOrder'> = { params: { id: id ?? '' } }
@@ -50,7 +52,7 @@ function typedOf({ workload, label = '', image = '', cudaVersion = '' }: Ordered
 
 type Typed = Pick<Advanced, 'env' | 'start' | 'idleMinutes' | 'idleAction'> & { readonly ports: string }
 
-/** Fields of the request that the form cannot show, or shows shortened and that were not changed. */
+/** Request fields that the form cannot show, or that it shows shortened and the user has not changed. */
 export function keptOf(like: Like | undefined, now: Typed, env: WorkloadFields['env']): WorkloadFields {
   if (like === undefined) return {}
   const { typed, ordered } = like
@@ -70,7 +72,7 @@ export function keptOf(like: Like | undefined, now: Typed, env: WorkloadFields['
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 
-/** Names the settings that the form does not show; undefined: none. */
+/** Names the settings that the form does not show. undefined: there are none. */
 export function keptText({ ordered: { workload } }: Like): string | undefined {
   const { files = [], args, restart, metadata = {}, env = {} } = workload
   const long = Object.values(env).filter(isLong).length
@@ -89,7 +91,7 @@ function isLong(value: string): boolean {
   return value.includes('\n')
 }
 
-/** A command of the form is `/bin/sh -c`; others are shown as one would type them. */
+/** Commands from the form are `/bin/sh -c TEXT`; others are shown as they would be typed in a shell. */
 function shellText(command: readonly string[]): string {
   const [shell, flag, text] = command
   if (shell === '/bin/sh' && flag === '-c' && text !== undefined && command.length === 3) return text

@@ -18,14 +18,14 @@ import { SkeletonText } from '../../ui/skeleton.tsx'
 export const MONTH_DAYS = 30
 
 interface Affordable {
-  /** undefined: the key cannot read the balance, or it is still loading. */
+  /** undefined: the balance cannot be read, or is still loading. */
   readonly isEnough: boolean | undefined
   readonly needed: NanoUsd
   readonly available: NanoUsd | undefined
   readonly isTerm: boolean
 }
 
-/** `term`: the amount that a reserved machine holds for its whole term. */
+/** `term`: the amount held for the whole term of a reserved machine. */
 export function useAffordable(perHour: NanoUsd, term?: NanoUsd): Affordable {
   const balance = useBalance()
   const needed = nanoUsdOf(costOfSpan(perHour, HOLD_COVERS_MS) + (term ?? zeroUsd))
@@ -43,7 +43,7 @@ function useBalance(): Reply<'getCustomerBalance'> | undefined {
 
 interface PriceFactsProps {
   readonly perHour: NanoUsd
-  /** Lines between the prices and the balance. */
+  /** Rows between the prices and the balance. */
   readonly more?: ReadonlyArray<readonly [string, ReactNode]>
   /** Prices and balance side by side. */
   readonly isWide?: boolean

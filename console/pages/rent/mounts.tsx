@@ -11,7 +11,7 @@ import { CheckField, SelectField, TextField } from '../../ui/field.tsx'
 import { Icon } from '../../ui/icon.tsx'
 
 interface TypedMount {
-  /** Tells rows apart. */
+  /** Identifies a row. */
   readonly key: number
   readonly volumeId: string
   readonly path: string
@@ -46,7 +46,7 @@ export function mountsOf(
   }
 }
 
-/** Read with the page, so that nothing moves when a form opens. */
+/** Read when the page opens, so that nothing moves when a form opens. */
 export function useOwnVolumes() {
   return useCall('listVolumes', undefined, { enabled: useMay('compute:read') })
 }
@@ -135,7 +135,7 @@ interface MountRowProps extends Pick<MountFieldsProps, 'place'>, Pick<Form<Mount
 function MountRow({ mount, index, all, usable, place, errorAt, onChange, onRemove }: MountRowProps) {
   const { volumeId, path, readOnly } = mount
   const chosen = all.find(({ id }) => String(id) === volumeId)
-  // One that was chosen before stays in the list, with the reason.
+  // A volume that was chosen before stays in the list, with the reason why it does not fit.
   const volumes = chosen === undefined || usable.includes(chosen) ? usable : [chosen, ...usable]
   const choices = volumes.map((volume) => {
     const why = usable.includes(volume)

@@ -19,15 +19,15 @@ export interface Selection {
   readonly count?: number | undefined
 }
 
-/** Machines in one bare-metal rental, as offered here. */
+/** The maximum of machines in one bare-metal rental. */
 const MAX_MACHINES = 32
 
-/** One thing that can be ordered. */
+/** One combination that can be ordered. */
 interface Shape {
   readonly option: Option
   readonly gpuCount: number
   readonly perHour: NanoUsd
-  /** How many are available right now. */
+  /** The number available now. */
   readonly free: number
 }
 
@@ -66,7 +66,7 @@ export function choose(options: readonly Option[], kind: RentalType, selection: 
   }
 }
 
-/** The selection that keeps this choice even when something else becomes cheaper or free. */
+/** Returns a selection that keeps this shape even if another becomes cheaper or free. */
 export function selectionOf({ option, gpuCount }: Shape): Selection {
   return { region: option.region, gpu: option.gpuType, network: option.connectionType, count: gpuCount }
 }
@@ -75,17 +75,18 @@ const gpuOrder: readonly string[] = gpuType.options
 const networkLabels: Readonly<Record<string, string>> = { ethernet: 'Ethernet', infiniband: 'InfiniBand' }
 
 function countLabels({ gpuCount, option, perHour, free }: Shape, kind: RentalType): { label: string; detail: string } {
-  const left = free === 0 ? 'none free' : `${number(free)} free`
+  const availability = free === 0 ? 'none free' : `${number(free)} free`
   const price = hourlyPrice(perHour)
-  if (kind === 'virtual-machine') return { label: count(gpuCount, 'GPU'), detail: `${price}\n${left}` }
-  return { label: count(gpuCount / option.gpuCount, 'machine'), detail: `${price}\n${gpuCount} GPUs, ${left}` }
+  if (kind === 'virtual-machine') return { label: count(gpuCount, 'GPU'), detail: `${price}\n${availability}` }
+  return { label: count(gpuCount / option.gpuCount, 'machine'), detail: `${price}\n${gpuCount} GPUs, ${availability}` }
 }
 
-/** Bare metal is rented by the machine, several of them in one rental. */
+/** Bare metal is rented by whole machines, one or several per rental. */
 function shapesOf(option: Option): Shape[] {
   const whole = usdFromNumber(option.costPerHour) ?? zeroUsd
-  const most = option.machineType === 'bare-metal' ? Math.min(MAX_MACHINES, Math.max(1, option.totalAvailable)) : 1
-  return Array.from({ length: most }, (_, n) => ({
+  const maxMachines =
+    option.machineType === 'bare-metal' ? Math.min(MAX_MACHINES, Math.max(1, option.totalAvailable)) : 1
+  return Array.from({ length: maxMachines }, (_, n) => ({
     option,
     gpuCount: option.gpuCount * (n + 1),
     perHour: nanoUsdOf(whole * BigInt(n + 1)),
@@ -93,7 +94,10 @@ function shapesOf(option: Option): Shape[] {
   }))
 }
 
-/** Those with the wanted value; without one that fits, those of the cheapest available shape. */
+/**
+ * Narrows to shapes with the preferred value; if there are none, to those with the value of the cheapest available
+ * shape.
+ */
 function narrow<T>(shapes: readonly Shape[], valueOf: (shape: Shape) => T, preference: T | undefined): Shape[] {
   const isThere = preference !== undefined && shapes.some((shape) => valueOf(shape) === preference)
   const [cheapest] = shapes.toSorted(
@@ -104,27 +108,27 @@ function narrow<T>(shapes: readonly Shape[], valueOf: (shape: Shape) => T, prefe
   return shapes.filter((shape) => valueOf(shape) === value)
 }
 
-/** Every value that is offered anywhere, with its availability here. */
+/** Offers every value, with its availability among the fitting shapes. */
 function offer(
   all: readonly Shape[],
-  here: readonly Shape[],
+  fittingShapes: readonly Shape[],
   valueOf: (shape: Shape) => string,
   elsewhere = '',
 ): RadioChoice[] {
   return [...new Set(all.map(valueOf))].map((value) => {
-    const fitting = here.filter((shape) => valueOf(shape) === value)
+    const fitting = fittingShapes.filter((shape) => valueOf(shape) === value)
     const free = freeGpus(fitting)
     const detail = fitting.length === 0 ? elsewhere : free === 0 ? 'none free' : `${count(free, 'GPU')} free`
     return { value, label: value, detail, disabled: free === 0 }
   })
 }
 
-/** Shapes of one GPU and network share their machines, so the largest one gives the count. */
+/** Shapes of one GPU type and network share machines, so the largest one gives the number of free GPUs. */
 function freeGpus(shapes: readonly Shape[]): number {
-  const most = new Map<string, number>()
+  const largest = new Map<string, number>()
   for (const { option, gpuCount, free } of shapes) {
     const pool = `${option.region} ${option.gpuType} ${option.connectionType}`
-    most.set(pool, Math.max(most.get(pool) ?? 0, gpuCount * free))
+    largest.set(pool, Math.max(largest.get(pool) ?? 0, gpuCount * free))
   }
-  return [...most.values()].reduce((sum, gpus) => sum + gpus, 0)
+  return [...largest.values()].reduce((sum, gpus) => sum + gpus, 0)
 }

@@ -1,4 +1,4 @@
-/** The order form's values, the request made of them, and where a placed order leads. */
+/** The values of the order form, the request made from them, and the page that opens after the order. */
 import { useNavigate } from '@tanstack/react-router'
 import { formatUsd, type NanoUsd } from '../../../src/base/money.ts'
 import type { CallInput } from '../../../src/client/client.ts'
@@ -28,22 +28,22 @@ export const noOrder = {
   ...noGuards,
   ...noMounts,
   ...noStorage,
-  /** The length of the term; empty: on demand. */
+  /** The length of the term in days; empty: on demand. */
   days: '',
-  /** On demand after the term. */
+  /** Whether the rental continues on demand after the term. */
   continues: true,
-  /** Bare metal. Empty: the machine's default. */
+  /** Bare metal: the CUDA version. Empty: the machine's default. */
   cuda: '',
   ports: '',
-  /** Containers: their GPUs, and their image; empty: the default. */
+  /** Containers: the number of GPUs, and the image (empty: the default). */
   gpus: '1',
   image: '',
-  /** Containers: what follows an interruption; empty: it is not interruptible. */
+  /** Containers: what happens after an interruption; empty: the rental is not interruptible. */
   interruption: '' as '' | AfterInterruption,
 }
 export type Order = typeof noOrder
 
-/** The paths in the body of fields that are not there under their own name. */
+/** Paths of fields whose name in the request differs. */
 export const orderPaths = {
   ...advancedPaths,
   ...mountPaths,
@@ -63,16 +63,16 @@ interface Offer {
   readonly kind: RentalKind
   /** The fields of the order that name the machine. */
   readonly place: object
-  /** The price on the button: it may have been raised since. */
+  /** The price shown on the button. It may have risen since. */
   readonly perHour: NanoUsd
   readonly term?: TermQuote | undefined
-  /** Seconds until it has its GPUs. Absent: they are free. */
+  /** The seconds until the GPUs are available. Absent: they are free. */
   readonly waitSeconds?: number | undefined
   readonly templateId: string | undefined
   readonly like: Like | undefined
 }
 
-/** Leaves out the fields that are empty: each kind of machine has only its own. */
+/** Leaves out empty fields: each kind of machine has only its own. */
 export function bodyOf(order: Order, { kind, place, perHour, term, waitSeconds, templateId, like }: Offer): OrderBody {
   const advanced = advancedOf(order)
   const image = optionalText(order.image)

@@ -31,7 +31,7 @@ export function RentPage() {
   const options = useCall('listRentalOptions')
   const { templates, chosen: template, isLoading } = useTemplates(templateId)
   const choices = useChoices(options.data, kind, selection)
-  // Loaded before the form is shown, so that nothing moves.
+  // Keys are loaded before the form is shown, so that nothing moves.
   const mayRead = useMay('compute:read')
   const keys = useCall('listSshKeys', {}, { enabled: mayRead })
   const terms = useCall('listReserveOptions', {}, { enabled: mayRead })
@@ -105,7 +105,7 @@ export function RentPage() {
   )
 }
 
-/** The last choice stays selected while it is offered, so that a refreshed offer does not change the order. */
+/** Keeps the last choice selected while it is offered, so that a refreshed offer does not change the order. */
 function useChoices(
   options: readonly Option[] | undefined,
   kind: RentalType,
@@ -120,7 +120,7 @@ function useChoices(
   return choices
 }
 
-/** Whether the selection differs from the rental that it should be like. */
+/** Whether the selection differs from the rental whose settings were copied. */
 function isOther({ ordered }: Like, { chosen: { option, gpuCount } }: Choices): boolean {
   return (
     option.region !== ordered.region ||

@@ -1,4 +1,4 @@
-/** Why an order was rejected. A changed price and a repeated order need more than the server's sentence. */
+/** Explains why an order was rejected. A changed price and a repeated order need more than the server's sentence. */
 import type { NanoUsd } from '../../../src/base/money.ts'
 import { ApiError, type ClientError } from '../../../src/client/error.ts'
 import { hourlyPrice } from '../../../src/view/money.ts'
@@ -15,7 +15,7 @@ interface OrderProblemsProps {
   readonly form: Pick<Form<object>, 'elsewhere'>
   /** The price limit of the order. */
   readonly priceLimit: string | undefined
-  /** The price now; the same as before while it is being read. */
+  /** The current price; the old one while the current one is being read. */
   readonly now: NanoUsd
 }
 

@@ -1,4 +1,4 @@
-/** Asks the operator for more than the page offers. */
+/** A request to the operator for more machines than the page offers. */
 import { formatInstant, parseInstant } from '../../../src/base/instant.ts'
 import { gpuType } from '../../../src/contract/shared.ts'
 import { count } from '../../../src/view/number.ts'
@@ -54,7 +54,7 @@ export function ReservationDialog({ onClose }: { onClose: () => void }) {
   )
 }
 
-/** Midnight UTC of a day as typed. */
+/** Midnight UTC of a typed day. */
 function timeOf(day: string): string | undefined {
   const at = day === '' ? undefined : parseInstant(`${day}T00:00:00Z`)
   return at === undefined ? undefined : formatInstant(at)

@@ -9,7 +9,7 @@ export const rentSearch = searchReader({
   network: oneOf(networkTypes),
   /** The template to start with. */
   template: text,
-  /** The rental whose settings fill in the form. */
+  /** The rental whose settings are copied into the form. */
   like: text,
   count: count(4_096),
 })

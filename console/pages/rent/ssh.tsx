@@ -1,4 +1,4 @@
-/** Nobody can log in to a machine that was created while the account had no SSH key. */
+/** Warns that nobody can log in to a machine that is created while the account has no SSH key. */
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { TextLink } from '../../ui/button.tsx'

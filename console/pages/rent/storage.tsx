@@ -12,7 +12,7 @@ import { priceOfVolume, STEP_GB, useStorageOption } from '../volumes/price.ts'
 export const noStorage = { volume: 'none', volumeLabel: '', volumeSizeGb: String(STEP_GB), volumeId: '' }
 type Storage = typeof noStorage
 
-/** The fields of the order. */
+/** The volume fields of the order. */
 export function storageOf({ volume, volumeLabel, volumeSizeGb, volumeId }: Storage) {
   if (volume === 'none') return {}
   return volume === 'new'
@@ -20,7 +20,7 @@ export function storageOf({ volume, volumeLabel, volumeSizeGb, volumeId }: Stora
     : { volumes: [{ volumeId: optionalNumber(volumeId) ?? Number.NaN }] }
 }
 
-/** The size to be paid for on top of the machine; 0: no new volume, or no valid size. */
+/** The size of a new volume, which is charged on top of the machine. 0: no new volume, or an invalid size. */
 export function newVolumeGb(storage: Storage): number {
   const size = storage.volume === 'new' ? optionalNumber(storage.volumeSizeGb) : undefined
   return size !== undefined && Number.isInteger(size) ? size : 0
@@ -34,7 +34,7 @@ export function StorageFields({
   form: Pick<Form<Storage>, 'text' | 'values' | 'set'>
 }) {
   const volumes = useCall('listVolumes')
-  const here = (volumes.data ?? []).filter((volume) => isUsableAt(volume, { kind: 'bare-metal', region }))
+  const usableVolumes = (volumes.data ?? []).filter((volume) => isUsableAt(volume, { kind: 'bare-metal', region }))
   const { values } = form
   const option = useStorageOption(region)
   const { isSuccess: isKnown } = useCall('listStorageOptions')
@@ -56,8 +56,8 @@ export function StorageFields({
           {
             value: 'existing',
             label: 'Existing volume',
-            detail: here.length === 0 ? `none in ${region}` : `${here.length} in ${region}`,
-            disabled: here.length === 0,
+            detail: usableVolumes.length === 0 ? `none in ${region}` : `${usableVolumes.length} in ${region}`,
+            disabled: usableVolumes.length === 0,
           },
         ]}
       />
@@ -84,7 +84,7 @@ export function StorageFields({
           label="Volume"
           choices={[
             { value: '', label: 'Choose …' },
-            ...here.map(({ id, label, sizeGb: size }) => ({
+            ...usableVolumes.map(({ id, label, sizeGb: size }) => ({
               value: String(id),
               label: `${label}, ${number(size)} GB`,
             })),

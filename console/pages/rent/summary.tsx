@@ -22,9 +22,9 @@ interface RentSummaryProps {
   readonly chosen: Choices['chosen']
   readonly term: TermQuote | undefined
   readonly disk: DiskChoice
-  /** A new volume. */
+  /** The new volume, if one is ordered. */
   readonly storage: { readonly sizeGb: number; readonly perHour: NanoUsd } | undefined
-  /** Machine and volume. */
+  /** The price of machine and volume. */
   readonly perHour: NanoUsd
   /** The price limit of the last order. */
   readonly priceLimit: string | undefined
@@ -70,7 +70,7 @@ export function RentSummary({ chosen, term, disk, storage, perHour, priceLimit, 
         <SimulatedNotice simulated={option.simulated} />
         <TooLittle of={affordable} />
         <OrderProblems form={form} priceLimit={priceLimit} now={term?.perHour ?? chosen.perHour} />
-        {/* On a phone at the bottom of the screen, so that it is always in reach. */}
+        {/* Fixed to the bottom of the screen on phones, so that the button is always in reach. */}
         <div className="flex flex-col max-lg:fixed max-lg:inset-x-0 max-lg:bottom-0 max-lg:z-20 max-lg:border-t max-lg:border-line max-lg:bg-surface max-lg:p-3">
           <Button type="submit" look="primary" busy={form.isPending} disabledReason={disabledReason}>
             Rent for {hourlyPrice(perHour)}

@@ -1,4 +1,4 @@
-/** Templates in the rent forms: choose one first, then the machine; its parameters are asked for with the order. */
+/** Templates in the rent forms. A template is chosen first, then the machine; the form asks for its parameters. */
 import { useId } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { useMay } from '../../api/me.ts'
@@ -27,7 +27,7 @@ interface Templates {
   readonly isLoading: boolean
 }
 
-/** Own ones first. One of another account is not in the list: its link names it. */
+/** Lists the account's templates first. A template of another account is not listed, but a link can name it. */
 export function useTemplates(chosenId: string | undefined): Templates {
   const mayRead = useMay('compute:read')
   const { data, isLoading } = useCall('listTemplates', undefined, { enabled: mayRead })
@@ -40,19 +40,19 @@ export function useTemplates(chosenId: string | undefined): Templates {
   return { templates, chosen: templates.find(({ id }) => id === chosenId), isLoading: isLoading || linked.isLoading }
 }
 
-/** Pinned: the order is for the version that was shown. */
+/** The id with the version, so that the order uses the version that was shown. */
 export function templateIdOf(template: Template | undefined): string | undefined {
   return template === undefined ? undefined : `${template.id}@${template.version}`
 }
 
 interface TemplateGalleryProps {
   readonly templates: readonly Template[]
-  /** Its id; undefined: none. */
+  /** The id of the chosen template; undefined: none. */
   readonly chosen: string | undefined
   readonly onChoose: (id: string | undefined) => void
 }
 
-/** One row that scrolls sideways. */
+/** A row of templates that scrolls sideways. */
 export function TemplateGallery({ templates, chosen, onChoose }: TemplateGalleryProps) {
   const name = useId()
   if (templates.length === 0) return null
@@ -155,9 +155,9 @@ interface SecretFieldsProps {
   readonly error: string | undefined
 }
 
-/** Which of the account's secrets the template uses. Someone else's gets only those that are ticked. */
+/** The account's secrets that the template uses. Another account's template gets only those that are ticked. */
 export function SecretFields({ template, named, onChange, error }: SecretFieldsProps) {
-  const known = useCall('listSecrets', undefined, { enabled: useMay('compute:read') }).data?.secrets
+  const accountSecrets = useCall('listSecrets', undefined, { enabled: useMay('compute:read') }).data?.secrets
   const secrets = template?.secrets ?? []
   if (template === undefined || secrets.length === 0) return null
   if (template.owner === 'account') {
@@ -174,7 +174,7 @@ export function SecretFields({ template, named, onChange, error }: SecretFieldsP
         <CheckField
           key={name}
           label={name}
-          {...(known?.some((one) => one.name === name) === false
+          {...(accountSecrets?.some((one) => one.name === name) === false
             ? { hint: 'You have no secret of this name. Create it on the page Secrets first.' }
             : {})}
           checked={named.includes(name)}

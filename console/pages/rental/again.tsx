@@ -1,4 +1,4 @@
-/** Renting again with the settings of a rental, and exporting them as a command, a request or a template. */
+/** Renting again with the settings of a rental, and exporting the settings as a command, a request or a template. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { regions } from '../../../src/contract/choices.ts'
@@ -15,7 +15,7 @@ import { TextField } from '../../ui/field.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { toast } from '../../ui/toast.tsx'
 
-/** A container is rented on a machine of the marketplace. */
+/** Opens the rent form. A container is rented on a marketplace machine. */
 export function RentAgain({ rental }: { rental: Reply<'getRental'> }) {
   const mayRent = useMay('compute:write')
   if (!mayRent) return <Button disabledReason={missingScope('compute:write')}>Rent again</Button>
@@ -38,7 +38,7 @@ export function RentAgain({ rental }: { rental: Reply<'getRental'> }) {
 
 interface ExportProps {
   readonly id: string
-  /** The name that the command takes. */
+  /** The rental's name in the command. */
   readonly name: string
 }
 

@@ -33,7 +33,7 @@ export function ChangeButton({ status, onClick }: { status: RentalState; onClick
 
 interface Values {
   readonly label: string
-  /** In the browser's time zone. */
+  /** In the time zone of the browser. */
   readonly endsAt: string
   readonly limitUsd: string
   readonly continues: boolean
@@ -98,7 +98,7 @@ function valuesOf(rental: Rental): Values {
   }
 }
 
-/** A limit below the cost would terminate the machine at once; the Terminate button asks first. */
+/** A limit below the cost would terminate the machine at once, without the confirmation of the Terminate button. */
 function check({ costSoFarUsd }: Rental, values: Values) {
   const limit = parseUsd(values.limitUsd.trim())
   const isTooLow = limit !== undefined && limit <= usd(costSoFarUsd)
@@ -110,7 +110,7 @@ function check({ costSoFarUsd }: Rental, values: Values) {
   }
 }
 
-/** Only changed fields, so that a change that someone else has made meanwhile stays. */
+/** Returns only changed fields, so that changes made by others meanwhile stay. */
 function changesOf(rental: Rental, values: Values) {
   const before = valuesOf(rental)
   return {
@@ -121,7 +121,7 @@ function changesOf(rental: Rental, values: Values) {
   }
 }
 
-/** `2026-11-15T14:30` in the browser's time zone, as a time field takes it. */
+/** The value of a time field, in the time zone of the browser: `2026-11-15T14:30`. */
 function localText(text: string | null): string {
   const at = text === null ? undefined : parseInstant(text)
   if (at === undefined) return ''

@@ -1,4 +1,4 @@
-/** The cost of a machine, extrapolated between two reads by what is charged now. */
+/** The cost of a machine, extrapolated between two reads at the current price. */
 import { formatUsd, type NanoUsd } from '../../../src/base/money.ts'
 import { exactMoney } from '../../../src/view/money.ts'
 import { costAt, type OwnMachine } from '../../../src/view/own-machine.ts'
@@ -9,7 +9,7 @@ const SHOWN_DECIMALS = 4
 
 interface CostSoFarProps {
   readonly machine: OwnMachine
-  /** When it was read, by the browser's clock. */
+  /** The time of the read, by the browser's clock. */
   readonly readMs: number
 }
 
@@ -22,7 +22,7 @@ export function CostSoFar({ machine, readMs }: CostSoFarProps) {
   )
 }
 
-/** With a fixed number of decimals, so that a running number keeps its width: `$0.1031`. Rounded down. */
+/** A fixed number of decimals, rounded down, so that a running cost keeps its width: `$0.1031`. */
 function shortMoney(amount: NanoUsd): string {
   const [whole = '0', decimals = ''] = formatUsd(amount).split('.')
   return `$${whole.replace(/\B(?=(\d{3})+$)/g, ',')}.${decimals.slice(0, SHOWN_DECIMALS)}`

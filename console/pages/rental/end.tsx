@@ -1,4 +1,4 @@
-/** Terminating a machine, with a confirmation. */
+/** Terminating a machine, after a confirmation. */
 import type { ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import type { RentalState } from '../../../src/contract/rental-state.ts'

@@ -1,4 +1,4 @@
-/** Why a machine failed, is stuck or unreachable, and the next step. */
+/** Why a machine failed, is stuck or is unreachable, and the next step. */
 import type { ReactNode } from 'react'
 import type { EventRecord } from '../../../src/contract/event.ts'
 import { localTime } from '../../../src/view/time.ts'
@@ -29,7 +29,7 @@ export function UnreachableNotice({ since, reason }: { since: string | undefined
   )
 }
 
-/** When contact was last lost. */
+/** The time when contact was last lost. */
 export function unreachableSince(events: readonly EventRecord[]): string | undefined {
   return events
     .filter(({ type }) => type === 'rental.unknown')

@@ -31,7 +31,7 @@ export function LiveMetrics({ id }: { id: string }) {
   )
 }
 
-/** The same number of facts before and after the first read, so that nothing moves. */
+/** The number of facts is the same before and after the first read, so that nothing moves. */
 function factsOf(metrics: Metrics | undefined): ReadonlyArray<readonly [string, ReactNode]> {
   const { gpus = [], machines = [] } = metrics ?? {}
   const textOrSkeleton = (text: string): ReactNode => (metrics === undefined ? <SkeletonText className="w-16" /> : text)
@@ -78,10 +78,12 @@ function totalOf(machines: Metrics['machines']) {
 
 type Values = ReadonlyArray<number | null>
 
-/** null as soon as one is unknown: a part of a sum would mislead. */
+/** null if any value is unknown: a partial sum would mislead. */
 function sumOf(values: Values): number | null {
-  const known = values.filter((value) => value !== null)
-  return known.length === 0 || known.length < values.length ? null : known.reduce((sum, one) => sum + one, 0)
+  const measuredValues = values.filter((value) => value !== null)
+  return measuredValues.length === 0 || measuredValues.length < values.length
+    ? null
+    : measuredValues.reduce((sum, one) => sum + one, 0)
 }
 
 function meanOf(values: Values): number | null {
@@ -90,6 +92,6 @@ function meanOf(values: Values): number | null {
 }
 
 function maxOf(values: Values): number | null {
-  const known = values.filter((value) => value !== null)
-  return known.length === 0 ? null : Math.max(...known)
+  const measuredValues = values.filter((value) => value !== null)
+  return measuredValues.length === 0 ? null : Math.max(...measuredValues)
 }

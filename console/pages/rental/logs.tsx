@@ -75,7 +75,7 @@ function Log({ id, view, onView, onAgain }: LogProps) {
   )
 }
 
-/** Searches on the server, through the whole log, when the text is complete. */
+/** Searches the whole log on the server once the text is submitted. */
 function LogSearch({ search, onSearch }: { search: string; onSearch: (search: string) => void }) {
   const [text, setText] = useState(search)
   return (
@@ -117,7 +117,7 @@ interface LogLinesProps {
   readonly lines: readonly string[]
   readonly isWrapped: boolean
   readonly isFollowing: boolean
-  /** Shown without lines. */
+  /** The text shown if there are no lines. */
   readonly empty: string
 }
 

@@ -4,10 +4,10 @@ import type { ClientError } from '../../../src/client/error.ts'
 import { machineOf, type OwnMachine } from '../../../src/view/own-machine.ts'
 import { useCall } from '../../api/query.ts'
 
-/** Newest first. */
+/** Lists the machines, newest first. */
 export function useOwnMachines(options: { readonly enabled?: boolean } = {}): {
   readonly machines: readonly OwnMachine[] | undefined
-  /** When the costs were true. */
+  /** The time for which the costs are correct. */
   readonly readMs: number
   readonly failed: UseQueryResult<unknown, ClientError> | undefined
 } {

@@ -12,7 +12,7 @@ import { useNow } from '../../ui/now.ts'
 import { Table, type Column } from '../../ui/table.tsx'
 
 const HOUR_S = 3_600
-/** Seconds shown, and seconds between two reads. */
+/** For each range, the seconds shown and the seconds between two reads. */
 const ranges = {
   '1 h': { spanS: HOUR_S, stepS: 10 },
   '6 h': { spanS: 6 * HOUR_S, stepS: 60 },
@@ -31,7 +31,7 @@ type Gpu = Metrics['gpus'][number]
 export function RentalMetrics({ id, isRunning }: { id: string; isRunning: boolean }) {
   const [range, setRange] = useState<Range>('1 h')
   const { spanS, stepS } = ranges[range]
-  // A new read for each step, not for each second.
+  // Rounded to a step, so that data is read once per step and not every second.
   const untilS = Math.floor(useNow() / 1_000 / stepS) * stepS
   const from = new Date((untilS - spanS) * 1_000).toISOString()
   const metrics = useCall(
@@ -115,11 +115,11 @@ function MetricChart({ chart, history }: { chart: Chart; history: History }) {
   )
 }
 
-/** Without the newest steps, for which no sample has come yet. */
+/** The length of the series without the newest steps, for which no sample has arrived yet. */
 function knownLength(series: History['series']): number {
   const length = series[0]?.average.length ?? 0
-  const known = series.map(({ average }) => average.findLastIndex((value) => value !== null) + 1)
-  return Math.max(...known, length - MAX_PENDING_STEPS, 0)
+  const lengths = series.map(({ average }) => average.findLastIndex((value) => value !== null) + 1)
+  return Math.max(...lengths, length - MAX_PENDING_STEPS, 0)
 }
 
 function labelOf(
@@ -150,7 +150,7 @@ function gpuKey({ machineId, gpuIndex }: Gpu): string {
   return `${machineId} ${gpuIndex}`
 }
 
-/** Rentals of several machines repeat GPU numbers. */
+/** Adds the machine to the name if there are several, since GPU numbers repeat. */
 function nameAmong(gpus: readonly Gpu[], { machineId, gpuIndex }: Gpu): string {
   const isAlone = gpus.every((gpu) => gpu.machineId === machineId)
   return isAlone ? `GPU ${gpuIndex}` : `${machineId} GPU ${gpuIndex}`

@@ -1,4 +1,4 @@
-/** One rental of any kind. The address has its id or its name. */
+/** One rental of any kind. The URL contains its id or its name. */
 import { getRouteApi } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'

@@ -10,7 +10,7 @@ import { toast } from '../../ui/toast.tsx'
 import { PortTokensDialog } from './port-tokens.tsx'
 
 interface RentalPortsProps {
-  /** Number of a rental, or the name of an instance. */
+  /** The id of a rental, or the name of an instance. */
   readonly id: string
   readonly ports: readonly PortRecord[]
 }
@@ -42,7 +42,7 @@ function HttpPortButtons({ id, port }: { id: string; port: PortRecord }) {
   const why =
     port.url === null ? 'It has no address at the moment' : mayWrite ? undefined : missingScope('compute:write')
   const openTab = (): void => {
-    // Opened at once, because browsers block windows that open after a wait.
+    // The window is opened at once, because browsers block windows that open after a wait.
     const tab = window.open('about:blank', '_blank')
     open.mutate(
       { params: { id, port: port.port }, body: {} },

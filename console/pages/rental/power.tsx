@@ -13,7 +13,7 @@ import type { OpenDialog } from '../../ui/dialog.tsx'
 import type { RadioChoice } from '../../ui/radio-choice.ts'
 import { RadioField } from '../../ui/radio-field.tsx'
 
-/** A machine of any kind, as the lists and the details have it. */
+/** A machine of any kind, with the fields that lists and details share. */
 export interface PoweredMachine {
   readonly kind: RentalKind
   readonly id: string
@@ -32,13 +32,13 @@ const dialogs = { stop: StopDialog, start: StartDialog, reboot: RebootDialog } a
 interface PowerButtonsProps {
   readonly machine: PoweredMachine
   readonly dialog: Pick<OpenDialog, 'open'>
-  /** In a table each button names its machine. */
+  /** In a table, each button's label names its machine. */
   readonly isInTable?: boolean
   /** Default: all. */
   readonly only?: readonly PowerAction[]
 }
 
-/** Buttons for what the machine can do now. */
+/** Buttons for the actions that are possible now. */
 export function PowerButtons({
   machine,
   dialog,
@@ -156,7 +156,7 @@ interface PriceProps {
   readonly of: 'disk' | 'machine' | 'cpus'
 }
 
-/** Lists do not have the prices of disks. */
+/** Reads the prices, since lists do not contain prices of disks. */
 function Price({ machine, of }: PriceProps) {
   const rental = useCall('getRental', { params: { id: machine.id } }).data
   const prices = {

@@ -1,4 +1,4 @@
-/** Says that a machine, or its GPUs, are not real: before an order, and on the page of what was ordered. */
+/** Says that a machine, or its GPUs, are simulated: before an order, and on the page of the rental. */
 import type { Simulation } from '../../../src/contract/shared.ts'
 import { simulationHints } from '../../../src/view/rental.ts'
 import { Notice } from '../../ui/notice.tsx'

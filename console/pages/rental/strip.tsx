@@ -1,6 +1,6 @@
 /**
- * The strip at the top of a machine's page: state, cost, how to open it, and what it does right now. Pages fill its two
- * slots: `open` with buttons to what runs on it, `live` with small charts.
+ * The strip at the top of a rental's page: state, cost, buttons that open it, and its current load. Pages fill its two
+ * slots, `open` with buttons and `live` with small charts.
  */
 import type { ReactNode } from 'react'
 import type { NanoUsd } from '../../../src/base/money.ts'
@@ -12,12 +12,12 @@ interface RentalStripProps {
   readonly badge: ReactNode
   readonly cost: ReactNode
   readonly pricePerHour: NanoUsd
-  /** null: it has not started. */
+  /** null: the rental has not started. */
   readonly startedAt: string | null
   readonly endedAt: string | null
-  /** Buttons. */
+  /** Buttons that lead to programs on the machine. */
   readonly open?: ReactNode
-  /** Charts. */
+  /** Small charts of the current load. */
   readonly live?: ReactNode
 }
 

@@ -1,4 +1,4 @@
-/** The volumes of a machine: where they are mounted, and attaching and detaching where its engine can. */
+/** The volumes of a machine: where they are mounted, and attaching and detaching if the provider supports it. */
 import type { Reply } from '../../../src/client/client.ts'
 import { isLiving } from '../../../src/domain/rental.ts'
 import { number } from '../../../src/view/number.ts'
@@ -15,15 +15,15 @@ import { Table } from '../../ui/table.tsx'
 import { AttachToRentalDialog, DetachDialog } from '../volume/attach.tsx'
 
 type Rental = Reply<'getRental'>
-type Own = Reply<'listRentalVolumes'>
-type Attached = Own['volumes'][number]
+type Attachments = Reply<'listRentalVolumes'>
+type Attached = Attachments['volumes'][number]
 
 export function RentalVolumes({ rental }: { rental: Rental }) {
   const volumes = useCall('listRentalVolumes', { params: { id: String(rental.id) } })
-  return <Answer of={volumes}>{(own) => <VolumeTable rental={rental} own={own} />}</Answer>
+  return <Answer of={volumes}>{(attachments) => <VolumeTable rental={rental} attachments={attachments} />}</Answer>
 }
 
-function VolumeTable({ rental, own }: { rental: Rental; own: Own }) {
+function VolumeTable({ rental, attachments }: { rental: Rental; attachments: Attachments }) {
   const dialog = useDialog()
   const mayWrite = useMay('compute:write')
   const whyNot = mayWrite
@@ -31,12 +31,12 @@ function VolumeTable({ rental, own }: { rental: Rental; own: Own }) {
       ? undefined
       : `The machine is ${rental.state}`
     : missingScope('compute:write')
-  const { order, attach: canAttach, mount: hasPath } = own.supports
+  const { order, attach: canAttach, mount: hasPath } = attachments.supports
   const attach = canAttach ? (
     <Button
       look="primary"
       disabledReason={whyNot}
-      onClick={() => dialog.open((close) => <AttachDialog rental={rental} own={own} onClose={close} />)}
+      onClick={() => dialog.open((close) => <AttachDialog rental={rental} attachments={attachments} onClose={close} />)}
     >
       Attach volume
     </Button>
@@ -60,12 +60,12 @@ function VolumeTable({ rental, own }: { rental: Rental; own: Own }) {
   )
   return (
     <div className="flex flex-col gap-3">
-      {own.volumes.length > 0 &&
+      {attachments.volumes.length > 0 &&
         (attach === undefined ? <p className="text-sm text-muted">{FIXED}</p> : <div>{attach}</div>)}
       <Table
         label="Volumes of this machine"
         columns={[...columnsOf(hasPath), ...(canAttach ? [actionsColumn(detach)] : [])]}
-        rows={own.volumes}
+        rows={attachments.volumes}
         rowKey="storageVolumeId"
         empty={
           <Empty title="No volumes" action={attach ?? <ButtonLink to="/volumes">Volumes</ButtonLink>}>
@@ -102,13 +102,13 @@ function columnsOf(hasPath: boolean): Columns<Attached> {
 
 interface AttachDialogProps {
   readonly rental: Rental
-  readonly own: Own
+  readonly attachments: Attachments
   readonly onClose: () => void
 }
 
-function AttachDialog({ rental, own, onClose }: AttachDialogProps) {
+function AttachDialog({ rental, attachments, onClose }: AttachDialogProps) {
   const all = useCall('listVolumes').data
-  // The form starts with the first volume, so it is shown once they are known.
+  // The form is shown once the volumes are known, because it starts with the first one.
   if (all === undefined) return null
   const volumes = all.filter(
     (volume) =>
@@ -116,13 +116,13 @@ function AttachDialog({ rental, own, onClose }: AttachDialogProps) {
       volume.providerId === rental.providerId &&
       volume.supports.attach.includes(rental.kind) &&
       whyNotAttach(volume) === undefined &&
-      !own.volumes.some(({ storageVolumeId }) => storageVolumeId === volume.id),
+      !attachments.volumes.some(({ storageVolumeId }) => storageVolumeId === volume.id),
   )
   return (
     <AttachToRentalDialog
       rentalId={rental.id}
       rentalName={displayName(rental)}
-      hasPath={own.supports.mount}
+      hasPath={attachments.supports.mount}
       volumes={volumes}
       onClose={onClose}
     />

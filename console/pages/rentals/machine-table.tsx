@@ -16,7 +16,7 @@ import { CostSoFar } from '../rental/cost.tsx'
 import { PowerButtons } from '../rental/power.tsx'
 import { Sparkline, useSparklines } from './sparkline.tsx'
 
-/** Longer lists render only visible rows, with code that the overview does not load otherwise. */
+/** Longer lists render only visible rows, with code that the overview does not load. */
 const PLAIN_ROWS = 100
 const LongTable = lazy(async () => ({
   default: (await import('../../ui/virtual-table.tsx')).VirtualTable<OwnMachine>,
@@ -25,7 +25,7 @@ const LongTable = lazy(async () => ({
 interface MachineTableProps {
   readonly label: string
   readonly machines: readonly OwnMachine[]
-  /** When the costs were true. */
+  /** The time for which the costs are correct. */
   readonly readMs: number
   readonly empty: ReactNode
 }
@@ -68,7 +68,7 @@ const columns: Columns<OwnMachine> = [
   textColumn('Age', ({ createdAt }) => <Age since={createdAt} />, { align: 'right' }),
 ]
 
-/** Rebooting is on the machine's own page. */
+/** A reboot is offered on the machine's own page only. */
 function powerColumn(dialog: OpenDialog) {
   return actionsColumn<OwnMachine>((machine) => (
     <PowerButtons
@@ -96,7 +96,7 @@ function Age({ since }: { since: string }) {
   return <span className="whitespace-nowrap">{span(useNow() - Date.parse(since))}</span>
 }
 
-/** Rows show what is charged now, so they add up to the hourly spend. */
+/** Shows the amount charged now, so that the rows add up to the hourly spend. */
 function HourlyCost({ machine }: { machine: OwnMachine }) {
   const { currentCostPerHour: now, pricePerHour: price, status } = machine
   return (

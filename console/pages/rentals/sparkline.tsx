@@ -1,4 +1,4 @@
-/** GPU utilization of the last hour as a small line, for tables. One request for all rows. */
+/** GPU utilization of the last hour as a small line for tables. One request serves all rows. */
 import type { Reply } from '../../../src/client/client.ts'
 import type { OwnMachine } from '../../../src/view/own-machine.ts'
 import { useCall } from '../../api/query.ts'
@@ -10,7 +10,7 @@ const HEIGHT = 20
 
 type Values = Reply<'listRentalMetrics'>['rentals'][number]['gpuUtilizationPercent']
 
-/** Metrics by id. Only the first hundred running machines have some. */
+/** Metrics by id. Only the first hundred running machines have them. */
 export function useSparklines(machines: readonly OwnMachine[]): ReadonlyMap<string, Values> {
   const ids = machines
     .filter(({ status }) => status === 'Running')
@@ -40,7 +40,7 @@ export function Sparkline({ values }: { values: Values | undefined }) {
   )
 }
 
-/** One line for each stretch without a gap. */
+/** Draws one line for each stretch without a gap. */
 function pathsOf(values: Values): string[] {
   const paths: string[][] = [[]]
   values.forEach((value, at) => {
@@ -49,6 +49,6 @@ function pathsOf(values: Values): string[] {
     const y = HEIGHT - 1 - (Math.min(value, 100) / 100) * (HEIGHT - 2)
     paths.at(-1)?.push(`${x.toFixed(1)},${y.toFixed(1)}`)
   })
-  // A single point would not be seen.
+  // A single point would be invisible.
   return paths.filter((path) => path.length > 1).map((path) => path.join(' '))
 }

@@ -1,4 +1,4 @@
-/** Secrets and registry logins that orders refer to. Values go in and never come out. */
+/** Secrets and registry logins that orders refer to. Their values are write-only. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { useMay } from '../../api/me.ts'
@@ -91,7 +91,7 @@ const secretColumns: Columns<Secret> = [
   agoColumn('Changed', 'updatedAt'),
 ]
 
-/** Without `name` it asks for one. */
+/** Asks for a name if `name` is missing. */
 function SetDialog({ name, onClose }: { name?: string; onClose: () => void }) {
   const [typed, setTyped] = useState('')
   return (

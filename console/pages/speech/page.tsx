@@ -25,7 +25,7 @@ const route = getRouteApi('/shell/speech')
 
 const EXAMPLE = 'The ship is in the harbour.'
 const MAX_CHARS = 100_000
-/** Each is a file in the browser's memory. */
+/** The maximum of takes: each is a file in the browser's memory. */
 const MAX_TAKES = 20
 
 const parameters: readonly Parameter[] = [
@@ -168,7 +168,7 @@ function useSpeech() {
   const [isBusy, setIsBusy] = useState(false)
   const [error, setError] = useState<ClientError | null>(null)
   const running = useRef<AbortController>(undefined)
-  // Newest first, as the takes.
+  // Newest first, like the takes.
   const urls = useRef<string[]>([])
   useEffect(() => {
     const list = urls.current

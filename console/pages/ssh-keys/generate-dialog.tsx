@@ -1,4 +1,4 @@
-/** Generates an SSH key in the browser, adds its public part, and offers the private part once. */
+/** Generates an SSH key in the browser, adds its public part, and offers the private part for download once. */
 import { useEffect, useState } from 'react'
 import { FieldDialog } from '../../form/field-dialog.tsx'
 import { Button } from '../../ui/button.tsx'

@@ -17,7 +17,7 @@ export interface KeyPair {
   readonly privateKey: string
 }
 
-/** undefined: this browser cannot, or the page is not served over HTTPS. */
+/** undefined: the browser cannot generate keys, or the page is not served over HTTPS. */
 export async function generateKeyPair(comment: string): Promise<KeyPair | undefined> {
   try {
     const pair = await crypto.subtle.generateKey('Ed25519', true, ['sign', 'verify'])
@@ -41,7 +41,7 @@ function publicBlob(point: Uint8Array): Uint8Array {
 }
 
 function privateFile(point: Uint8Array, seed: Uint8Array, comment: string): string {
-  // Twice the same random number: with a passphrase, they show that it was right.
+  // The same random number twice: with a passphrase, equal numbers show that it was right.
   const check = crypto.getRandomValues(new Uint8Array(4))
   const secret = join(check, check, field(text(TYPE)), field(point), field(join(seed, point)), field(text(comment)))
   const missing = (BLOCK_BYTES - (secret.length % BLOCK_BYTES)) % BLOCK_BYTES
@@ -70,7 +70,7 @@ function uint32(value: number): Uint8Array {
   return bytes
 }
 
-/** With its length before it. */
+/** Writes the bytes after their length. */
 function field(bytes: Uint8Array): Uint8Array {
   return join(uint32(bytes.length), bytes)
 }

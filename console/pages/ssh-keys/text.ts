@@ -23,7 +23,7 @@ export function sshKeyFault(pasted: string): string | undefined {
   const [type = '', body = ''] = text.split(/ +/)
   if (type === 'ssh-dss') return 'DSA keys are not supported. Create a new key with: ssh-keygen -t ed25519'
   if (!types.includes(type)) {
-    return types.some((known) => text.includes(`${known} `))
+    return types.some((keyType) => text.includes(`${keyType} `))
       ? 'Remove the text before the key. It must start with its type, such as ssh-ed25519.'
       : `A public key starts with its type, such as ssh-ed25519; this starts with “${shortened(type)}”.`
   }
@@ -31,7 +31,7 @@ export function sshKeyFault(pasted: string): string | undefined {
   return undefined
 }
 
-/** The comment: "you@laptop". */
+/** The comment at the end of a key, such as "you@laptop". */
 export function sshKeyComment(pasted: string): string {
   if (sshKeyFault(pasted) !== undefined) return ''
   return pasted.trim().split(/ +/).slice(2).join(' ').slice(0, NAME_CHARS)

@@ -1,4 +1,4 @@
-/** The latest metrics of a host, and notes of its agent. For its supplier and for the operator. */
+/** The latest metrics of a host, and notes of its agent, for its supplier and for the operator. */
 import type { Reply } from '../../../src/client/client.ts'
 import { gigabytesOf, number } from '../../../src/view/number.ts'
 import { relativeTime } from '../../../src/view/time.ts'

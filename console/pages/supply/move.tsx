@@ -49,7 +49,7 @@ export function MoveDialog({ one, move, onClose }: { one: Supplied; move: Move; 
   )
 }
 
-/** undefined: possible now. */
+/** Returns why a move is not possible now. undefined: it is. */
 export function whyNoMove({ host }: Supplied, move: Exclude<Move, 'list' | 'unlist'>): string | undefined {
   if (host === undefined) return 'The operator manages this machine'
   if (host.state === 'left') return 'It has left; it can join again'

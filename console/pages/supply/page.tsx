@@ -19,11 +19,11 @@ import { MoveDialog, type Move } from './move.tsx'
 import { PriceEditor } from './price.tsx'
 
 const EVERY_MS = 5_000
-/** A search by name can find others too. */
+/** A search by name can match other machines too. */
 const MATCHES = 20
 
 export function SupplyPage() {
-  const [left, setLeft] = useState(false)
+  const [showsDeparted, setShowsDeparted] = useState(false)
   const dialog = useDialog()
   const ask = (one: Supplied, move: Move): void =>
     dialog.open((close) => <MoveDialog one={one} move={move} onClose={close} />)
@@ -47,11 +47,15 @@ export function SupplyPage() {
       intro="The machines you offer. A new price applies to new rentals; current rentals keep theirs."
       actions={join}
     >
-      <CheckField label="Show machines that left" checked={left} onChange={(event) => setLeft(event.target.checked)} />
+      <CheckField
+        label="Show machines that left"
+        checked={showsDeparted}
+        onChange={(event) => setShowsDeparted(event.target.checked)}
+      />
       <PagedTable
         label="Machines"
         call="listSupply"
-        query={left ? { left } : {}}
+        query={showsDeparted ? { left: true } : {}}
         everyMs={EVERY_MS}
         above={totalsOf}
         rows={({ supplied }) => supplied.map(suppliedOf)}
@@ -70,7 +74,7 @@ export function SupplyPage() {
   )
 }
 
-/** Its state and metrics change while the dialog is open. */
+/** The machine's state and metrics change while the dialog is open. */
 function LiveMachine({ one, ...rest }: ComponentProps<typeof MachineDialog>) {
   const query = { q: one.id, left: true, limit: MATCHES }
   const { data } = useCall('listSupply', { query }, { everyMs: EVERY_MS })
@@ -89,8 +93,8 @@ function SaleButton({ one, onMove }: { one: Supplied; onMove: (move: Move) => vo
 }
 
 function totalsOf({ totals }: Reply<'listSupply'>) {
-  const { machines, onSale, gpus, gpusRented, gpusFaulty, tenants, left } = totals
-  if (machines + left === 0) return null
+  const { machines, onSale, gpus, gpusRented, gpusFaulty, tenants, left: departed } = totals
+  if (machines + departed === 0) return null
   return (
     <Stats
       stats={[

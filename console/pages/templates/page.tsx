@@ -114,7 +114,7 @@ function ShowDialog({ template, onClose }: { template: Template; onClose: () => 
   )
 }
 
-/** Without `template` it creates one, from scratch or from a rental. */
+/** Edits `template`; without one, creates a template, from scratch or from a rental. */
 function EditDialog({ template, onClose }: { template?: Template; onClose: () => void }) {
   const [json, setJson] = useState(textOfTemplate(template))
   const operation = template === undefined ? 'createTemplate' : 'changeTemplate'

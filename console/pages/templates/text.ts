@@ -1,4 +1,4 @@
-/** Templates as text: what a table shows, and the JSON that people edit. */
+/** Templates as text: as shown in a table, and the JSON that people edit. */
 import type { Reply } from '../../../src/client/client.ts'
 import { imageLabel } from '../../../src/view/rental.ts'
 
@@ -15,7 +15,7 @@ export function portsText({ ports = [] }: Pick<Template, 'ports'>): string {
 const OWN_INPUTS = new Set(['id', 'name', 'version', 'owner', 'visibility', 'createdAt', 'updatedAt', 'secrets'])
 const EXAMPLE = { image: { name: 'ubuntu', tag: '24.04' }, ports: ['8888/http'] }
 
-/** The fields that have no input of their own. */
+/** The JSON of the fields that have no input. */
 export function textOfTemplate(template: Template | undefined): string {
   const fields = Object.entries(template ?? EXAMPLE).filter(([name]) => !OWN_INPUTS.has(name))
   return JSON.stringify(Object.fromEntries(fields), null, 2)
@@ -26,7 +26,7 @@ export function templateOfText(text: string): Record<string, unknown> {
   return isObject(value) ? value : {}
 }
 
-/** undefined: it is a JSON object. */
+/** Returns the fault in the text. undefined: it is a JSON object. */
 export function templateFault(text: string): string | undefined {
   return isObject(parse(text)) ? undefined : 'Must be a JSON object'
 }

@@ -1,4 +1,4 @@
-/** Getting started: three steps, each checked off by the account's own activity, and the same with the API. */
+/** Getting started: three steps, each checked off by the account's own activity, with the same steps for the API. */
 import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { parseUsd } from '../../../src/base/money.ts'

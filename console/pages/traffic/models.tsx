@@ -1,4 +1,4 @@
-/** Models by load: the last minutes, and right now. */
+/** Models by load, in the last minutes and right now. */
 import type { Reply } from '../../../src/client/client.ts'
 import { modelState, type Model } from '../../../src/view/model.ts'
 import { duration } from '../../../src/view/request.ts'
@@ -15,9 +15,9 @@ type ModelTraffic = Reply<'getTraffic'>['models'][number]
 
 interface Row {
   readonly name: string
-  /** undefined: deleted. */
+  /** undefined: the model was deleted. */
   readonly model: Model | undefined
-  /** undefined: no requests. */
+  /** undefined: the model had no requests. */
   readonly traffic: ModelTraffic | undefined
 }
 
@@ -87,6 +87,6 @@ function quantilesColumn(
 type Health = NonNullable<Model['deployments'][number]['health']>
 
 function loadOf(model: Model | undefined, of: (health: Health) => number | null): number | null {
-  const known = (model?.deployments ?? []).flatMap(({ health }) => (health === null ? [] : (of(health) ?? [])))
-  return known.length === 0 ? null : known.reduce((total, value) => total + value, 0)
+  const values = (model?.deployments ?? []).flatMap(({ health }) => (health === null ? [] : (of(health) ?? [])))
+  return values.length === 0 ? null : values.reduce((total, value) => total + value, 0)
 }

@@ -50,7 +50,7 @@ export function TrafficPage() {
 
 type Traffic = Reply<'getTraffic'>
 
-/** One for the whole page, so that loading is announced once. */
+/** One skeleton for the whole page, so that loading is announced once. */
 function TrafficSkeleton() {
   return (
     <div role="status" aria-label="Loading" className="flex flex-col gap-5">
@@ -120,7 +120,7 @@ function Charts({ traffic }: { traffic: Traffic }) {
   )
 }
 
-/** Hides the labels that a scale puts between whole numbers. */
+/** Hides the fractional labels of a scale. */
 function whole(value: number): string {
   return Number.isInteger(value) ? number(value) : ''
 }

@@ -1,4 +1,4 @@
-/** A warning for rentals that do not get where they should. */
+/** A warning for stuck rentals. */
 import { count } from '../../../src/view/number.ts'
 import { span } from '../../../src/view/time.ts'
 import { useCall } from '../../api/query.ts'
@@ -15,7 +15,7 @@ export function StuckWarning() {
   if (rentals.length === 0) return null
   return (
     <section aria-labelledby="stuck" className="rounded-lg border border-warn bg-warn-soft px-4 py-3 text-sm">
-      {/* Without the times below, which a screen reader would announce every second. */}
+      {/* The warning leaves out the times below, which a screen reader would announce every second. */}
       <div role="alert">
         <h2 id="stuck" className="font-semibold text-warn">
           {count(rentals.length, 'stuck rental')}

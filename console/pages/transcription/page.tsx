@@ -1,4 +1,4 @@
-/** Turns recordings into text: dropped, chosen or recorded in the page. Texts stay in the page. */
+/** Turns recordings into text. A recording is dropped, chosen or made in the page. Texts stay in the page. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState, type DragEvent } from 'react'
 import { limits } from '../../../src/base/limits.ts'
@@ -98,7 +98,7 @@ function Transcription({ model, models }: { model: Model; models: readonly Model
   )
 }
 
-/** A file can be dropped anywhere on it. */
+/** A file can be dropped anywhere on this area. */
 function DropZone({ disabled, onFile }: { disabled: boolean; onFile: (file: File) => void }) {
   const [isOver, setOver] = useState(false)
   const drop = (event: DragEvent): void => {
@@ -108,7 +108,7 @@ function DropZone({ disabled, onFile }: { disabled: boolean; onFile: (file: File
     if (file !== undefined && !disabled) onFile(file)
   }
   return (
-    // Its field does the same for keyboards and screen readers.
+    // The file field inside does the same for keyboards and screen readers.
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions
     <div
       role="group"
@@ -129,7 +129,7 @@ function DropZone({ disabled, onFile }: { disabled: boolean; onFile: (file: File
         hint={`WAV, MP3, FLAC or Ogg Opus, at most ${fileSize(limits.soundBytes)}. Your browser converts other formats that it plays.`}
         onChange={(event) => {
           const [file] = event.target.files ?? []
-          // The same file can be chosen again.
+          // Cleared, so that the same file can be chosen again.
           event.target.value = ''
           if (file !== undefined) onFile(file)
         }}

@@ -1,25 +1,25 @@
-/** Records the microphone. What it records is converted, because browsers record in formats that servers do not read. */
+/** Records the microphone. The recording is converted, because browsers record in formats that servers do not read. */
 import { useCallback, useEffect, useRef, useState } from 'react'
 import { limits } from '../../../src/base/limits.ts'
 import { toWav } from './sound-file.ts'
 
-/** A WAV file of this length, with 32,000 bytes a second, is just below the largest. */
+/** A WAV file of this length, at 32,000 bytes per second, is just below the maximum size. */
 const MAX_SECONDS = Math.floor((limits.soundBytes * 0.99) / 32_000)
 const TICK_MS = 250
 
 export interface Recorder {
-  /** Browsers give pages on plain http no microphone. */
+  /** Browsers give no microphone to pages on plain HTTP. */
   readonly isAvailable: boolean
   readonly isRecording: boolean
   readonly seconds: number
   readonly problem: string | undefined
   readonly start: () => void
-  /** Passes the recording on. */
+  /** Ends the recording and passes it on. */
   readonly stop: () => void
   readonly discard: () => void
 }
 
-/** One recording: its parts arrive when it stops. */
+/** One recording. Its parts arrive when it stops. */
 interface Take {
   readonly recorder: MediaRecorder
   isDiscarded: boolean

@@ -1,15 +1,15 @@
-/** Brings sounds of formats that only the browser reads into one that every transcription model takes. */
+/** Converts sound in formats that only the browser reads into one that every transcription model accepts. */
 
-/** Formats that go to the server as they are. */
+/** Formats that are sent unchanged. */
 const TAKEN = /\.(wav|mp3|flac|ogg|opus)$/i
 export const ACCEPTED = 'audio/*,video/mp4,video/webm,.wav,.mp3,.flac,.ogg,.opus,.m4a,.webm'
 
-/** The rate of speech recognition: more makes larger files and no better text. */
+/** The sample rate of speech recognition: a higher one makes files larger and text no better. */
 const SAMPLE_RATE = 16_000
 const WAV_HEAD_BYTES = 44
 const BYTES_PER_SAMPLE = 2
 
-/** A file that the browser cannot read goes as it is, and the server says what is wrong with it. */
+/** A file that the browser cannot read is sent unchanged, and the server names its fault. */
 export async function takenForm(file: File): Promise<File> {
   if (TAKEN.test(file.name)) return file
   try {
@@ -21,7 +21,7 @@ export async function takenForm(file: File): Promise<File> {
 }
 
 export async function toWav(sound: Blob, name: string): Promise<File> {
-  // It resamples what it decodes to its own rate.
+  // The context resamples decoded sound to its own rate.
   const context = new OfflineAudioContext(1, 1, SAMPLE_RATE)
   const decoded = await context.decodeAudioData(await sound.arrayBuffer())
   return new File([wavOf(mixed(decoded))], name, { type: 'audio/wav' })
@@ -34,7 +34,7 @@ function mixed(sound: AudioBuffer): Float32Array {
   return first.map((value, at) => others.reduce((sum, one) => sum + (one[at] ?? 0), value) / channels.length)
 }
 
-/** One channel of 16-bit numbers. */
+/** Writes one channel of 16-bit numbers. */
 function wavOf(samples: Float32Array): ArrayBuffer {
   const bytes = samples.length * BYTES_PER_SAMPLE
   const buffer = new ArrayBuffer(WAV_HEAD_BYTES + bytes)

@@ -57,7 +57,7 @@ function TranscriptView({ transcript: { fileName, answer, requestId } }: { trans
   )
 }
 
-/** The text is in the link: it is short, and a link to it needs no clearing up. */
+/** The text is in the link itself: it is short, and such a link needs no cleanup. */
 function TextDownload({ text, file, label }: { text: string; file: string; label: string }) {
   return (
     <DownloadLink href={`data:text/plain;charset=utf-8,${encodeURIComponent(text)}`} file={file}>

@@ -8,7 +8,7 @@ import { takenForm } from './sound-file.ts'
 
 const MAX_TRANSCRIPTS = 20
 
-/** The fields of the form beside the file. */
+/** The form fields beside the file. */
 export interface TranscriptionOrder {
   readonly model: string
   readonly language?: string

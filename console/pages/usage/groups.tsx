@@ -13,7 +13,7 @@ import { daysOf, shortDay, type Range } from './range.ts'
 type Summary = Reply<'getUsageSummary'>
 type Row = Summary['rows'][number]
 
-/** The highest; the others are summed up. */
+/** The number of rows shown; the others are summed up. */
 const SHOWN_ROWS = 50
 
 interface UsageGroupsProps {
@@ -49,14 +49,14 @@ export function UsageGroups({ summary, by, range }: UsageGroupsProps) {
 function columnsOf(by: UsageGroupsProps['by'], highest: NanoUsd): Columns<Row> {
   return [
     textColumn(titles[by], (row) => <UsageName by={by} row={row} />),
-    textColumn('Share', (row) => <Share of={costOf(row)} most={highest} />, { wideOnly: true, hideHeader: true }),
+    textColumn('Share', (row) => <Share of={costOf(row)} highest={highest} />, { wideOnly: true, hideHeader: true }),
     numberColumn('Requests', ({ requests }) => requests || null),
     moneyColumn('Spend', 'costUsd'),
   ]
 }
 
-function Share({ of, most }: { of: NanoUsd; most: NanoUsd }) {
-  const share = most <= 0n || of <= 0n ? 0 : (Number(of) / Number(most)) * 100
+function Share({ of, highest }: { of: NanoUsd; highest: NanoUsd }) {
+  const share = highest <= 0n || of <= 0n ? 0 : (Number(of) / Number(highest)) * 100
   return (
     <div aria-hidden="true" className="h-2.5 w-full min-w-40 rounded-xs bg-sunken">
       <div className="h-full min-w-0.5 rounded-xs bg-accent" style={{ width: `${share}%` }} />
@@ -68,17 +68,17 @@ interface SplitDaysProps extends Pick<UsageGroupsProps, 'by' | 'summary'> {
   readonly days: readonly string[]
 }
 
-/** The highest as separate parts, the others as one. */
+/** Shows the largest groups as separate parts, and all others as one. */
 function SplitDays({ by, days, summary }: SplitDaysProps) {
   const nameOf = useUsageNames(by)
   const { rows, days: spent = [] } = summary
   const fits = rows.length <= MAX_PARTS
   const ownRows = rows.slice(0, fits ? MAX_PARTS : MAX_PARTS - 1)
-  const own = ownRows.map((row) => row.group)
+  const names = ownRows.map((row) => row.group)
   const bars = days.map((day): Bar => {
     const parts = spent.filter((one) => one.day === day)
-    const values = own.map((group) => sumUsd(parts.filter((one) => one.group === group).map(costOf)))
-    const others = sumUsd(parts.filter((one) => !own.includes(one.group)).map(costOf))
+    const values = names.map((group) => sumUsd(parts.filter((one) => one.group === group).map(costOf)))
+    const others = sumUsd(parts.filter((one) => !names.includes(one.group)).map(costOf))
     return { key: day, name: shortDay(day), values: fits ? values : [...values, others] }
   })
   return (

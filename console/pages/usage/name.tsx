@@ -1,4 +1,4 @@
-/** Names instead of IDs, as far as the key's scopes allow. */
+/** Shows names instead of IDs, as far as the key's scopes allow. */
 import type { Reply } from '../../../src/client/client.ts'
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
@@ -16,7 +16,7 @@ const otherGroups: Readonly<Record<string, string>> = {
   'no key': 'No key',
 }
 
-/** For the legend. */
+/** Names for the legend of a chart. */
 export function useUsageNames(by: Grouping): (row: Row) => string {
   const keyNames = useKeyNames(by === 'key')
   return ({ group, rental }) => {
@@ -27,7 +27,7 @@ export function useUsageNames(by: Grouping): (row: Row) => string {
   }
 }
 
-/** For the table. */
+/** A name in a table. */
 export function UsageName({ by, row }: { by: Grouping; row: Row }) {
   const { group, rental } = row
   const other = otherGroups[group]

@@ -69,7 +69,7 @@ export function UsagePage() {
   )
 }
 
-/** More days of several groups cannot be told apart. */
+/** A chart of more days with several groups would be unreadable. */
 function isSplit(by: Grouping, range: Range): boolean {
   return by !== 'day' && daysOf(range).length <= limits.usageDailyDays
 }

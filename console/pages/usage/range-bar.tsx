@@ -1,4 +1,4 @@
-/** Choosing days: presets, and two date fields. */
+/** A choice of days: presets, and two date fields. */
 import { Button } from '../../ui/button.tsx'
 import { TextField } from '../../ui/field.tsx'
 import type { presetsAt, Range } from './range.ts'

@@ -32,7 +32,7 @@ export function presetsAt(now: Instant): readonly Preset[] {
   return [last(7), last(DEFAULT_DAYS), last(90), { name: 'This month', from: dayOf(startOfMonth(now)), to }]
 }
 
-/** From the URL; by default the last thirty days. */
+/** The range in the URL; by default the last thirty days. */
 export function rangeOf(search: { from?: string | undefined; to?: string | undefined }, now: Instant): Range {
   const to = search.to ?? dayOf(now)
   const end = parseInstant(to) ?? now

@@ -1,4 +1,4 @@
-/** Attaching a volume to machines that run. */
+/** Attaches a volume to running machines. */
 import { useState } from 'react'
 import { number } from '../../../src/view/number.ts'
 import type { Volume } from '../../../src/view/volume.ts'
@@ -54,7 +54,7 @@ interface FormProps extends AttachProps {
   readonly carriers: readonly RentalSummary[]
 }
 
-/** A folder: to any number of machines. */
+/** Attaches a folder, which any number of machines can share. */
 function SharedForm({ volume, carriers, onClose }: FormProps) {
   const form = useFieldForm('attachVolume', {
     refreshes,
@@ -88,7 +88,7 @@ function SharedForm({ volume, carriers, onClose }: FormProps) {
   )
 }
 
-/** A disk: to one machine, mounted at a path. */
+/** Attaches a disk, which belongs to one machine, at a path. */
 function DiskForm({ volume, carriers, onClose }: FormProps) {
   const [rentalId, setRentalId] = useState(String(carriers[0]?.id))
   const form = useMountForm(rentalId, [volume], true, onClose)
@@ -108,13 +108,13 @@ function DiskForm({ volume, carriers, onClose }: FormProps) {
 interface DiskOfRentalProps {
   readonly rentalId: number
   readonly rentalName: string
-  /** Virtual machines mount it at a path; bare metal always at the same one. */
+  /** Virtual machines mount it at a path; on bare metal the path is fixed. */
   readonly hasPath: boolean
   readonly volumes: readonly Volume[]
   readonly onClose: () => void
 }
 
-/** The same, from the side of the rental. */
+/** Attaches a volume from the page of the rental. */
 export function AttachToRentalDialog({ rentalId, rentalName, hasPath, volumes, onClose }: DiskOfRentalProps) {
   const form = useMountForm(String(rentalId), volumes, hasPath, onClose)
   return (

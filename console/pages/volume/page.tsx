@@ -1,4 +1,4 @@
-/** One volume: how full it is, which rentals use it and where, and what its engine can do with it. */
+/** One volume: how full it is, which rentals use it and where, and what its provider can do with it. */
 import { getRouteApi } from '@tanstack/react-router'
 import { DAY_MS } from '../../../src/base/instant.ts'
 import { costOfSpan, usdFromNumber, zeroUsd } from '../../../src/base/money.ts'
@@ -38,7 +38,7 @@ const route = getRouteApi('/shell/volumes/$id')
 
 export function VolumePage() {
   const { id } = route.useParams()
-  // The list has no filter for one: the first below the next id is it.
+  // The list has no filter for one volume: the first one below the next id is it.
   const before = /^\d{1,9}$/.test(id) ? Number(id) + 1 : 1
   const volumes = useCall('listVolumes', { query: { before, limit: 1 } })
   const volume = volumes.data?.find((one) => String(one.id) === id)
@@ -195,7 +195,7 @@ const columns: Columns<Mounted> = [
   textColumn('State', 'state', { wideOnly: true }),
 ]
 
-/** To the machines that can have it. */
+/** Links to order machines that can have the volume. */
 function RentWithIt({ volume: { supports, nodeName, region } }: { volume: Volume }) {
   if (nodeName !== null && supports.kinds.includes('container')) {
     return (

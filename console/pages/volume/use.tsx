@@ -1,9 +1,9 @@
-/** How a volume is used on a machine: a folder that is mounted already, or a disk that wants a file system first. */
+/** How to use a volume on a machine: a folder that is mounted already, or a disk that needs a file system first. */
 import type { Volume } from '../../../src/view/volume.ts'
 import { CodeBlock, CopyLine } from '../../ui/copy.tsx'
 import { Card } from '../../ui/card.tsx'
 
-/** Only for volumes that are attached while a machine runs: orders name a path and need nothing else. */
+/** Shown only for volumes that are attached to running machines: orders name a path and need nothing else. */
 export function UseCard({ volume }: { volume: Volume }) {
   const at = `/mnt/${volume.label}`
   if (volume.vip === '' || volume.supports.attach.length === 0) return null
@@ -34,7 +34,7 @@ export function UseCard({ volume }: { volume: Volume }) {
   )
 }
 
-/** The disk reports its label as its model, which the kernel cuts at 16 characters. */
+/** The disk reports its label as its model, cut to 16 characters by the kernel. */
 function diskLines(label: string, at: string): string {
   const model = label.slice(0, 16)
   return [

@@ -1,4 +1,4 @@
-/** Creating a volume. */
+/** Creates a volume. */
 import { kindList } from '../../../src/view/rental.ts'
 import { number } from '../../../src/view/number.ts'
 import { useCall } from '../../api/query.ts'
@@ -17,9 +17,9 @@ import { MAX_GB, STEP_GB, useStorageOption, type StorageOption } from './price.t
 const IN_STEPS = `In steps of ${STEP_GB}`
 
 interface CreateProps {
-  /** The region to start with. */
+  /** The region that is selected first. */
   readonly region?: string | undefined
-  /** The marketplace machine that it is for. */
+  /** The marketplace machine that the volume is for. */
   readonly machine?: string | undefined
   readonly onClose: () => void
 }
@@ -88,7 +88,7 @@ function regionHint(option: StorageOption | undefined): string {
   return kinds.length === 0 ? 'For machines in this region.' : `For ${kindList(kinds)} in this region.`
 }
 
-/** Regions with storage; those with bare metal to attach a volume to come first. */
+/** Regions with storage. Regions that also have bare metal, to which a volume can be attached, come first. */
 function useRegions(): readonly string[] {
   const options = useCall('listRentalOptions').data ?? []
   const withMetal = new Set<string>(

@@ -10,12 +10,12 @@ export const MAX_GB = volumeSize.maxGb
 
 export type StorageOption = Reply<'listStorageOptions'>[number]
 
-/** undefined: not available there, or not known yet. */
+/** undefined: the region has no storage, or the prices are still loading. */
 export function useStorageOption(region: string): StorageOption | undefined {
   return useCall('listStorageOptions').data?.find((option) => option.region === region && option.enabled)
 }
 
-/** Per hour. */
+/** The price per hour. */
 export function priceOfVolume(option: StorageOption | undefined, sizeGb: number): NanoUsd | undefined {
   const perGb = option === undefined ? undefined : parseUsd(option.costPerGbHourUsd)
   return perGb === undefined ? undefined : volumePricePerHour(perGb, sizeGb)

@@ -2,7 +2,7 @@
 import { flag, searchReader, text } from '../../search.ts'
 
 export const volumesSearch = searchReader({
-  /** The dialog is open, for this region and machine. */
+  /** The create dialog is open, for this region and machine. */
   create: flag,
   region: text,
   machine: text,

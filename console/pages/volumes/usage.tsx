@@ -1,9 +1,9 @@
-/** How full a volume is, where its engine reports it. */
+/** How full a volume is, if its provider reports it. */
 import { number } from '../../../src/view/number.ts'
 import type { Volume } from '../../../src/view/volume.ts'
 import { cx } from '../../ui/class.ts'
 
-/** From here on the bar warns. */
+/** The bar shows a warning from this percentage on. */
 const FULL_PERCENT = 90
 
 export function Usage({ volume: { label, usedGb, sizeGb, growingToGb } }: { volume: Volume }) {

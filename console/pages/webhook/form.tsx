@@ -16,13 +16,13 @@ const NOT_CHOSEN = 'webhook.test'
 
 const chosenTypes = (Object.keys(eventTypes) as EventType[]).filter((type) => type !== NOT_CHOSEN)
 
-/** Event types that share the first part of their name. */
+/** Event types grouped by the first part of their name. */
 const groups = [...new Set(chosenTypes.map((type) => type.split('.')[0] ?? ''))].map((word) => ({
   name: word.charAt(0).toUpperCase() + word.slice(1),
   types: chosenTypes.filter((type) => type.startsWith(`${word}.`)),
 }))
 
-/** Without a webhook: creates one and shows its secret. */
+/** Edits `webhook`; without one, creates a webhook and shows its secret. */
 export function WebhookForm({ webhook, onClose }: { webhook?: Webhook; onClose: () => void }) {
   const [secret, setSecret] = useState<string>()
   const [types, setTypes] = useState(webhook?.eventTypes ?? null)

@@ -50,7 +50,7 @@ export function WebhookSwitch({ webhook: { id, url, enabled } }: { webhook: Webh
 interface SigningSecretProps {
   readonly title: string
   readonly secret: string
-  /** Replaces another one. */
+  /** Whether the secret replaces another one, which stays valid for a while. */
   readonly overlap?: boolean
   readonly onClose: () => void
 }
