@@ -32,7 +32,7 @@ export class ActivityWatch {
   async open(runtime: Pick<Runtime, 'open'>, request: StreamRequest, signal: AbortSignal): Promise<RuntimeStream> {
     const kind = kindOf(request)
     if (kind === undefined) return runtime.open(request, signal)
-    // From the first byte: a slow login is activity.
+    // Activity begins with the first byte: a slow login is activity.
     const end = this.#begin(request.workloadId, kind)
     try {
       const opened = await runtime.open(request, signal)
@@ -62,9 +62,9 @@ export class ActivityWatch {
   }
 
   #of(workloadId: string): Seen {
-    const known = this.#records.get(workloadId)
-    if (known !== undefined) return known
-    // Nothing is known from before: it counts as in use until now.
+    const existingRecord = this.#records.get(workloadId)
+    if (existingRecord !== undefined) return existingRecord
+    // Nothing is known about earlier activity, so the workload counts as in use until now.
     const record: Seen = { open: new Map(), since: new Set(), lastMs: this.#now() }
     this.#records.set(workloadId, record)
     return record

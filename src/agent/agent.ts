@@ -33,7 +33,7 @@ export interface AgentOptions {
   readonly version: string
   readonly gpus: GpuSource
   readonly makeRuntime: MakeRuntime
-  /** For the console output. */
+  /** Events for the console output. */
   readonly onEvent: (event: AgentEvent) => void
   /** Stops the agent, not its workloads. */
   readonly signal: AbortSignal
@@ -48,7 +48,7 @@ export type AgentEvent =
 
 export type AgentEnd =
   | { readonly kind: 'stopped' }
-  /** To be started again, after an update. */
+  /** The agent must be started again, after an update. */
   | { readonly kind: 'restart' }
   | { readonly kind: 'left' }
   | { readonly kind: 'refused'; readonly refusal: Refusal }
@@ -69,7 +69,7 @@ export interface AgentStatus {
 }
 
 const PASS_MS = 2_000
-/** Also how often the server gets metrics. */
+/** The interval at which hardware is read and the server gets metrics. */
 const HARDWARE_MS = 10_000
 const MAX_NOTES = 50
 const MAX_NOTE_CHARS = 2_000
@@ -199,8 +199,8 @@ class Agent {
   }
 
   #applyDesired(desired: Desired): void {
-    const known = this.#desired.take(desired)
-    this.#keeper.desire(known)
+    const merged = this.#desired.take(desired)
+    this.#keeper.desire(merged)
     this.#mover.onState(desired.state)
     if (this.#lastReported.state !== desired.state) this.#options.onEvent({ kind: 'state', state: desired.state })
     this.#lastReported.state = desired.state
@@ -226,7 +226,7 @@ class Agent {
     }
   }
 
-  /** One at a time: a driver can hang on a lost device. */
+  /** One measurement at a time: a driver can hang on a lost device. */
   async #measure(signal: AbortSignal): Promise<void> {
     if (this.#isMeasuring) return
     this.#isMeasuring = true

@@ -49,7 +49,7 @@ function readAmdNotes(printed: string): readonly string[] {
     })
 }
 
-/** undefined: it is not JSON. */
+/** undefined: the text is not JSON. */
 function parseJson(printed: string): unknown {
   try {
     return JSON.parse(printed)

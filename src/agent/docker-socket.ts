@@ -33,8 +33,8 @@ export async function findDockerSocket(places: SocketPlaces): Promise<string> {
 function placesOf({ named, dockerHost, runtimeDir }: SocketPlaces): string[] {
   if (named !== undefined) return [named.replace(/^unix:\/\//, '')]
   const host = dockerHost?.startsWith('unix://') === true ? [dockerHost.slice('unix://'.length)] : []
-  const own = runtimeDir === undefined ? [] : [`${runtimeDir}/docker.sock`, `${runtimeDir}/podman/podman.sock`]
-  return [...new Set([...host, '/var/run/docker.sock', '/run/podman/podman.sock', ...own])]
+  const userSockets = runtimeDir === undefined ? [] : [`${runtimeDir}/docker.sock`, `${runtimeDir}/podman/podman.sock`]
+  return [...new Set([...host, '/var/run/docker.sock', '/run/podman/podman.sock', ...userSockets])]
 }
 
 async function whyNot(socket: string): Promise<string | undefined> {

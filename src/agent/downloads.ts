@@ -23,9 +23,9 @@ export function weightsGbOf({ run, storageGb, terms }: Pick<Membership, 'run' | 
 }
 
 export interface AgentDownloads extends HostDownloads {
-  /** For what engines have compiled. */
+  /** The budget for code that engines have compiled. */
   readonly compileCacheBytes: number
-  /** For metrics; nothing where the host offers no space for weights. */
+  /** The use of the cache, for metrics; nothing if the host offers no space for weights. */
   weightsUse(): Promise<Pick<HostMetrics, 'weights'>>
 }
 

@@ -51,7 +51,7 @@ export class GpuFaults {
     this.#resets = stored.resets
   }
 
-  /** Reads what is new in the log. True: it has a fault that was not known. */
+  /** Reads new records of the log. True: they contain a new fault. */
   look(): boolean {
     const now = systemClock.now()
     const xids = xidsInLog(this.#log.read()).filter(({ sequence }) => sequence > this.#sequence)

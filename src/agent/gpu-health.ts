@@ -105,7 +105,7 @@ export interface Xid {
   /** The form is that of `shortAddress`. */
   readonly address: string
   readonly sentence: string
-  /** It counts only while the driver asks for a recovery action. */
+  /** The fault counts only while the driver asks for a recovery action. */
   readonly needsAction: boolean
 }
 
@@ -116,13 +116,13 @@ export interface Xid {
  */
 export function xidsInLog(text: string): Xid[] {
   return text.split('\n').flatMap((record) => {
-    const [, sequence = '', microseconds = '', address = '', digits = '', rest = ''] =
+    const [, sequence = '', microseconds = '', address = '', digits = '', detail = ''] =
       /^[0-7],(\d+),(\d+),[^;]*;NVRM: Xid \(PCI:([0-9a-f:.]+)\): (\d{1,4})\b(.*)$/i.exec(record) ?? []
     const code = countOf(digits)
     const needsAction = code === CONTEXT_SWITCH_TIMEOUT
     const phrase = needsAction ? 'context switch timeout' : fatalXids[code]
     // The NVLink Xids say of themselves whether they are fatal.
-    if (phrase === undefined || (code >= 144 && code <= 150 && /^, \w+ Nonfatal\b/.test(rest))) return []
+    if (phrase === undefined || (code >= 144 && code <= 150 && /^, \w+ Nonfatal\b/.test(detail))) return []
     return [
       {
         sequence: Number.parseInt(sequence, 10),

@@ -27,7 +27,7 @@ export interface GpuUse {
 export interface GpuReading {
   readonly gpu: Gpu
   readonly use: GpuUse
-  /** One phrase each; empty for a healthy GPU. */
+  /** Problems, one phrase each; empty for a healthy GPU. */
   readonly problems: readonly string[]
   /** The kernel log shows it to be broken, or a drill: since when, in milliseconds since 1970, and why. */
   readonly fault?: { readonly at: number; readonly message: string }
@@ -58,8 +58,8 @@ function readListing(rows: readonly GpuFields[], reportText: string, instances: 
   const driver = rows.map((row) => known(row.driver_version)).find((version) => version !== undefined)
   const listed = rows.map((row) => {
     const gpu = readGpu(row, flags.get(row['pci.bus_id']?.toLowerCase() ?? '') ?? new Set())
-    const own = instances.filter(({ gpuUuid }) => gpuUuid === row.uuid)
-    return { row, gpus: isSplit(row) ? own.map((instance) => readInstance(gpu, instance)) : [gpu] }
+    const rowInstances = instances.filter(({ gpuUuid }) => gpuUuid === row.uuid)
+    return { row, gpus: isSplit(row) ? rowInstances.map((instance) => readInstance(gpu, instance)) : [gpu] }
   })
   const uuidsWith = (has: (row: GpuFields) => boolean): Set<string> =>
     new Set(listed.filter(({ row }) => has(row)).flatMap(({ gpus }) => gpus.map(({ gpu }) => gpu.uuid)))

@@ -57,7 +57,7 @@ export class GpuRelease {
     })
   }
 
-  /** undefined: its GPUs are free. */
+  /** Describes the memory that is still in use. undefined: the GPUs are free. */
   #heldMemory({ workload, since }: Ended): string | undefined {
     const gpus = workload.node.gpuIndexes.map((index) => ({ index, used: this.#usedMib(index) }))
     const gpu = gpus.find(({ used }) => isMemoryHeld(used))

@@ -18,7 +18,7 @@ export interface GpuResetOptions {
   readonly list: (signal?: AbortSignal) => Promise<GpuListing>
 }
 
-/** undefined: it works again. Otherwise the phrase says why not. */
+/** Resets a GPU. Returns undefined if it works again; otherwise a phrase that says why not. */
 export async function resetGpu(
   uuid: string,
   { program, diagnosis = 'dcgmi', list }: GpuResetOptions,

@@ -23,7 +23,7 @@ export interface GpuSnapshot {
   readonly simulated: boolean
   readonly driver?: string
   readonly cuda?: string
-  /** For the machine's owner: problems, GPUs that were left out, why there are none. */
+  /** Notes for the machine's owner: problems, GPUs that were left out, why there are none. */
   readonly notes: readonly string[]
 }
 
@@ -77,7 +77,7 @@ export function realGpus(options: RealGpuOptions): GpuSource {
   const { list, folder } = options
   const faults = new GpuFaults(folder, options.kernelLog, options.boot)
   const slowdowns = new Slowdowns()
-  let known: readonly Gpu[] = folder?.readJson(KNOWN_FILE, knownGpus) ?? []
+  let earlierGpus: readonly Gpu[] = folder?.readJson(KNOWN_FILE, knownGpus) ?? []
   let last: Placed | undefined
   const failures = new Map<string, string>()
   let isResetting = false
@@ -105,10 +105,10 @@ export function realGpus(options: RealGpuOptions): GpuSource {
         listing.gpus.flatMap(({ gpu }) => (uuids.has(gpu.uuid) ? [gpu] : []))
       faults.confirm(new Set(gpusOf(listing.toRecover).map(({ pciAddress }) => shortAddress(pciAddress))))
       slowdowns.note(gpusOf(listing.slowedDown).map(({ uuid }) => uuid))
-      const { gpus, leftOut } = placeGpus(known, listing)
+      const { gpus, leftOut } = placeGpus(earlierGpus, listing)
       const now = gpus.map((one) => one.gpu)
-      if (JSON.stringify(now) !== JSON.stringify(known)) folder?.writeJson(KNOWN_FILE, now)
-      known = now
+      if (JSON.stringify(now) !== JSON.stringify(earlierGpus)) folder?.writeJson(KNOWN_FILE, now)
+      earlierGpus = now
       const checked = gpus.map((one) => {
         const { uuid } = one.gpu
         const failure = failures.get(uuid)
@@ -157,16 +157,16 @@ const unknownUse: GpuUse = {
 
 /** Known GPUs at their index, then new ones. */
 function placeGpus(
-  known: readonly Gpu[],
+  earlierGpus: readonly Gpu[],
   listing: GpuListing,
 ): { gpus: readonly GpuReading[]; leftOut: readonly string[] } {
   const fresh = new Map(listing.gpus.map((one) => [one.gpu.uuid, one]))
-  const present = known.map((gpu) => {
+  const present = earlierGpus.map((gpu) => {
     const reading = fresh.get(gpu.uuid)
     fresh.delete(gpu.uuid)
     return { gpu, reading }
   })
-  const name = known[0]?.name ?? mostCommonName(listing.gpus)
+  const name = earlierGpus[0]?.name ?? mostCommonName(listing.gpus)
   const placed = present.map(({ gpu, reading }): GpuReading => {
     // An unhealthy GPU may report nonsense about itself: keep the facts from when it was healthy.
     if (reading !== undefined) return reading.problems.length > 0 ? { ...reading, gpu } : reading

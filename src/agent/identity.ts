@@ -42,7 +42,7 @@ export const runSettings = z.object({
   weightsGb: z.number().min(0).optional(),
   accel: z.enum(['kvm', 'tcg']).optional(),
   nvidiaSmi: z.string().min(1).optional(),
-  /** Its address on the network between the hosts of its cluster. */
+  /** The host's address on the network between the hosts of its cluster. */
   clusterAddress: z.ipv4().optional(),
   trustedLan: z.boolean().optional(),
 })

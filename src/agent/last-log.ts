@@ -42,12 +42,12 @@ export class LastLogs {
     }
   }
 
-  /** Those to send now. */
+  /** Takes the logs to send now. */
   take(): LastLog[] {
     return this.#waiting.splice(0)
   }
 
-  /** They could not be sent. */
+  /** Takes back logs that could not be sent. */
   giveBack(logs: readonly LastLog[]): void {
     this.#waiting = [...logs, ...this.#waiting].slice(-MAX_WAITING)
   }

@@ -67,7 +67,7 @@ async function downloadWith(lease: Lease, order: PodWeights, options: SharedOpti
   const renewing = lease.renewUntil(lost)
   try {
     const parts = await adoptParts(root, lease.owner)
-    // It may have been completed between the look and the lease.
+    // The folder may have been completed between the look and the lease.
     if (await exists(path.join(root, SHARED_FOLDER))) return ok(undefined)
     const signal = AbortSignal.any([options.signal, lost.signal])
     const downloaded = await downloadWeights(order, parts, { ...options, signal })
@@ -86,11 +86,11 @@ async function downloadWith(lease: Lease, order: PodWeights, options: SharedOpti
 
 /** The parts of a download that was given up, if there are any. Only for the owner of the lease. */
 async function adoptParts(root: string, owner: string): Promise<string> {
-  const own = path.join(root, `${PARTS}${owner}`)
+  const ownFolder = path.join(root, `${PARTS}${owner}`)
   const [abandoned] = (await fs.readdir(root)).filter((name) => name.startsWith(PARTS))
-  if (abandoned !== undefined && !(await exists(own))) await fs.rename(path.join(root, abandoned), own)
-  await fs.mkdir(own, { recursive: true })
-  return own
+  if (abandoned !== undefined && !(await exists(ownFolder))) await fs.rename(path.join(root, abandoned), ownFolder)
+  await fs.mkdir(ownFolder, { recursive: true })
+  return ownFolder
 }
 
 async function publish({ folder: root, files }: PodWeights, parts: string, owner: string): Promise<void> {

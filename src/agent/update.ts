@@ -35,7 +35,7 @@ export type UpdateOutcome =
   | { readonly kind: 'rolled-back'; readonly isRunning: boolean }
 
 const READ_MS = 15_000
-/** For a release and a checksum. */
+/** The maximum size of the text of a release or a checksum. */
 const MAX_TEXT_BYTES = 10_000
 const UNPACK_MS = 120_000
 const TRY_MS = 30_000

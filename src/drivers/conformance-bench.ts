@@ -58,7 +58,7 @@ export interface ConformanceOptions {
   readonly parts?: ReadonlyArray<'machines' | 'volumes' | 'power' | 'reboot'>
   /** The driver has offers (`DriverTraits.elastic`), and its harness an `ElasticHarness`. */
   readonly elastic?: boolean
-  /** Its volumes are disks: attached to one machine at a time. */
+  /** The driver's volumes are disks: attached to one machine at a time. */
   readonly volumesAreDisks?: true
   /** Machines have their volumes from the start, and only then. */
   readonly volumesAreFixed?: true
@@ -85,8 +85,8 @@ export class Bench {
   async clear(): Promise<void> {
     const { driver, prefix, signal } = this
     const end = async (engine: Driver | VolumeDriver): Promise<void> => {
-      const left = await engine.list(prefix, signal)
-      await Promise.allSettled(left.map(({ externalId }) => engine.destroy(externalId, signal)))
+      const remaining = await engine.list(prefix, signal)
+      await Promise.allSettled(remaining.map(({ externalId }) => engine.destroy(externalId, signal)))
     }
     try {
       await Promise.allSettled([driver, ...(driver.volumes ? [driver.volumes] : [])].map(end))
@@ -126,7 +126,7 @@ export class Bench {
     return {}
   }
 
-  /** The same for a volume, whose order has only a label. */
+  /** Injects a fault into a volume, whose order has only a label. */
   async injectVolume(name: FaultName): Promise<{ label?: string }> {
     const { label } = await this.inject(name)
     return label === undefined || label === null ? {} : { label }

@@ -17,8 +17,8 @@ export function elasticTests(get: () => Bench, itWithFault: ItWithFault): void {
     const before = await bench.listedIds()
     const outcome = await bench.driver.create(bench.newTag(), bench.elastic().order(1), bench.signal)
     await bench.advance(bench.driver.listLagMs)
-    const left = (await bench.listedIds()).filter((id) => !before.includes(id))
-    return { outcome, left }
+    const remaining = (await bench.listedIds()).filter((id) => !before.includes(id))
+    return { outcome, left: remaining }
   }
   const noCapacity = {
     outcome: expect.objectContaining({

@@ -96,9 +96,9 @@ export function volumeConformance(
       expect((await list()).map((one) => one.externalId)).toEqual([externalId])
       expect(await isReady(externalId)).toBe(true)
       expect(await harness.traces()).toEqual(traces)
-      const left = await roomGb()
+      const remainingGb = await roomGb()
       // undefined: the provider knows no limit.
-      expect(left ?? 0).toBeLessThan(harness.sizeGb)
+      expect(remainingGb ?? 0).toBeLessThan(harness.sizeGb)
     })
 
     it('leaves nothing of an interrupted create, which can be repeated', async () => {

@@ -41,13 +41,13 @@ export interface Driver {
   /** Starts the teardown. Succeeds for a machine that is already gone. */
   destroy(externalId: string, signal: AbortSignal): Promise<void>
   /**
-   * Removes what a create that was cut off may have left besides a machine. Called for an order that ends without one.
-   * Absent: it leaves nothing, or `companions` finds it.
+   * Removes what an interrupted create may have left besides a machine. Called for an order that ends without one.
+   * Absent: nothing can be left, or `companions` finds it.
    */
   discard?(tag: string, signal: AbortSignal): Promise<void>
   /**
-   * Removes what it keeps for later orders and has kept for long enough, such as cached weights. Called every half minute;
-   * it decides itself how often it looks. Absent: it keeps nothing.
+   * Removes what the driver keeps for later orders and has kept long enough, such as cached weights. Called every half
+   * minute; the driver decides how often it looks. Absent: the driver keeps nothing.
    */
   tidy?(signal: AbortSignal): Promise<void>
   /** All machines whose tag starts with the prefix. */
@@ -65,9 +65,9 @@ export interface Driver {
   readonly power?: PowerDriver
   /** Streams into its machines. Absent: agents on hosts open them, or there are none. */
   readonly streams?: StreamDriver
-  /** The clusters that its machines come from, for the operator. Absent: it has none. */
+  /** The clusters that the machines come from, for the operator. Absent: the driver has no clusters. */
   readonly clusters?: ClusterDriver
-  /** The accounts at other clouds that its machines come from, for the operator. Absent: it has none. */
+  /** The accounts at other clouds that the machines come from, for the operator. Absent: the driver has none. */
   readonly providers?: ProviderDriver
   /** Things that it makes beside a machine, and that must be removed after it. Absent: there are none. */
   readonly companions?: CompanionDriver
@@ -151,7 +151,10 @@ export interface PowerDriver {
   start(externalId: string, share: Share, signal: AbortSignal): Promise<StartOutcome>
   /** `count`: of all reboots so far. Reboots the machine unless it was rebooted this often already. */
   reboot(externalId: string, count: number, signal: AbortSignal): Promise<void>
-  /** Tells the programs of a running machine when it will be stopped, until it starts again. Absent: they are not told. */
+  /**
+   * Tells the programs of a running machine when it will be stopped, until it starts again. Absent: programs are not
+   * told.
+   */
   announceEnd?(externalId: string, at: Instant, signal: AbortSignal): Promise<void>
 }
 
@@ -160,9 +163,12 @@ export type StartOutcome = { readonly kind: 'starting' } | { readonly kind: 'ref
 
 /** The abilities of a provider. Callers decide by these, never by the provider's name. */
 export interface DriverTraits {
-  /** Nothing it runs exists: no logs, no terminal, no measurements, and real machines are preferred for an order. */
+  /**
+   * The driver's machines exist only in a simulation: they have no logs, terminal or measurements, and real machines
+   * are preferred for an order.
+   */
   readonly simulated: boolean
-  /** Its inventory has offers (`InventoryOffer`). */
+  /** The driver's inventory contains offers (`InventoryOffer`). */
   readonly elastic: boolean
   /** People log in by SSH, so an order needs a key. */
   readonly ssh: boolean
@@ -172,7 +178,7 @@ export interface DriverTraits {
   readonly terminal: boolean
   /** GPUs are measured. */
   readonly metrics: boolean
-  /** It does not tell whether anybody uses a machine, so idle rules are refused. */
+  /** The driver cannot tell whether anybody uses a machine, so idle rules are refused. */
   readonly blindToUse?: true
   /** Hosts hand over the output of jobs before they remove them. */
   readonly keepsOutput?: true
@@ -182,12 +188,14 @@ export interface DriverTraits {
   readonly power: {
     readonly stop: readonly RentalKind[]
     readonly reboot: readonly RentalKind[]
-    /** Those that can start on another machine, with their disk. Absent: none. */
+    /** The kinds of rentals that can start on another machine, with their disk. Absent: none. */
     readonly move?: readonly RentalKind[]
   }
-  /** Its machines get weights and the image of our engines from the server: all of them, or those of some clusters. */
+  /**
+   * Which machines get weights and the image of our engines from the server: all of them, or those of some clusters.
+   */
   readonly downloads?: true | { readonly clusters: readonly string[] }
-  /** Its machines of one cluster can be the nodes of a group, with a private network. */
+  /** The machines of one cluster can be the nodes of a group, with a private network. */
   readonly groups?: true
 }
 
@@ -268,7 +276,10 @@ export interface BillingTerms {
 export interface VolumeDriver {
   /** The kinds of rentals that can have its volumes. */
   readonly serves: readonly RentalKind[]
-  /** Those of them that can be attached and detached while they run; others have their volumes from the start. */
+  /**
+   * The kinds of rentals whose volumes can be attached and detached while they run; others have their volumes from the
+   * start.
+   */
   readonly attaches: readonly RentalKind[]
   /** Each volume is on one host or in one cluster, and only machines there can have it: one, or several that only read. */
   readonly isLocal: boolean

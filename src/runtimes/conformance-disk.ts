@@ -1,7 +1,7 @@
 /**
- * The rule for the disks of a runtime that can turn workloads off: whatever it does by itself, and wherever its agent is
- * killed, a workload is listed, and not as failed, and starts from the same disk. The server gives up what has failed,
- * with its disk.
+ * The rule for the disks of a runtime that can turn workloads off: whatever the runtime does by itself, and whenever its
+ * agent is killed, a workload stays listed, never as failed, and starts from the same disk. A failed workload would be
+ * lost with its disk, because the server gives it up.
  */
 import { expect, it } from 'vitest'
 import type { Workload } from '../contract/agent.ts'
@@ -16,7 +16,7 @@ export interface DiskBench {
   workload(id: string): Workload
   /** The same workload with other GPUs of its host. */
   withOtherGpus(workload: Workload): Workload
-  /** Runs a shell command in it. */
+  /** Runs a shell command in the workload. */
   inside(id: string, command: string): Promise<string>
   readonly timeoutMs: number
 }
@@ -40,13 +40,13 @@ export function diskTests(bench: DiskBench): void {
       const workload = await make('steps')
       const moved = bench.withOtherGpus(workload)
       const runtime = bench.runtime()
-      const seen = [
+      const states = [
         ...(await listDuring(runtime, 'steps', runtime.halt('steps', never))),
         ...(await listDuring(runtime, 'steps', runtime.start(moved, silent, never))),
         ...(await listDuring(runtime, 'steps', runtime.reboot({ ...moved, reboots: 1 }, never))),
       ]
-      expect(new Set(seen)).not.toContain('failed')
-      expect(new Set(seen)).not.toContain('missing')
+      expect(new Set(states)).not.toContain('failed')
+      expect(new Set(states)).not.toContain('missing')
       await runtime.start({ ...moved, reboots: 1 }, silent, never)
       // A guest is up a while after its reboot.
       const read = (): Promise<string> => bench.inside('steps', 'cat /root/file').catch(() => '')
@@ -88,9 +88,9 @@ export async function stateOf(runtime: Runtime, id: string): Promise<Shown> {
 export async function listDuring(runtime: Runtime, id: string, work: Promise<void>): Promise<Shown[]> {
   let isDone = false
   const end = work.finally(() => (isDone = true))
-  const seen: Shown[] = []
-  do seen.push(await stateOf(runtime, id))
+  const states: Shown[] = []
+  do states.push(await stateOf(runtime, id))
   while (!isDone)
   await end
-  return seen
+  return states
 }

@@ -7,7 +7,7 @@ import { registryHost } from '../domain/registry.ts'
 import { NeverStarts } from './runtime.ts'
 
 export interface ImageName {
-  /** Without tag or digest. */
+  /** The name without tag or digest. */
   readonly repository: string
   /** A tag, or a digest with its algorithm. */
   readonly reference: string
@@ -31,10 +31,10 @@ export function parseImageName(name: string, tag: string | null): ImageName {
   const repository = beforeDigest.slice(0, slash + 1) + last
   const reference = tag ?? digest ?? tagInName ?? 'latest'
   const host = registryHost(repository)
-  const rest = host === undefined ? repository : repository.slice(host.length + 1)
+  const imagePath = host === undefined ? repository : repository.slice(host.length + 1)
   const isGood =
     repository.length <= MAX_NAME_CHARS &&
-    path.test(rest) &&
+    path.test(imagePath) &&
     (host === undefined || hostForm.test(host)) &&
     (digestForm.test(reference) || tagForm.test(reference))
   if (!isGood) throw new NeverStarts('image_invalid', `${quote(name, tag)} is not a valid image name.`)

@@ -92,7 +92,7 @@ export class Keeper {
     }
   }
 
-  /** Without the values of secrets. For every text that is logged or shown. */
+  /** Removes the values of secrets. Used for every text that is logged or shown. */
   hide(text: string): string {
     return this.#secrets.hide(text)
   }
@@ -165,7 +165,7 @@ export class Keeper {
   #reconcileWorkload(workload: Workload, status: WorkloadStatus | undefined, signal: AbortSignal): void {
     const task = this.#taskOf(workload.id)
     if (workload.want === 'gone') {
-      // It may come back, when it moves here once more.
+      // The workload may come back, if it moves here once more.
       task.never = undefined
       if (status !== undefined || !this.#isProvenGone(task)) this.#begin(workload, task, 'stop', signal)
       return
@@ -198,8 +198,8 @@ export class Keeper {
   }
 
   #taskOf(id: string): Task {
-    const known = this.#tasks.get(id)
-    if (known !== undefined) return known
+    const existingTask = this.#tasks.get(id)
+    if (existingTask !== undefined) return existingTask
     const task: Task = {
       running: undefined,
       doing: undefined,
@@ -339,7 +339,7 @@ export class Keeper {
     return this.#options.runtime.announceEnd !== undefined && workload.endsAt !== status.endsAt
   }
 
-  /** Until it is off it counts as running. */
+  /** A workload counts as running until it is off. */
   #observeOff(workload: Workload, status: WorkloadStatus | undefined): Observation {
     const { id, tag } = workload
     const task = this.#tasks.get(id)
@@ -352,19 +352,19 @@ export class Keeper {
   }
 }
 
-/** Until it has joined its group's network, and again when its program may start. */
+/** A workload may join until it is in its group's network, and again when its program may start. */
 function mayJoin({ group }: Workload, { links }: NonNullable<WorkloadStatus['group']>): boolean {
   return group !== undefined && (links === undefined || group.isOpen)
 }
 
-/** One whose disk is on another host has not run here. */
+/** Whether a workload has run here. It has not if its disk is on another host. */
 function hasRun({ started, copies }: Workload): boolean {
   return started && copies !== true
 }
 
 const lost = { failure: 'vanished', message: 'The machine disappeared from its host.' }
 
-/** One that cannot run is off once it was halted. */
+/** Whether a workload is off. One that cannot run is off once it was halted. */
 function isOff(status: WorkloadStatus | undefined, task: Task | undefined): boolean {
   return status === undefined || status.state === 'ended' || (status.state === 'failed' && task?.done === 'halt')
 }

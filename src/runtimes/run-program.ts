@@ -77,7 +77,7 @@ export function runProgram(program: string, args: readonly string[], options: Ru
       ended ??= error
       child.kill('SIGKILL')
     }
-    const late = setTimeout(
+    const timer = setTimeout(
       () => end(new Error(`${program} took more than ${options.timeoutMs} ms`)),
       options.timeoutMs,
     )
@@ -96,7 +96,7 @@ export function runProgram(program: string, args: readonly string[], options: Ru
     child.stdin.end(options.input ?? '')
     child.once('error', (error) => end(error))
     child.once('close', (code, signal) => {
-      clearTimeout(late)
+      clearTimeout(timer)
       options.signal.removeEventListener('abort', aborted)
       if (ended === undefined && code === 0) return resolve(Buffer.concat(written).toString())
       reject(ended ?? new Error(`${program} ended with ${code ?? signal}: ${stderr.trim()}`))

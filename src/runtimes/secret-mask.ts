@@ -30,7 +30,7 @@ export class SecretMask {
   }
 
   hide(text: string): string {
-    return this.#sorted.reduce((rest, value) => rest.replaceAll(value, MASK), text)
+    return this.#sorted.reduce((masked, value) => masked.replaceAll(value, MASK), text)
   }
 
   #add(value: string): void {

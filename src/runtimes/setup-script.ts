@@ -5,7 +5,7 @@
 import type { Program } from '../contract/agent.ts'
 import { encodedLines, environmentLines, exportLines, PUT_FUNCTION, putFile, shellQuote } from './shell-text.ts'
 
-/** On the seed. */
+/** The name of the script on the seed. */
 export const SETUP_FILE = 'berth-setup'
 /** In the machine. The small image runs `RUN_ON_START` at every boot, and `USER_DATA` once. */
 const SETUP_FOLDER = '/var/lib/berth'

@@ -36,7 +36,7 @@ export function encodedLines(text: string): string {
     .replaceAll(new RegExp(`.{${LINE_CHARS}}`, 'g'), '$&\n')
 }
 
-/** For `putFile`. What fails is said, and the others are still written. */
+/** A shell function that writes a file. Failures are printed, and the other files are still written. */
 export const PUT_FUNCTION = String.raw`
 put() {
   (umask 022; mkdir -p "$(dirname "$1")" 2> /dev/null)

@@ -7,7 +7,7 @@ export interface VolumeKeeperOptions {
   /** Something was done in the background: look again. */
   readonly changed: (signal: AbortSignal) => void
   readonly onError: (what: string, error: unknown) => void
-  /** For the report. */
+  /** Turns an error into a text for the report. */
   readonly messageOf: (error: unknown) => string
 }
 
@@ -58,7 +58,7 @@ export class VolumeKeeper {
     }
   }
 
-  /** The volume as it is afterwards. undefined: it is not there. */
+  /** Returns the volume after the change. undefined: there is no such volume. */
   async #apply(
     volume: DesiredVolume,
     status: HostVolumeStatus | undefined,
@@ -69,7 +69,7 @@ export class VolumeKeeper {
     if (volume.want === 'gone') {
       const copy = this.#copies.get(id)
       copy?.control.abort()
-      // It is listed until nothing writes to it any more.
+      // The volume stays listed until nothing writes to it any more.
       if (copy?.isRunning === true) return status ?? { id, sizeGb, usedGb: null }
       this.#copies.delete(id)
       // A volume that is not listed may have left a part of a copy that the end of the agent interrupted.

@@ -123,7 +123,7 @@ class DiskWeightsCache implements WeightsCache {
     return ok(undefined)
   }
 
-  /** One entry per digest. */
+  /** Finds the missing files, one entry per digest. */
   async #findMissing(files: readonly File[]): Promise<File[]> {
     const missing = new Map<string, File>()
     for (const file of files) if (!(await exists(this.#at(file)))) missing.set(file.key, file)

@@ -19,7 +19,7 @@ const MAX_ANSWER_BYTES = 16 * 1024 * 1024
 const MAX_TEXT_CHARS = 300
 const MAX_READ_TRIES = 3
 const RETRY_MS = 300
-/** After a request for a longer pause, a later pass asks again. */
+/** If a cloud asks for a longer pause, a later pass asks again. */
 const MAX_RETRY_AFTER_MS = 10 * SECOND_MS
 const MIN_SECRET_CHARS = 6
 const MAX_WARNINGS = 100

@@ -75,9 +75,9 @@ async function createDisk(
   signal: AbortSignal,
 ): Promise<VolumeOutcome> {
   signal.throwIfAborted()
-  const known = (await world.listVolumes('host', tag)).find((one) => one.tag === tag)
-  const places = known === undefined ? await placesFor(world, { region, near }, options) : []
-  const hostId = known?.hostId ?? places.find(({ roomGb }) => sizeGb <= roomGb)?.id
+  const existingVolume = (await world.listVolumes('host', tag)).find((one) => one.tag === tag)
+  const places = existingVolume === undefined ? await placesFor(world, { region, near }, options) : []
+  const hostId = existingVolume?.hostId ?? places.find(({ roomGb }) => sizeGb <= roomGb)?.id
   if (hostId === undefined) {
     return { kind: 'refused', reason: 'no_storage_capacity', message: `No host has room for ${sizeGb} GB.` }
   }
@@ -114,13 +114,13 @@ async function growDisk(
   signal: AbortSignal,
 ): Promise<GrowOutcome> {
   signal.throwIfAborted()
-  const known = await world.findVolume(externalId)
-  if (known === undefined) return { kind: 'refused', message: 'There is no such disk.' }
+  const existingVolume = await world.findVolume(externalId)
+  if (existingVolume === undefined) return { kind: 'refused', message: 'There is no such disk.' }
   // Agents that cannot grow volumes do not report sizes.
-  if (known.foundGb === null) return { kind: 'refused', message: 'The agent of its host is too old.' }
+  if (existingVolume.foundGb === null) return { kind: 'refused', message: 'The agent of its host is too old.' }
   const [place] = await placesFor(world, { region: '', near: { volume: externalId } }, options)
-  if (place === undefined || sizeGb - known.sizeGb > place.roomGb) {
-    return { kind: 'refused', message: `Its host has no room for ${sizeGb - known.sizeGb} GB more.` }
+  if (place === undefined || sizeGb - existingVolume.sizeGb > place.roomGb) {
+    return { kind: 'refused', message: `Its host has no room for ${sizeGb - existingVolume.sizeGb} GB more.` }
   }
   await world.growVolume(externalId, sizeGb)
   await pollUntil('the disk was grown', signal, async () => {

@@ -34,7 +34,7 @@ export interface HostWorld {
   addVolume(volume: NewVolume): Promise<{ id: string; vip: string }>
   /** The file server has created its data. */
   markVolumeMade(id: string): Promise<void>
-  /** False: it is attached. */
+  /** False: the volume is attached. */
   requestVolumeDestroy(id: string): Promise<boolean>
   /** Deletes the row of a volume that the file server no longer has. */
   forgetVolume(id: string): Promise<void>
@@ -132,7 +132,7 @@ export interface KnownVolume {
   readonly present: boolean
   /** Why its host could not create it. */
   readonly failure: string | null
-  /** The host reports it. null: it has not. */
+  /** The size that the host reports. null: the host has not reported the volume. */
   readonly foundGb: number | null
   readonly usedGb: number | null
   /** Workloads that should have it attached. */

@@ -10,7 +10,7 @@ import { z } from 'zod'
 import { issueText } from '../../contract/issue-text.ts'
 
 export interface ClusterAccess {
-  /** Without a slash at the end. */
+  /** The URL of the API server, without a slash at the end. */
   readonly server: string
   readonly tls: { readonly ca?: string; readonly cert?: string; readonly key?: string; readonly servername?: string }
   /** undefined: the client certificate is enough. `fresh`: a token was just rejected. */

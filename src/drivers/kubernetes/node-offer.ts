@@ -29,7 +29,7 @@ export interface NodeUse {
   readonly otherDiskBytes: number
   /** Set if the cluster assigns GPUs by resource claims. */
   readonly devices?: NodeDevices
-  /** Why free GPUs are not sold. Absent: they are. */
+  /** Why free GPUs of the node are not sold. Absent: they are sold. */
   readonly blockReason?: string
 }
 

@@ -25,7 +25,7 @@ export interface KubernetesWorld {
 export interface Order {
   readonly accountId: string
   readonly program: Program
-  /** The `Authorization` header with which its pod downloads its weights. Absent: it has no weights. */
+  /** The `Authorization` header with which the pod downloads its weights. Absent: the pod has no weights. */
   readonly downloadAs?: string
 }
 

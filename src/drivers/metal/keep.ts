@@ -23,7 +23,7 @@ export interface KeepMetalOptions {
   readonly world: MetalWorld
   readonly clusterSecret: string | Buffer
   readonly log: { warn(facts: object, message: string): void }
-  /** Takes the use of rented hosts. Absent: they are not measured. */
+  /** Receives the usage of rented hosts. Absent: usage is not measured. */
   readonly measured?: (hostId: string, metrics: HostMetrics) => void
   readonly everyMs?: number
   /** Interval for locking tenants out of a quarantined host. */

@@ -12,9 +12,9 @@ import type { MockMachine, MockResource } from './world.ts'
 export const SLOW_BOOT_MS = 10 * MINUTE_MS
 /** Longer than the limit after which a teardown counts as stuck. */
 export const SLOW_DESTROY_MS = 20 * MINUTE_MS
-/** After it started to run. */
+/** The machine vanishes this long after it started to run. */
 export const VANISH_AFTER_MS = MINUTE_MS
-/** After it started to run. */
+/** The machine flaps this long after it started to run. */
 export const FLAP_AFTER_MS = MINUTE_MS
 export const FLAP_HIDDEN_MS = 3 * MINUTE_MS
 /** Added to the driver's list lag. */

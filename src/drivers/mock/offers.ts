@@ -25,8 +25,8 @@ export function offerOf({ nodes: [first] }: Pick<RentalSpec, 'nodes'>): string |
 export async function listOffers(engine: Engine, offers: readonly MockOffer[]): Promise<InventoryOffer[]> {
   const machines = await engine.world.listMachines('', engine.clock.now())
   return offers.map(({ capacity, reportsCount, ...offer }) => {
-    const left = Math.max(0, capacity - unitsInUse(machines, offer))
-    return { ...offer, available: reportsCount ? left : null }
+    const unitsLeft = Math.max(0, capacity - unitsInUse(machines, offer))
+    return { ...offer, available: reportsCount ? unitsLeft : null }
   })
 }
 

@@ -7,7 +7,7 @@ import { isGone, type MockMachine } from './world.ts'
 
 export function powerDriver(engine: Engine): PowerDriver {
   const { world, clock } = engine
-  const known = (machine: MockMachine | undefined): MockMachine => {
+  const existing = (machine: MockMachine | undefined): MockMachine => {
     if (machine === undefined || isGone(machine, clock.now()))
       throw new Error('The simulated engine has no such machine.')
     return machine
@@ -15,7 +15,7 @@ export function powerDriver(engine: Engine): PowerDriver {
   return {
     async stop(externalId, signal) {
       signal.throwIfAborted()
-      const { tag, spec } = known(await world.findMachine(externalId))
+      const { tag, spec } = existing(await world.findMachine(externalId))
       const { now, destroyMs } = ordinaryTimes(engine, tag)
       await world.turnOff(externalId, addMs(now, destroyMs))
       if (faultsOf(spec.label).has('fault-stop-timeout'))
@@ -23,7 +23,7 @@ export function powerDriver(engine: Engine): PowerDriver {
     },
     async start(externalId, { nodes, resources }, signal) {
       signal.throwIfAborted()
-      const { tag, spec } = known(await world.findMachine(externalId))
+      const { tag, spec } = existing(await world.findMachine(externalId))
       const faults = faultsOf(spec.label)
       if (faults.has('fault-start-refused')) return { kind: 'refused', message: 'The engine refused to start it.' }
       const { now, bootMs } = ordinaryTimes(engine, tag)
@@ -41,7 +41,7 @@ export function powerDriver(engine: Engine): PowerDriver {
     },
     async reboot(externalId, count, signal) {
       signal.throwIfAborted()
-      known(await world.rebootMachine(externalId, count))
+      existing(await world.rebootMachine(externalId, count))
     },
   }
 }

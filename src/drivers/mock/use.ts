@@ -38,14 +38,14 @@ export function simulateUse(tag: string, spec: RentalSpec, node: number, at: Ins
       network * 0.2 * (0.5 + jitter('tx')),
     ],
     gpus: (spec.nodes[node]?.gpuIndexes ?? []).map((index) => {
-      const own = noise(machine, `gpu ${index}`, Math.floor(at / JITTER_MS))
-      const utilization = isBusy ? 78 + 10 * wave + 12 * own : own < 0.9 ? 0 : 2
+      const gpuNoise = noise(machine, `gpu ${index}`, Math.floor(at / JITTER_MS))
+      const utilization = isBusy ? 78 + 10 * wave + 12 * gpuNoise : gpuNoise < 0.9 ? 0 : 2
       const watts = GPU_WATTS[spec.gpuType ?? ''] ?? OTHER_GPU_WATTS
       const values = [
         Math.round(utilization),
-        Math.round(gpuRamMib(spec) * (isBusy ? 0.72 + 0.05 * own : 0.04)),
-        Math.round(32 + utilization * 0.38 + 3 * own),
-        Math.round(watts * (0.11 + (utilization / 100) * 0.75 + 0.03 * own)),
+        Math.round(gpuRamMib(spec) * (isBusy ? 0.72 + 0.05 * gpuNoise : 0.04)),
+        Math.round(32 + utilization * 0.38 + 3 * gpuNoise),
+        Math.round(watts * (0.11 + (utilization / 100) * 0.75 + 0.03 * gpuNoise)),
       ]
       return { index, values }
     }),

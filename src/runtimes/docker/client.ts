@@ -101,7 +101,7 @@ export class DockerClient {
     return unlessMissing(this.call('GET', `/containers/${encodeURIComponent(name)}/json`, containerReply, { signal }))
   }
 
-  /** Its use now, without the second of waiting in which the daemon would compute a rate. undefined: not found. */
+  /** The current usage. The daemon's own rates would take a second to compute. undefined: no such container. */
   async stats(name: string, signal?: AbortSignal): Promise<Stats | undefined> {
     const query = { stream: 'false', 'one-shot': 'true' }
     const path = `/containers/${encodeURIComponent(name)}/stats`
@@ -141,7 +141,7 @@ export class DockerClient {
     await this.act('POST', path, { query: { t: String(graceS) }, timeoutMs, signal })
   }
 
-  /** Its files as an image. Returns the image's id. */
+  /** Stores the container's files as an image. Returns the image's id. */
   async commitContainer(
     name: string,
     image: { readonly repo: string; readonly tag: string },
@@ -279,7 +279,7 @@ export class DockerClient {
     return this.#orForgetVersion(answer)
   }
 
-  /** After an error the daemon may come back as a newer version. */
+  /** Forgets the API version after an error, since the daemon may come back as a newer version. */
   async #orForgetVersion<T>(work: Promise<T>): Promise<T> {
     try {
       return await work

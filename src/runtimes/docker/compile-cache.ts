@@ -30,7 +30,7 @@ export interface CacheMount {
 export interface CompileCachesOptions {
   readonly client: DockerClient
   readonly gpus: ReadonlyArray<{ readonly index: number; readonly name: string }>
-  /** For volumes that no container has. 0: this host keeps none. */
+  /** The budget for volumes that no container has. 0: this host keeps none. */
   readonly budgetBytes: number
   readonly onError: (what: string, error: unknown) => void
 }
@@ -86,12 +86,12 @@ export class CompileCaches {
     if (Volumes.length === 0) return
     const bytes = await client.volumeBytes(signal)
     const used = namesUsedBy(await client.containers(CACHE_LABEL, signal))
-    let left = budgetBytes
+    let bytesLeft = budgetBytes
     for (const { Name } of Volumes.toSorted((a, b) => Date.parse(b.CreatedAt) - Date.parse(a.CreatedAt))) {
       if (used.has(Name)) continue
-      left -= bytes.get(Name) ?? 0
+      bytesLeft -= bytes.get(Name) ?? 0
       // The daemon refuses to remove one that a container has got meanwhile.
-      if (left < 0) await client.removeVolume(Name, signal)
+      if (bytesLeft < 0) await client.removeVolume(Name, signal)
     }
   }
 }

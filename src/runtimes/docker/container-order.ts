@@ -167,7 +167,7 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
   }
 }
 
-/** null: that of the image. */
+/** The command of the container. null: the image's command. */
 function commandOf({ spec, group }: Workload, image: ImageProgram = { Entrypoint: [], Cmd: [] }) {
   const { command = null, args = null } = spec?.program ?? {}
   if (group === undefined) return { Entrypoint: command, Cmd: args }
@@ -176,7 +176,7 @@ function commandOf({ spec, group }: Workload, image: ImageProgram = { Entrypoint
   return { Entrypoint: GATE, Cmd: words }
 }
 
-/** Those that an order may not set are added after it. */
+/** Group variables. Those that an order may not set are added after the order's. */
 function groupVariables({ spec, group }: Workload, which: 'open' | 'reserved'): Record<string, string> {
   if (group === undefined) return {}
   const all = Object.entries(groupEnvironment(group, spec?.gpuCount ?? 1))

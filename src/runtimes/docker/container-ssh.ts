@@ -113,7 +113,7 @@ export class ContainerSsh {
     })
   }
 
-  /** Until both ends are done. Never rejects: nobody waits for it. */
+  /** Forwards until both ends are done. Never rejects: nobody waits for it. */
   async #forward(target: SshTarget, transport: Duplex, port: number, request: Asked): Promise<void> {
     const { client, onError } = this.#options
     let channel: ServerChannel | undefined
@@ -204,7 +204,7 @@ function connect(address: string, port: number): Promise<net.Socket | undefined>
   })
 }
 
-/** Until one of the two is closed. `from` is the socket's output. */
+/** Joins two streams until one of them is closed. `from` is the socket's output. */
 async function joinChannel(
   channel: ServerChannel | undefined,
   transport: Duplex,

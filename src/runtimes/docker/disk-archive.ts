@@ -60,7 +60,7 @@ export async function* writeArchive(collect: Promise<ArchiveSource>): AsyncGener
 /** undefined: nothing has come for a while. */
 async function* withBeats(open: () => Promise<Readable>): AsyncGenerator<Buffer | undefined> {
   const opening = open()
-  // Also while it is being opened.
+  // Beats are sent also while the archive is being opened.
   const chunks = (async function* () {
     for await (const chunk of await opening) yield chunk as Buffer
   })()

@@ -77,7 +77,7 @@ export async function startExecution(
     try {
       await client.resizeExec(id, columns, rows)
     } catch {
-      // It has exited, or has no window yet. A wrong window size is no reason to end it.
+      // The program has exited, or has no window yet. A wrong window size is no reason to end it.
     }
   })
   const execution: Execution = {
@@ -96,7 +96,7 @@ export async function startExecution(
   return execution
 }
 
-/** Its output in order, until it ends. Stopping early closes the connection. */
+/** Yields the output in order, until the program ends. Stopping early closes the connection. */
 export async function* readOutput(execution: Execution): AsyncGenerator<Output> {
   const reader = new OutputReader()
   for await (const chunk of execution.socket as AsyncIterable<Buffer>) {
@@ -106,8 +106,8 @@ export async function* readOutput(execution: Execution): AsyncGenerator<Output> 
 }
 
 /**
- * Its input and output as a stream: bytes of its terminal, or frames of its output. `ended` is called with the exit code
- * before the stream ends.
+ * The program's input and output as a stream: bytes of its terminal, or frames of its output. `ended` is called with
+ * the exit code before the stream ends.
  */
 export function executionStream(execution: Execution, ended: (exitCode: number) => void): Duplex {
   const { socket } = execution

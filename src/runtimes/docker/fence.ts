@@ -49,7 +49,7 @@ export function bridgeOf(id: string): string {
 /** Atomic, and no error if the table does not exist. */
 const noRules = `add table inet ${TABLE}\ndelete table inet ${TABLE}\n`
 
-/** One transaction, so there is no moment without rules. */
+/** The rules are one transaction, so there is no moment without rules. */
 function rulesFor(resolvers: readonly string[]): string {
   return `${noRules}table inet ${TABLE} {
   chain refuse {
@@ -134,7 +134,7 @@ export class ContainerFence {
       throw new NeverStarts('tenants_not_isolated', 'This host cannot isolate its tenants right now.')
   }
 
-  /** For the owner of the host. */
+  /** Notes for the owner of the host. */
   notes(): readonly string[] {
     const why = this.#whyNot()
     if (why === undefined) return []

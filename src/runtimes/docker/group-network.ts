@@ -136,8 +136,8 @@ async function readAlias(pid: number): Promise<string | undefined> {
 
 async function connect({ rank, number, mtu, addresses, hosts }: GroupOrder, pid: number): Promise<void> {
   const port = String(FIRST_PORT + (number % PORTS))
-  const own = hosts[rank] ?? ''
-  const others = hosts.filter((host) => host !== own)
+  const ownHost = hosts[rank] ?? ''
+  const others = hosts.filter((host) => host !== ownHost)
   // Others on the network between the hosts cannot reach the group.
   const filter = `udp dport ${port} ip saddr != { ${others.join(', ')} } drop`
   await runIn(
@@ -159,7 +159,7 @@ table inet ${TABLE} {
   const inside = (...args: string[]): Promise<string> => runIn(namespaceOf(pid), args[0] ?? '', args.slice(1))
   // A connection that was cut off begins again.
   await inside('ip', 'link', 'del', GROUP_INTERFACE).catch(() => '')
-  const tunnel = ['type', 'vxlan', 'id', String(number), 'local', own, 'dstport', port, 'nolearning']
+  const tunnel = ['type', 'vxlan', 'id', String(number), 'local', ownHost, 'dstport', port, 'nolearning']
   await runIn(undefined, 'ip', ['link', 'add', outside, 'mtu', String(mtu), 'address', macOf(number, rank), ...tunnel])
   await runIn(undefined, 'ip', ['link', 'set', outside, 'netns', String(pid), 'name', GROUP_INTERFACE])
   await inside('ip', 'addr', 'add', `${addresses[rank]}/24`, 'dev', GROUP_INTERFACE)

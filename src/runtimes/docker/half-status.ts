@@ -22,7 +22,7 @@ export async function orFailed<T>(
 /** The status of a network without a container: not created yet, or removed by someone else. */
 export async function halfStatus(files: WorkloadFiles, id: string, tag: string): Promise<WorkloadStatus> {
   const file = await files.read(id)
-  // On its way to other GPUs.
+  // The workload is on its way to other GPUs.
   if (file?.disk?.isMoving === true) return { id, tag, state: 'ended', disks: [] }
   return file?.made === true
     ? { id, tag, state: 'failed', ...lost, disks: [] }

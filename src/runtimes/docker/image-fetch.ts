@@ -25,7 +25,7 @@ export interface ImageFetchOptions extends RegistryRules {
   readonly allowLocalImages: boolean
   readonly registries: Readonly<Record<string, RegistryLogin>>
   readonly pullStallMs?: number
-  /** For temporary files of the small image. Absent: it is never made. */
+  /** The folder for temporary files of the small image. Absent: that image is never made. */
   readonly smallImageFolder?: string | undefined
   readonly downloads?: HostDownloads | undefined
   readonly onError: (what: string, error: unknown) => void
@@ -49,9 +49,9 @@ export async function fetchImage(
   if (isEngineImage(image)) return fetchEngineImage(options, image, progress, signal)
   const { client, registries, pullStallMs = PULL_STALL_MS, onError } = options
   const isDefault = isSameImage(image, parseImageName(options.defaultImage, null))
-  const own = image.host === undefined ? undefined : registries[image.host]
+  const registryLogin = image.host === undefined ? undefined : registries[image.host]
   // The default image is the supplier's choice, so it is pulled as the supplier.
-  const login = (isDefault ? undefined : loginFor(image, workload.spec?.program?.registry ?? null)) ?? own
+  const login = (isDefault ? undefined : loginFor(image, workload.spec?.program?.registry ?? null)) ?? registryLogin
   // The daemon's error is for the supplier only: it may reveal the supplier's network.
   const failed = (error: unknown): void => onError(`pull of ${image.full}`, error)
   const order = { image, login, stallMs: pullStallMs, progress, failed, signal }

@@ -21,7 +21,10 @@ export interface JobOutputOptions {
   readonly power: Pick<ContainerPower, 'halt'>
 }
 
-/** Opens the output of a job as a tar, once its program is off. undefined: it is no job, or has no container. */
+/**
+ * Opens the output of a job as a tar, once its program has ended. undefined: the workload is not a job, or has no
+ * container.
+ */
 export async function findOutput(
   { client, files, power }: JobOutputOptions,
   id: string,
@@ -43,14 +46,14 @@ export async function findOutput(
         signal,
       })
     } catch (error) {
-      // It has no such folder.
+      // The container has no such folder.
       if (error instanceof DockerRefused && error.status === 404) return Readable.from([])
       throw error
     }
   }
 }
 
-/** The end of a job that nobody watched. Its program is never started again. undefined: it is no job. */
+/** The end of a job that nobody watched, whose program is never started again. undefined: the workload is not a job. */
 export function unwatchedEnd(file: WorkloadFile | undefined, container: Container): WorkloadEnd | undefined {
   if (file?.runsOnce !== true) return undefined
   if (!INTERRUPTED.has(container.State.ExitCode)) return endOf(container, 0)

@@ -22,7 +22,7 @@ export async function measureContainers(
   await eachAtOnce(running, WIDTH, async ({ Id, Labels }) => {
     const id = Labels[ID_LABEL]
     const [container, stats] = await Promise.all([client.container(Id, signal), client.stats(Id, signal)])
-    // It has ended meanwhile.
+    // The container has ended meanwhile.
     if (id === undefined || container === undefined || stats === undefined) return
     const hasProgram = await runsProgram(client, container)
     measured.push({ id, ...useOf(container, stats), diskUsedMib: mib(diskBytes.get(id)), hasProgram })

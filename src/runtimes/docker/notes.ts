@@ -34,8 +34,8 @@ export async function hostProcesses(): Promise<number> {
       Number.parseInt(await readFile(`/proc/sys/kernel/${name}`, 'utf8').catch(() => ''), 10),
     ),
   )
-  const known = limits.filter((limit) => limit > 0)
-  return known.length === 0 ? USUAL_PROCESSES : Math.min(...known)
+  const limited = limits.filter((limit) => limit > 0)
+  return limited.length === 0 ? USUAL_PROCESSES : Math.min(...limited)
 }
 
 export function diskNote(byStorage: boolean, everySeconds: number): string {

@@ -55,7 +55,8 @@ export async function pullImage(client: DockerClient, options: PullOptions): Pro
     } catch (error) {
       if (!(error instanceof PullFailed)) throw error
       failed(error.cause)
-      // Whoever is told that a retry may help knows that something answered.
+      // A customer who is told that a retry may help assumes that the registry answered, so silence is reported as
+      // unreachable.
       const fault = quiet && !error.hasBegun && error.fault === 'broken' ? 'unreachable' : error.fault
       const waitMs = fault === 'unreachable' ? pauses.shift() : undefined
       if (waitMs !== undefined && performance.now() - startedMs < UNREACHABLE_MS) {

@@ -56,10 +56,12 @@ function isNamedRegistry(host: string, { allowedRegistries, registries }: Regist
 /** The ranges of all addresses of a registry; `own` for addresses of this host. Empty: it has none. */
 async function rangesOf(name: string, resolve: Resolve = lookUp): Promise<string[]> {
   const addresses = net.isIP(name) === 0 ? await resolve(name).catch(() => []) : [{ address: name }]
-  const own = new Set(Object.values(os.networkInterfaces()).flatMap((all) => (all ?? []).map((one) => one.address)))
+  const ownAddresses = new Set(
+    Object.values(os.networkInterfaces()).flatMap((all) => (all ?? []).map((one) => one.address)),
+  )
   return addresses.map(({ address }) => {
     const range = refusedAddress(address) ?? 'public'
-    return own.has(address) && !LOOPBACK_RANGES.has(range) ? 'own' : range
+    return ownAddresses.has(address) && !LOOPBACK_RANGES.has(range) ? 'own' : range
   })
 }
 

@@ -67,7 +67,7 @@ export const containerReply = z.object({
     .catch({ NanoCpus: 0, Memory: 0 }),
   /** Programs started in it, including some that have just ended. */
   ExecIDs: listOf(z.string()).catch([]),
-  /** Its writable layer, if the storage driver uses a folder. */
+  /** The container's writable layer, if the storage driver uses a folder. */
   GraphDriver: z
     .object({ Data: recordOf(z.string()) })
     .nullish()

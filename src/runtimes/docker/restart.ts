@@ -24,7 +24,7 @@ export interface Restarts {
 const STABLE_MS = 10 * 60_000
 const WAITS_MS = [1_000, 2_000, 5_000, 10_000, 20_000, 30_000] as const
 
-/** undefined: it is not started again. */
+/** undefined: the program is not started again. */
 export function nextRestart(
   rule: RestartRule | undefined,
   before: Restarts | undefined,

@@ -8,9 +8,9 @@ export interface DockerRuntimeOptions {
   readonly socketPath: string
   /** For state that the daemon does not keep: one small file per container. */
   readonly folder: string
-  /** For volumes. Absent: this host has none. */
+  /** The folder for volumes. Absent: this host has none. */
   readonly volumeFolder?: string
-  /** For orders without an image. */
+  /** The image for orders without one. */
   readonly defaultImage: string
   /** See `ImageFetchOptions`. */
   readonly smallImageFolder?: string
@@ -40,7 +40,7 @@ export interface DockerRuntimeOptions {
   readonly notes?: readonly string[]
   /** Downloads from the server. Absent: no weights, and no image of our engines. */
   readonly downloads?: HostDownloads | undefined
-  /** For what engines have compiled. Absent: nothing is kept. */
+  /** The budget for code that engines have compiled. Absent: nothing is kept. */
   readonly compileCacheBytes?: number
   /** Receives errors outside of any call. */
   readonly onError: (what: string, error: unknown) => void

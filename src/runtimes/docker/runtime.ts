@@ -248,7 +248,7 @@ class DockerRuntime implements Runtime {
     await this.#files.keepRestarts(id, { count: restart.count, finishedAt: container.State.FinishedAt })
   }
 
-  /** undefined: it exited unobserved, or is not started again. */
+  /** undefined: the program exited unobserved, or is not started again. */
   #restartOf(file: WorkloadFile | undefined, { State }: Container): ReturnType<typeof nextRestart> {
     if (!this.#events.saw(State.FinishedAt) || file?.halted === State.StartedAt) return undefined
     const exit = { code: State.ExitCode, startedAt: State.StartedAt, finishedAt: State.FinishedAt }
@@ -335,20 +335,20 @@ class DockerRuntime implements Runtime {
     const base = { id, tag: listed.Labels[TAG_LABEL] ?? '', disks: disksOf(listed) }
     const container = isGoing(listed.State) ? undefined : await this.#client.container(listed.Id, signal)
     if (container === undefined || isGoing(container.State.Status)) {
-      // On its way to other GPUs.
+      // The workload is on its way to other GPUs.
       if ((await this.#files.read(id))?.disk?.isMoving === true) return { ...base, state: 'ended' }
       if (container === undefined && !isGoing(listed.State)) return undefined
       return { ...base, state: 'failed', failure: 'removed', message: 'The container was removed on the host.' }
     }
-    // It may have been restarted since it was listed.
+    // The container may have been restarted since it was listed.
     if (container.State.Status === 'running' || container.State.Status === 'paused') {
       return { ...base, ...(await this.#findRunning(id, container)) }
     }
     const file = await this.#files.read(id)
     if (ContainerPower.isHalted(file, container)) return { ...base, state: 'ended' }
     if (container.State.Status === 'created') return { ...base, state: 'starting' }
-    const known = this.#ends.get(id) ?? file?.end
-    if (known !== undefined) return { ...base, state: 'failed', ...known }
+    const knownEnd = this.#ends.get(id) ?? file?.end
+    if (knownEnd !== undefined) return { ...base, state: 'failed', ...knownEnd }
     const wasSeen = this.#events.saw(container.State.FinishedAt)
     const end = wasSeen ? endOf(container, file?.restarts?.count ?? 0) : unwatchedEnd(file, container)
     if (end === undefined) return { ...base, state: 'ended' }

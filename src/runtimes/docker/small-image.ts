@@ -15,7 +15,7 @@ import { pullLine } from './reply.ts'
 const [REPOSITORY, TAG] = ['berth/small', '1']
 export const SMALL_IMAGE = `${REPOSITORY}:${TAG}`
 
-/** For the customer of a container that runs it. */
+/** A note for the customer of a container that runs the small image. */
 export function smallImageNote(defaultImage: string): string {
   return `Runs a small BusyBox image, because this host cannot reach the registry of its default image, ${defaultImage}.`
 }
@@ -58,11 +58,11 @@ export async function makeSmallImage(
 /** The busybox of the host, if it needs no libraries: ldd fails for such programs. */
 async function ownBusybox(step: RunOptions): Promise<string | undefined> {
   findProgram('ldd')
-  const own = '/bin/busybox'
-  if (!existsSync(own)) return undefined
-  return runProgram('ldd', [own], step).then(
+  const busybox = '/bin/busybox'
+  if (!existsSync(busybox)) return undefined
+  return runProgram('ldd', [busybox], step).then(
     () => undefined,
-    () => own,
+    () => busybox,
   )
 }
 

@@ -32,7 +32,7 @@ export function whyNoVolumes(): string | undefined {
   }
 }
 
-/** For the request to the container engine. */
+/** The mounts as the container daemon takes them. */
 export function volumeMounts(disks: readonly Disk[], folder: string): unknown[] {
   return disks.map(({ volumeId, path: target, readOnly = false }) => {
     const source = path.join(mountPointIn(folder, volumeId), DATA)

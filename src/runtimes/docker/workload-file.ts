@@ -30,7 +30,7 @@ const workloadFile = z.object({
   restart: z.object({ policy: z.enum(['never', 'on-failure', 'always']), maxRetries: z.number() }).optional(),
   /** The number of consecutive restarts after an exit of the program, and the time of the exit before the last restart. */
   restarts: z.object({ count: z.number(), finishedAt: z.string() }).optional(),
-  /** It belongs to a job: its program is never started again. */
+  /** The workload is a job: its program is never started again. */
   runsOnce: z.boolean().optional(),
   /** Whether the start script must still run before the container counts as running. */
   scriptDue: z.boolean().optional(),

@@ -7,7 +7,7 @@ import fs from 'node:fs'
 
 export interface Accelerator {
   readonly name: 'kvm' | 'tcg'
-  /** For the owner of the host. */
+  /** A note for the owner of the host. */
   readonly note?: string
 }
 

@@ -22,7 +22,7 @@ export interface MachineShape {
   readonly accelerator: 'kvm' | 'tcg'
   readonly memoryMib: number
   readonly cpus: number
-  /** null: it boots from its own disk. */
+  /** null: the machine boots from its own disk. */
   readonly smallImage: SmallImage | null
   readonly ports: readonly number[]
   /** No network access. */

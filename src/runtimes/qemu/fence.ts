@@ -83,7 +83,7 @@ export class Fence {
     return next
   }
 
-  /** For the owner of the host. */
+  /** Notes for the owner of the host. */
   notes(): readonly string[] {
     if (!this.#options.needsRules || this.#why === undefined) return []
     return this.#why === null

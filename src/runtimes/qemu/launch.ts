@@ -74,7 +74,7 @@ export async function launch(
   child.once('error', (error) => (ended = error.message))
   try {
     const until = performance.now() + SOCKET_MS
-    // It answers once all devices exist.
+    // QEMU answers once all devices exist.
     while (!(await isThere(socket)) || !(await isTaken(connect))) {
       if (ended !== undefined) throw new Error(`it ${ended}`)
       if (performance.now() > until) throw new Error(`its monitor did not open within ${SOCKET_MS} ms`)

@@ -5,7 +5,7 @@
 import { createHmac, createPrivateKey, createPublicKey } from 'node:crypto'
 
 export interface ClusterKey {
-  /** In OpenSSH format. */
+  /** The private key in OpenSSH format. */
   readonly privateKey: string
   /** A line of authorized_keys. */
   readonly publicKey: string

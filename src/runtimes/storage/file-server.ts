@@ -21,7 +21,7 @@ export interface FileServer {
   destroy(id: string, signal: AbortSignal): Promise<void>
   /** Gives access to exactly these addresses, once it resolves; others lose theirs, even if they have it mounted. */
   setClients(id: string, addresses: readonly string[], signal: AbortSignal): Promise<void>
-  /** For `mount -t nfs4 <vip>:<path>`. */
+  /** The path for `mount -t nfs4 <vip>:<path>`. */
   exportPath(id: string): string
   /** Detaches from the daemon, which still serves clients until the next process adopts it. */
   close(): Promise<void>

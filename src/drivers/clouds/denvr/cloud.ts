@@ -175,7 +175,7 @@ class DenvrCloud implements Cloud {
     })
   }
 
-  /** Nothing outlives the machine. */
+  /** Nothing outlives the machine, so there are no companions. */
   async companions(): Promise<CloudCompanion[]> {
     return []
   }

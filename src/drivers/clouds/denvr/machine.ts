@@ -58,7 +58,7 @@ export interface ServerPrices {
   readonly disk: NanoUsd
 }
 
-/** `configuration` undefined: it is no longer sold. */
+/** `configuration` undefined: the cloud no longer sells it. */
 export function showServer(
   server: Server,
   configuration: Configuration | undefined,

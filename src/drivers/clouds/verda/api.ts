@@ -60,7 +60,7 @@ export const namedThings = z.array(z.object({ id: z.string().min(1), name: z.str
 /** The answer to a create is only the id, as text or as JSON. */
 export const bareId = z.union([z.string().trim().min(1), z.object({ id: z.string().min(1) }).transform(({ id }) => id)])
 
-/** One result per instance, or nothing. */
+/** Either one result per instance, or nothing. */
 export const actionResults = z.array(z.object({ error: z.string().nullish() })).optional()
 
 export const balance = z.object({ amount: z.number(), currency: z.string() })
