@@ -184,9 +184,9 @@ export interface Settings {
   /** undefined: /metrics is on the main port, for operators only. */
   readonly metricsPort: number | undefined
   readonly retention: Retention
-  /** After SIGTERM, how long the server keeps serving while `/readyz` answers 503. */
+  /** How long the server keeps serving after SIGTERM, while `/readyz` answers 503. */
   readonly drainMs: number
-  /** After that, how long requests in progress may take to end. */
+  /** How long requests in progress may then take to end. */
   readonly finishMs: number
   /** Proxies whose X-Forwarded-For is trusted. undefined: none. */
   readonly trustedProxy: TrustedProxy | undefined
@@ -234,11 +234,11 @@ export interface Settings {
 export class SettingsError extends Error {}
 
 export function readSettings(env: Readonly<Record<string, string | undefined>>): Settings {
-  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''))
-  if ('BERTH_ENGINES' in given) {
+  const values = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''))
+  if ('BERTH_ENGINES' in values) {
     throw new SettingsError('Invalid setting: BERTH_ENGINES is BERTH_DRIVERS now; it lists what offers machines')
   }
-  const parsed = environment.safeParse(given, { error: issueText })
+  const parsed = environment.safeParse(values, { error: issueText })
   if (!parsed.success) {
     const problems = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
     throw new SettingsError(`Invalid setting: ${problems.join('; ')}`)

@@ -38,7 +38,7 @@ import { InputCheck, parseLine } from './line-input.ts'
 const EVERY_MS = SECOND_MS
 const LEASE_MS = 60 * SECOND_MS
 const RENEW_MS = 15 * SECOND_MS
-/** After an error. */
+/** The delay after an error. */
 const AGAIN_MS = 10 * SECOND_MS
 const INSERT_LINES = 1_000
 const READ_LINES = 100

@@ -49,7 +49,7 @@ export interface BatchRunnerOptions {
 }
 
 interface Ended extends EndedLine {
-  readonly own: OwnRecord | undefined
+  readonly ownRecord: OwnRecord | undefined
 }
 
 export class BatchRunner {
@@ -145,7 +145,7 @@ export class BatchRunner {
     return lines.length === limit
   }
 
-  /** For the customer: the batch looks for a slot again at once. */
+  /** Records for the customer that capacity is missing. The batch looks for a slot again at once. */
   async #noteCapacity(batch: Batch): Promise<void> {
     const { database, clock } = this.#options.app
     await pauseBatch(database.db, batch.id, 'capacity', clock.now())
@@ -164,7 +164,7 @@ export class BatchRunner {
         this.#running -= 1
         this.#lines.delete(`${batch.id} ${line.line}`)
         this.#work.delete(work)
-        // Its slot is free again.
+        // The slot of the line is free again.
         if (this.#timer !== undefined) this.#wake()
       })
     this.#work.add(work)
@@ -180,22 +180,22 @@ export class BatchRunner {
     const answer: LineAnswer = caller.ok
       ? await answerLine(gateway.gateway, caller.value, batch.endpoint, parsed.request, requestId)
       : caller
-    const own = gateway.takeRecord(requestId)
-    if (this.#isClosed) return this.#drop(own === undefined ? [] : [own])
+    const record = gateway.takeRecord(requestId)
+    if (this.#isClosed) return this.#drop(record === undefined ? [] : [record])
     if (!answer.ok && !(await this.#isFinal(batch, line, answer))) return
     const ids = { batchId: batch.id, line: line.line, customId: parsed.request.customId, requestId }
     const text = Buffer.from(resultText(ids, batch.endpoint, answer))
     const key = this.#options.app.vault.open(batch.key_sealed)
     const sealed = sealPiece(key, line.line, text)
-    await this.#end(batch, { line: line.line, sealed, isFailed: !answer.ok, record: own?.record, own })
+    await this.#end(batch, { line: line.line, sealed, isFailed: !answer.ok, record: record?.record, ownRecord: record })
   }
 
-  /** Nothing of them is charged. */
-  #drop(owns: readonly OwnRecord[]): Promise<void> {
-    return this.#options.meter.settleWith(owns, async () => new Set())
+  /** Drops records without charging them. */
+  #drop(records: readonly OwnRecord[]): Promise<void> {
+    return this.#options.meter.settleWith(records, async () => new Set())
   }
 
-  /** False: it is tried again later. */
+  /** False: the line is tried again later. */
   async #isFinal(batch: Batch, { line, attempts }: LeasedLine, failure: Failure): Promise<boolean> {
     const step = nextStepOf(failure)
     const isFault = step === 'retry'
@@ -210,8 +210,8 @@ export class BatchRunner {
   }
 
   async #readerOf(batch: Batch): Promise<LineReader> {
-    const known = this.#readers.get(batch.id)
-    if (known !== undefined) return known
+    const existingReader = this.#readers.get(batch.id)
+    if (existingReader !== undefined) return existingReader
     const { app } = this.#options
     const file = await findFile(app.database.db, batch.account_id, batch.input_file_id)
     if (file === undefined) throw new Error(`the input of ${batch.id} is missing`)
@@ -241,15 +241,15 @@ export class BatchRunner {
 
   async #storeSome(batch: Batch, lines: readonly Ended[]): Promise<void> {
     const { app, gatewayId, meter } = this.#options
-    const owns = lines.flatMap(({ own }) => own ?? [])
+    const records = lines.flatMap(({ ownRecord }) => ownRecord ?? [])
     const store = (): Promise<ReadonlySet<string>> => storeResults(app, { gatewayId, token: this.#token, batch }, lines)
     for (let tries = 1; ; tries += 1) {
       try {
-        return await meter.settleWith(owns, store)
+        return await meter.settleWith(records, store)
       } catch (error) {
         if (tries < MAX_STORE_TRIES) continue
         // The leases end, and the lines are run again.
-        await this.#drop(owns)
+        await this.#drop(records)
         throw error
       }
     }

@@ -16,8 +16,8 @@ const steps: { readonly [R in Reason]?: LineStep } = {
 }
 
 export function nextStepOf({ reason, kind }: Pick<Failure, 'reason' | 'kind'>): LineStep {
-  const known = steps[reason]
-  if (known !== undefined) return known
+  const step = steps[reason]
+  if (step !== undefined) return step
   if (kind === 'insufficient_balance') return 'wait_for_money'
   return kind === 'unavailable' || kind === 'rate_limited' ? 'wait' : 'give_up'
 }

@@ -14,7 +14,7 @@ export const INDEX = '/index.html'
 
 export interface ConsoleFile {
   readonly type: string
-  /** Its name contains a hash of its content. */
+  /** The file's name contains a hash of its content, so browsers may cache it forever. */
   readonly isForever: boolean
   /** The hash of the uncompressed file, without quotes. */
   readonly hash: string
@@ -41,9 +41,9 @@ export async function readConsoleFiles(dir: string): Promise<ConsoleFiles> {
 }
 
 /** Beside the bundle in dist/, or in dist/ above the sources. Undefined: not built. */
-export function findConsoleFolder(given: string | undefined): string | undefined {
+export function findConsoleFolder(chosenFolder: string | undefined): string | undefined {
   const isThere = (folder: string): boolean => existsSync(path.join(folder, INDEX))
-  if (given !== undefined) return isThere(given) ? given : undefined
+  if (chosenFolder !== undefined) return isThere(chosenFolder) ? chosenFolder : undefined
   let dir = path.dirname(fileURLToPath(import.meta.url))
   if (isThere(path.join(dir, 'console'))) return path.join(dir, 'console')
   while (!isThere(path.join(dir, 'dist', 'console'))) {
@@ -90,8 +90,8 @@ function makeFile(at: string, plain: Buffer): ConsoleFile {
     plain,
     as: (encoding) => {
       if (!isCompressible) return undefined
-      const known = compressed.get(encoding)
-      if (known !== undefined) return known
+      const cached = compressed.get(encoding)
+      if (cached !== undefined) return cached
       const bytes = compress(plain, encoding, BROTLI_QUALITY)
       compressed.set(encoding, bytes)
       return bytes

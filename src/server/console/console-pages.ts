@@ -27,12 +27,12 @@ const NOT_BUILT = `<!doctype html>
 `
 
 /** Files are read at the first request: a start should not wait for them. */
-export function makeConsolePages(given: string | undefined): ConsolePages {
+export function makeConsolePages(chosenFolder: string | undefined): ConsolePages {
   let reading: Promise<ConsoleFiles> | undefined
   const find = async (): Promise<ConsoleFiles | undefined> => {
     if (reading !== undefined) return reading
     // Checked again each time until the build exists.
-    const dir = findConsoleFolder(given)
+    const dir = findConsoleFolder(chosenFolder)
     if (dir === undefined) return undefined
     reading = readConsoleFiles(dir)
     reading.catch(() => (reading = undefined))
@@ -83,8 +83,8 @@ async function sendFile(file: ConsoleFile, request: FastifyRequest, reply: Fasti
 }
 
 function isKnown(tags: string | undefined, tag: string): boolean {
-  const known = tags?.split(',').map((one) => one.trim().replace(/^W\//, '')) ?? []
-  return known.includes(tag) || known.includes('*')
+  const cachedTags = tags?.split(',').map((one) => one.trim().replace(/^W\//, '')) ?? []
+  return cachedTags.includes(tag) || cachedTags.includes('*')
 }
 
 function setHeaders(reply: FastifyReply): FastifyReply {

@@ -23,8 +23,8 @@ export function makeDemoLink(clock: Clock): DemoLink {
   let isUsed = false
   return {
     token,
-    redeem: (given) => {
-      if (isUsed || clock.now() >= expiresAt || !timingSafeEqual(sha256(given), hash)) return false
+    redeem: (token) => {
+      if (isUsed || clock.now() >= expiresAt || !timingSafeEqual(sha256(token), hash)) return false
       isUsed = true
       return true
     },

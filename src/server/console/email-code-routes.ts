@@ -94,7 +94,7 @@ export function browserName(request: FastifyRequest): string {
   return system === undefined ? browser : `${browser} on ${system}`
 }
 
-/** In this order: most browsers also name others. */
+/** The first match counts, because most browsers also name others. */
 const browsers = [
   ['Firefox', /Firefox\//],
   ['Edge', /Edg\//],

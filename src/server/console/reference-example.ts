@@ -38,7 +38,7 @@ function quoteForShell(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`
 }
 
-/** One line if it fits the column, else one line per field. */
+/** Writes one line if it fits the column, otherwise one line per field. */
 function writeJson(value: unknown): string {
   const short = JSON.stringify(value)
   return short.length <= 36 ? short : JSON.stringify(value, null, 2)

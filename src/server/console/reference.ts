@@ -171,10 +171,10 @@ function renderAccess(access: Access): Markup {
 const placeTitles = { path: 'In the path', query: 'In the query', header: 'Headers' } as const
 
 function renderPlace(where: keyof typeof placeTitles, parameters: readonly JsonObject[]): Markup | undefined {
-  const here = parameters.filter((parameter) => parameter['in'] === where)
-  if (here.length === 0) return undefined
+  const placeParameters = parameters.filter((parameter) => parameter['in'] === where)
+  if (placeParameters.length === 0) return undefined
   return html`<h4>${placeTitles[where]}</h4>
-    ${renderParameters(here)}`
+    ${renderParameters(placeParameters)}`
 }
 
 function renderAnswers({ endpoint, described }: Operation, schemas: Components): Markup {

@@ -75,8 +75,8 @@ export function runsIn(pid: number, program: string, folder: string): boolean {
     if (basename(file) !== program) return false
     if (args[0] === '-D' && args[1] === folder) return true
     // Compared by inode: the folder may have been renamed.
-    const [inside, own] = [fs.statSync(`/proc/${pid}/cwd`), fs.statSync(folder)]
-    return inside.ino === own.ino && inside.dev === own.dev
+    const [inside, ownFolder] = [fs.statSync(`/proc/${pid}/cwd`), fs.statSync(folder)]
+    return inside.ino === ownFolder.ino && inside.dev === ownFolder.dev
   } catch {
     return false
   }

@@ -186,7 +186,7 @@ async function clearLeftovers({ cluster, socketDir, log }: Place): Promise<void>
     try {
       process.kill(pid, signal)
     } catch (error) {
-      // It has exited in the meantime.
+      // The process has exited in the meantime.
       if (isRunning()) throw error
     }
     for (const start = performance.now(); isRunning() && performance.now() - start < SHUTDOWN_LIMIT_MS;) await delay(20)
@@ -279,12 +279,12 @@ function findPrograms(dataDir: string, otherBin: string | undefined): { bin: str
     linkLibraries()
     return { bin, env }
   } catch {
-    const own = join(dataDir, 'postgres-lib')
-    fs.rmSync(own, { recursive: true, force: true })
-    fs.mkdirSync(own, { mode: 0o755 })
-    for (const { source, target } of links) makeLink(join(home, source), join(own, basename(target)))
+    const libFolder = join(dataDir, 'postgres-lib')
+    fs.rmSync(libFolder, { recursive: true, force: true })
+    fs.mkdirSync(libFolder, { mode: 0o755 })
+    for (const { source, target } of links) makeLink(join(home, source), join(libFolder, basename(target)))
     const variable = process.platform === 'darwin' ? 'DYLD_LIBRARY_PATH' : 'LD_LIBRARY_PATH'
-    return { bin, env: { ...env, [variable]: `${own}:${join(home, 'native/lib')}` } }
+    return { bin, env: { ...env, [variable]: `${libFolder}:${join(home, 'native/lib')}` } }
   }
 }
 

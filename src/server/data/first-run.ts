@@ -49,8 +49,8 @@ export async function ensureOperator(database: Database, dataDir: string): Promi
 async function deleteUnusedKey(database: Database, dataDir: string): Promise<void> {
   const parsed = parseApiKey(readPrivateFile(dataDir, OPERATOR_KEY)?.trim() ?? '')
   if (parsed.kind !== 'key') return
-  const known = await findApiKey(database.db, 'operator', parsed.key.publicId)
-  if (known === undefined) rmSync(path.join(dataDir, OPERATOR_KEY), { force: true })
+  const storedKey = await findApiKey(database.db, 'operator', parsed.key.publicId)
+  if (storedKey === undefined) rmSync(path.join(dataDir, OPERATOR_KEY), { force: true })
 }
 
 /** For an operator who lost the key: creates another one in the data folder. Old ones stay valid until revoked. */

@@ -56,11 +56,11 @@ export function makeFeed(source: Source): Feed {
       if (shared !== undefined) return shared
       // Streams that are at the end share one id. Those that catch up have one each, which is not kept.
       if (reads.size >= MAX_SHARED_READS) return read(id)
-      const own = read(id)
-      reads.set(id, own)
-      // Those who wait for it get the error; the next one reads again.
-      own.catch(() => reads.get(id) === own && reads.delete(id))
-      return own
+      const reading = read(id)
+      reads.set(id, reading)
+      // Those who wait for this read get the error; the next caller reads again.
+      reading.catch(() => reads.get(id) === reading && reads.delete(id))
+      return reading
     },
     forget: () => reads.clear(),
   }
@@ -73,14 +73,14 @@ export function startPoll(
   streams: { hasStreams(): boolean; found(accountIds: readonly string[]): void; unknown(): void },
 ): NodeJS.Timeout {
   /** All events up to this id were visible at an earlier poll. */
-  let seen: bigint | undefined
+  let lastId: bigint | undefined
   let isRunning = false
   const poll = async (): Promise<void> => {
     // First: events up to it are all in the list that is read after it.
     const newest = await newestEventId(db)
-    if (seen === undefined) streams.unknown()
-    else streams.found(await listAccountsWithEventsAfter(db, seen))
-    seen = newest ?? seen
+    if (lastId === undefined) streams.unknown()
+    else streams.found(await listAccountsWithEventsAfter(db, lastId))
+    lastId = newest ?? lastId
   }
   const tick = (): void => {
     if (isRunning || !streams.hasStreams()) return

@@ -252,11 +252,11 @@ class Stream {
   /** The bytes that a client that reads nothing had been sent at the last heartbeat. */
   #stalledAt: number | undefined
 
-  constructor(accountId: string, feed: Feed, bufferedBytes: number, left: (stream: Stream) => void) {
+  constructor(accountId: string, feed: Feed, bufferedBytes: number, onLeave: (stream: Stream) => void) {
     this.accountId = accountId
     this.#feed = feed
     this.#bufferedBytes = bufferedBytes
-    this.#left = left
+    this.#left = onLeave
   }
 
   /** Owns the response from now on. */

@@ -91,7 +91,7 @@ async function showGroups(app: App, groups: readonly Group[]): Promise<GroupOnWi
     ),
   ])
   return groups.map((group) => {
-    const own = (nodes.get(group.id) ?? []).map((rental) => ({
+    const ownNodes = (nodes.get(group.id) ?? []).map((rental) => ({
       ...showNode(rental),
       statusMessage: messages.get(rentalTag(app, rental)) ?? null,
       links: (links.get(rental.external_id ?? '') ?? []).map(({ rank, mbps }) => ({ rank, mbps })),
@@ -109,8 +109,8 @@ async function showGroups(app: App, groups: readonly Group[]): Promise<GroupOnWi
       restarts: group.restarts,
       gpusPerNode: group.gpus_per_node,
       ...showPlace(nodes.get(group.id)?.[0]),
-      costPerHourUsd: sumUsd(own.map(({ costPerHourUsd }) => costPerHourUsd)),
-      nodes: own,
+      costPerHourUsd: sumUsd(ownNodes.map(({ costPerHourUsd }) => costPerHourUsd)),
+      nodes: ownNodes,
       createdAt: group.created_at,
       startedAt: group.started_at,
       endedAt: group.ended_at,

@@ -84,9 +84,9 @@ export const managedDeploymentHandlers = {
   },
 
   rolloutManagedDeployment: async (app, { actor, params, body }) => {
-    const { inPlace = false, ...given } = body
+    const { inPlace = false, ...order } = body
     const changed = await transact(app.database, (tx) =>
-      rolloutManagedDeployment(tx, actor, params.id, { spec: withDefaults(app, named(given)), inPlace }),
+      rolloutManagedDeployment(tx, actor, params.id, { spec: withDefaults(app, named(order)), inPlace }),
     )
     return changed.ok ? ok(await oneOnWire(app, app.database.db, changed.value)) : changed
   },

@@ -18,7 +18,7 @@ export function cpuOnlyFields(app: App, rental: Rental, term: Term) {
   }
 }
 
-/** Returns the price of its disk while it is stopped. null: it cannot be stopped. */
+/** Returns the price of the disk while the rental is stopped. null: the rental cannot be stopped. */
 export function stoppedCost(app: App, rental: Rental, term: Term): NanoUsd | null {
   return powersOf(app, rental, term).stop ? stoppedPriceOf(app, rental, term) : null
 }

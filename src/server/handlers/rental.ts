@@ -119,7 +119,7 @@ interface Summary {
   readonly term: Term
 }
 
-/** In the order of `rentals`. */
+/** Reads the summaries, in the order of `rentals`. */
 async function readSummaries(app: App, rentals: readonly Rental[]): Promise<Summary[]> {
   const { db } = app.database
   const ids = rentals.map(({ id }) => id)

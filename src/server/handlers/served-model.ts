@@ -63,7 +63,7 @@ function modelView(model: ServedModel): ResponseOf<Api['listModels']>['data'][nu
 
 function statusOf(model: ServedModel): 'ready' | 'loading' | 'unavailable' {
   if (isReady(model)) return 'ready'
-  // Its first request starts it.
+  // The first request starts the model.
   if (model.notReady === undefined && model.startsOnDemand !== undefined) return 'loading'
   switch (model.notReady?.phase) {
     case undefined:

@@ -52,7 +52,7 @@ export interface AgentSocketsOptions {
   readonly trustedProxy: TrustedProxy | undefined
   readonly metrics?: Metrics
   readonly recorder: MetricRecorder
-  /** Identifies this server to others. null: they cannot reach the hosts connected here. */
+  /** Identifies this server to others. null: other servers cannot reach the hosts connected here. */
   readonly serverId?: string | null
 }
 

@@ -31,14 +31,14 @@ export function sealMetal(app: Pick<App, 'vault'>, access: MetalAccess, declared
 /** Updates a known host. A learned host key stays unless a new one is given. */
 export async function changeMetalHost(
   app: Pick<App, 'database' | 'vault'>,
-  known: HostRow,
+  host: HostRow,
   entry: Pick<MetalHost, 'access' | 'declared' | 'address' | 'offer'>,
 ): Promise<void> {
-  const previous = known.access === null ? undefined : sealed.parse(JSON.parse(app.vault.open(known.access)))
+  const previous = host.access === null ? undefined : sealed.parse(JSON.parse(app.vault.open(host.access)))
   const hostKey = entry.access.hostKey ?? previous?.access.hostKey
   const access: MetalAccess = { ...entry.access, ...(hostKey === undefined ? {} : { hostKey }) }
   await updateMetalHost(app.database.db, {
-    id: known.id,
+    id: host.id,
     offer: entry.offer,
     access: sealMetal(app, access, entry.declared),
     address: entry.address,

@@ -121,7 +121,7 @@ export function openSessionSockets(options: SessionSocketsOptions): SessionSocke
     take: (request, socket, head) => {
       const [, id] = TERMINAL_PATH.exec(pathOf(request)) ?? []
       if (id === undefined) return false
-      // Nothing else listens during the key lookup.
+      // During the key lookup nothing else listens for errors.
       const ignore = (): void => {}
       socket.on('error', ignore)
       void enter(request, socket, head, Number.parseInt(id, 10))

@@ -16,7 +16,7 @@ export function decodeCursor(cursor: string): string | undefined {
   return text !== '' && encodeCursor(text) === cursor && !/\p{Cc}/u.test(text) ? text : undefined
 }
 
-/** For numeric ids: undefined unless the id fits a bigint column. */
+/** Reads the cursor of a list with numeric ids. undefined: the id does not fit a bigint column. */
 export function decodeIdCursor(cursor: string): bigint | undefined {
   const text = decodeCursor(cursor)
   return text !== undefined && /^\d{1,18}$/.test(text) ? BigInt(text) : undefined
@@ -31,7 +31,7 @@ export interface Page<Row> {
   readonly nextCursor: string | null
 }
 
-/** One more than the limit, so that `pageOf` can tell whether there are more. */
+/** The number of rows to read: one more than the limit, so that `pageOf` can tell whether there are more. */
 export function rowsToAsk(limit: number): number {
   return limit + 1
 }

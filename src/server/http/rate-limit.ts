@@ -165,14 +165,14 @@ async function fetchSlice(
     const usual = Math.min(Math.floor(limit / SLICES), Math.max(Math.ceil(limit / FIRST_SLICES), bucket.granted))
     const least = Math.max(1, need.amount - bucket.unspent)
     const slice = Math.max(usual, least)
-    const { granted, taken } = await within(
+    const { granted, taken: counted } = await within(
       sliceTimeoutMs,
       takeSlice({ subject, minute, slice, least, limit }),
       'the counter did not answer in time',
     )
     bucket.unspent += granted
     bucket.granted += granted
-    bucket.taken = taken
+    bucket.taken = counted
     bucket.exhausted = granted === 0
   } catch (error) {
     if (!mayCountAlone) throw error

@@ -112,10 +112,10 @@ function dropRemainder(message: IncomingMessage, { silentMs, totalMs }: RefusedB
   const { socket } = message
   if (message.complete || socket.destroyed) return
   const until = performance.now() + totalMs
-  let seen = socket.bytesRead
+  let lastBytes = socket.bytesRead
   const timer = setInterval(() => {
-    const isSilent = socket.bytesRead === seen
-    seen = socket.bytesRead
+    const isSilent = socket.bytesRead === lastBytes
+    lastBytes = socket.bytesRead
     if (message.complete || socket.destroyed) clearInterval(timer)
     else if (isSilent || performance.now() >= until) socket.destroy()
   }, silentMs).unref()

@@ -162,21 +162,21 @@ function countOf(
 ): { current: number; requests: number } {
   const isOwn = ({ model }: { readonly model: string }): boolean =>
     model === name || catalog.get(model)?.adapterOf === name
-  const own = deployments.filter(isOwn)
+  const ownDeployments = deployments.filter(isOwn)
   const queued = models.filter(isOwn).reduce((sum, one) => sum + one.queued, 0)
   return {
-    current: own.reduce((sum, { inFlight }) => sum + inFlight, queued),
-    requests: own.reduce((sum, { requests }) => sum + requests, 0),
+    current: ownDeployments.reduce((sum, { inFlight }) => sum + inFlight, queued),
+    requests: ownDeployments.reduce((sum, { requests }) => sum + requests, 0),
   }
 }
 
 function loadOf(model: string, watched: Watched, stats: DispatcherStats, catalog: Catalog): GatewayLoad {
   const { current } = countOf(stats, model, catalog)
   const replicas = (catalog.get(model)?.deployments ?? []).filter(isReplica).map(({ id, drained }) => {
-    const own = stats.deployments.filter((one) => one.id === id)
-    const inFlight = own.reduce((sum, one) => sum + one.inFlight, 0)
-    const target = own.map(({ autoTarget }) => ({ target: Math.max(1, Math.round(autoTarget)) }))[0]
-    const stuck = own.some(({ isStuck }) => isStuck) ? { isStuck: true as const } : {}
+    const matching = stats.deployments.filter((one) => one.id === id)
+    const inFlight = matching.reduce((sum, one) => sum + one.inFlight, 0)
+    const target = matching.map(({ autoTarget }) => ({ target: Math.max(1, Math.round(autoTarget)) }))[0]
+    const stuck = matching.some(({ isStuck }) => isStuck) ? { isStuck: true as const } : {}
     return [id, { inFlight, isUnrouted: drained, ...target, ...stuck }] as const
   })
   const average = watched.samples === 0 ? current : watched.sum / watched.samples

@@ -121,7 +121,7 @@ function progressOf({ doneBytes, totalBytes }: { doneBytes: number; totalBytes: 
   return `${Math.floor((Math.min(doneBytes, totalBytes) / totalBytes) * 100)} % of ${megabytes(totalBytes)}`
 }
 
-/** null: its key cannot be decrypted. */
+/** null: the deployment's key cannot be decrypted. */
 function authorizationOf(
   row: { readonly id: string; readonly key_sealed: string | null },
   ports: EntryPorts,
@@ -137,7 +137,7 @@ function authorizationOf(
 /** An engine on a GPU answers faster than one on a CPU, but a long prompt may wait in its own queue. */
 const REPLICA_LIMITS = { connectMs: 5_000, firstByteMs: 300_000, betweenBytesMs: 60_000, totalMs: 3_600_000 } as const
 
-/** undefined: its key cannot be decrypted, or it is of a version that has not loaded the adapter. */
+/** undefined: the replica's key cannot be decrypted, or its version has not loaded the adapter. */
 function replicaDeployment(
   row: ServingReplica,
   model: Pick<ModelWithDeployments, 'name' | 'adapter_of'>,
@@ -221,7 +221,7 @@ function localDeployment(model: string, { socketPath, facts }: Extract<LocalStat
   }
 }
 
-/** For operators. */
+/** The state of a local model, for operators. */
 export function localStateOnWire(local: LocalState): LocalModelState {
   const none = { doneBytes: null, totalBytes: null, message: null, retryInMs: null }
   switch (local.kind) {

@@ -39,7 +39,7 @@ export function makeResponseStorage(app: App, days: number): ResponsePorts {
   }
 }
 
-/** undefined: it was changed, or sealed elsewhere. */
+/** undefined: the text was changed, or sealed by another installation. */
 function openSealed(vault: App['vault'], sealed: string): { accountId?: unknown; reasoning?: unknown } | undefined {
   try {
     return JSON.parse(vault.open(sealed)) as { accountId?: unknown; reasoning?: unknown }

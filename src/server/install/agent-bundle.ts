@@ -110,7 +110,7 @@ export function makeAgentBundles(options: AgentBundleOptions): AgentBundles {
   }
 }
 
-/** undefined: it is not a program of one file, or its license is not beside it. */
+/** undefined: Node is not a single file here, or its license is not beside it. */
 function findNode(): NodeProgram | undefined {
   const { node_shared: isShared } = process.config.variables as { node_shared?: boolean }
   if (isShared === true) return undefined
@@ -121,9 +121,9 @@ function findNode(): NodeProgram | undefined {
 }
 
 /** Beside the bundle in dist/, or in dist/ above the sources. Checked again each time until the build exists. */
-function findProgramFolder(given: string | undefined): string | undefined {
+function findProgramFolder(chosenFolder: string | undefined): string | undefined {
   const isThere = (folder: string): boolean => fs.existsSync(path.join(folder, 'cli.mjs'))
-  if (given !== undefined) return isThere(given) ? given : undefined
+  if (chosenFolder !== undefined) return isThere(chosenFolder) ? chosenFolder : undefined
   let dir = path.dirname(fileURLToPath(import.meta.url))
   if (isThere(dir)) return dir
   while (!isThere(path.join(dir, 'dist'))) {
@@ -134,8 +134,8 @@ function findProgramFolder(given: string | undefined): string | undefined {
   return path.join(dir, 'dist')
 }
 
-function readCommand(given: string | undefined, node: NodeProgram | undefined): Command | undefined {
-  const dir = findProgramFolder(given)
+function readCommand(chosenFolder: string | undefined, node: NodeProgram | undefined): Command | undefined {
+  const dir = findProgramFolder(chosenFolder)
   if (dir === undefined) return undefined
   const names = fs
     .readdirSync(dir)

@@ -11,16 +11,16 @@ export function makeDownloadPlaces({ all, each }: { readonly all: number; readon
   const counted = makeShareCount()
   return {
     take: (client) => {
-      const taken = counted.take([
+      const place = counted.take([
         { name: 'all', max: all },
         { name: `client ${client}`, max: each },
       ])
-      return typeof taken === 'function' ? taken : undefined
+      return typeof place === 'function' ? place : undefined
     },
   }
 }
 
-/** Also if the client has gone away before there was an answer. */
+/** Frees the place when the response closes, even if the client disconnected before there was an answer. */
 export function freeOnClose(response: ServerResponse, free: () => void): void {
   if (response.destroyed) free()
   else response.once('close', free)

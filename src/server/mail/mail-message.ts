@@ -18,7 +18,7 @@ export function composeMail(message: MailMessage, publicUrl: string): MailConten
   const total = notices.length + more
   // Titles have names that the customer chose, and a subject is read before anything is trusted.
   const title = total > 1 ? `${kindLabel}: ${total} notifications` : kindLabel
-  const rest = more > 0 ? `And ${more} more.` : undefined
+  const moreLine = more > 0 ? `And ${more} more.` : undefined
   const footer = `You receive this because you are a member of ${accountName}.`
   const stop = `Stop e-mails about this (${kindLabel})`
   const body = html`${notices.map(
@@ -26,7 +26,7 @@ export function composeMail(message: MailMessage, publicUrl: string): MailConten
         html`<h2 style="font-size:16px;margin:20px 0 4px">${notice.title}</h2>
           <p style="margin:0">${notice.text}</p>`,
     )}
-    ${rest === undefined ? undefined : html`<p>${rest}</p>`}
+    ${moreLine === undefined ? undefined : html`<p>${moreLine}</p>`}
     <p style="margin-top:20px"><a href="${publicUrl}">Open the console</a></p>
     <p style="margin-top:28px;color:#5d6b7a;font-size:12px">
       ${footer}<br />
@@ -36,7 +36,7 @@ export function composeMail(message: MailMessage, publicUrl: string): MailConten
     subject: oneLine(`[Berth] ${title} (${accountName})`),
     text: [
       ...notices.flatMap((notice) => [notice.title, notice.text, '']),
-      ...(rest === undefined ? [] : [rest, '']),
+      ...(moreLine === undefined ? [] : [moreLine, '']),
       `Open the console: ${publicUrl}`,
       '',
       '-- ',

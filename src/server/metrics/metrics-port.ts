@@ -2,7 +2,7 @@
 import http from 'node:http'
 import type { Metrics } from '../../base/metrics.ts'
 
-/** On loopback and without a key, for a scraper on the same machine. */
+/** Serves metrics on loopback and without a key, for a scraper on the same machine. */
 export async function openMetrics(metrics: Metrics, port: number): Promise<() => Promise<void>> {
   const server = http.createServer((request, response) => {
     if (request.url !== '/metrics') return void response.writeHead(404).end()

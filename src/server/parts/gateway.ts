@@ -79,11 +79,11 @@ export function openGateway(context: Context, needs: GatewayNeeds): Promise<Gate
     let models: Catalog = new Map()
     let limits: Limits = new Map()
     const serveModels = (): void => {
-      const own = settings.workers > 1 ? catalogOfServer(models, limits, settings.workers) : models
-      dispatcher.setCatalog(own)
-      load.setCatalog(own)
-      gateway.setCatalog(own)
-      batches.setCatalog(own)
+      const catalog = settings.workers > 1 ? catalogOfServer(models, limits, settings.workers) : models
+      dispatcher.setCatalog(catalog)
+      load.setCatalog(catalog)
+      gateway.setCatalog(catalog)
+      batches.setCatalog(catalog)
       workers.setCatalog(models, limits)
     }
     const divide = (): void => {

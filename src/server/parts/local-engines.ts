@@ -51,16 +51,16 @@ export function openLocalEngines({ settings, dataDir, clock, log, metrics }: Con
 
 /** Beside the bundle in dist/, or the sources in development. */
 function enginePrograms(): { entries: Record<EngineName, string>; execArgv: readonly string[] } {
-  const here = path.dirname(fileURLToPath(import.meta.url))
+  const thisFolder = path.dirname(fileURLToPath(import.meta.url))
   const entries = (place: (name: string) => string): Record<EngineName, string> => {
     // The stored name of the image engine is older than its folder.
     const all = engineName.options.map((engine) => [engine, place(engine === 'picture' ? 'image' : engine)] as const)
     return Object.fromEntries(all) as Record<EngineName, string>
   }
-  const built = entries((name) => path.join(here, `${name}-engine.mjs`))
+  const built = entries((name) => path.join(thisFolder, `${name}-engine.mjs`))
   if (existsSync(built.llama)) return { entries: built, execArgv: [] }
   return {
-    entries: entries((name) => path.join(here, '..', '..', 'engines', name, 'main.ts')),
+    entries: entries((name) => path.join(thisFolder, '..', '..', 'engines', name, 'main.ts')),
     execArgv: ['--import', import.meta.resolve('tsx')],
   }
 }

@@ -46,8 +46,10 @@ export function openMachineDrivers(context: Context, app: StoreApp): Promise<Mac
 
 /** Another cloud that is down takes only its own machines off sale. */
 function checksOf(drivers: Iterable<Driver>): Checks {
-  const own = [...drivers].filter(({ providers }) => providers === undefined)
-  return Object.fromEntries(own.map((driver) => [driver.id, () => answersInTime((signal) => driver.check(signal))]))
+  const ownDrivers = [...drivers].filter(({ providers }) => providers === undefined)
+  return Object.fromEntries(
+    ownDrivers.map((driver) => [driver.id, () => answersInTime((signal) => driver.check(signal))]),
+  )
 }
 
 interface DriverPart extends Part {

@@ -158,7 +158,7 @@ class Calls {
 
 /** Connections on their way to the other side. */
 class LeavingSockets {
-  /** Those that Node holds back until the other side has confirmed the ones before them. */
+  /** Sockets that Node holds back until the other side has confirmed the ones before them. */
   readonly #leaving = new Map<Socket, Handle | undefined>()
   /** The last one sent, which is open here until it is confirmed. */
   #sent: Handle | undefined

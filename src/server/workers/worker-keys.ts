@@ -26,7 +26,7 @@ export function makeWorkerKeys(options: {
   readonly clock: Clock
   readonly ask: (authorization: string) => Promise<KnownCaller | undefined>
 }): WorkerKeys {
-  const known = new Map<string, KnownCaller>()
+  const callers = new Map<string, KnownCaller>()
   let used = new Map<string, Instant>()
   let freshUntil = Number.NEGATIVE_INFINITY
   const use = ({ caller, expiresAt }: KnownCaller): Caller | undefined => {
@@ -37,26 +37,26 @@ export function makeWorkerKeys(options: {
   }
   return {
     identify: (authorization) => {
-      const one = performance.now() < freshUntil ? known.get(authorization) : undefined
+      const one = performance.now() < freshUntil ? callers.get(authorization) : undefined
       return one && use(one)
     },
     introduce: async (authorization) => {
       const caller = await options.ask(authorization)
       if (caller === undefined) return undefined
       // Messages keep their order: whatever is forgotten later is forgotten here too.
-      if (caller.isCached) remember(known, authorization, caller, limits.keyCacheEntries)
+      if (caller.isCached) remember(callers, authorization, caller, limits.keyCacheEntries)
       return use(caller)
     },
     fresh: () => (freshUntil = performance.now() + FRESH_MS),
     forget: (changed) => {
-      for (const [authorization, { caller }] of known) {
-        if (changed.kind === 'any' || caller[changed.kind] === changed.id) known.delete(authorization)
+      for (const [authorization, { caller }] of callers) {
+        if (changed.kind === 'any' || caller[changed.kind] === changed.id) callers.delete(authorization)
       }
     },
     takeUsed: () => {
-      const taken = used
+      const useTimes = used
       used = new Map()
-      return taken
+      return useTimes
     },
   }
 }

@@ -44,10 +44,10 @@ export interface RunningWorker extends Omit<WorkerFunctions, 'start'> {
 
 export async function startWorker(server: Server, options: WorkerStart): Promise<RunningWorker> {
   const metrics = new Metrics()
-  const own = await openWorkerGateway(server, options, metrics)
-  const { gateway, dispatcher, meter, rates, places, journal } = own
+  const parts = await openWorkerGateway(server, options, metrics)
+  const { gateway, dispatcher, meter, rates, places, journal } = parts
   const keys = makeWorkerKeys({ clock, ask: (authorization) => server.call('introduce', authorization) })
-  const left = countLeft((count) => server.note('connectionsLeft', count))
+  const leftCounter = countLeft((count) => server.note('connectionsLeft', count))
   let isDraining = false
   const fastPath = makeFastPath({
     gateway,
@@ -55,8 +55,8 @@ export async function startWorker(server: Server, options: WorkerStart): Promise
     identifier: () => keys.identify,
     introduce: keys.introduce,
     handOver: (socket, bytes) => {
-      socket.off('close', left)
-      left()
+      socket.off('close', leftCounter)
+      leftCounter()
       server.pass(socket, bytes)
     },
     isOther: (host) => readPortHost(options.portDomain, host) !== undefined,
@@ -67,11 +67,11 @@ export async function startWorker(server: Server, options: WorkerStart): Promise
   const reports = startReports(server, { dispatcher, places, keys })
   return {
     take: (socket, bytes) => {
-      socket.once('close', left)
+      socket.once('close', leftCounter)
       socket.unshift(bytes)
       fastPath.take(socket)
     },
-    setCatalog: own.setCatalog,
+    setCatalog: parts.setCatalog,
     forgetKeys: keys.forget,
     keysAreFresh: keys.fresh,
     giveUpMoney: async (owner) => meter.giveUpFree(owner),
@@ -96,7 +96,7 @@ export async function startWorker(server: Server, options: WorkerStart): Promise
       await Promise.race([fastPath.close(), delay(until - performance.now(), undefined, { ref: false })])
       fastPath.destroy()
       reports.stop()
-      await own.close()
+      await parts.close()
     },
   }
 }

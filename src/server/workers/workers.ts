@@ -51,7 +51,7 @@ export interface Workers {
   costsOf(requestIds: readonly string[]): Promise<ReadonlyMap<string, KnownCost>>
   stats(): readonly DispatcherStats[]
   metrics(): Promise<readonly string[]>
-  /** For readiness. */
+  /** The state, for readiness checks. */
   state(): Promise<string>
   startDraining(): void
   close(): Promise<void>
@@ -290,8 +290,8 @@ class Pool implements Workers {
 
 /** Beside the bundle in dist/, or the sources in development. */
 function program(): { entry: string; execArgv: string[] } {
-  const here = path.dirname(fileURLToPath(import.meta.url))
-  const built = path.join(here, 'worker.mjs')
+  const thisFolder = path.dirname(fileURLToPath(import.meta.url))
+  const built = path.join(thisFolder, 'worker.mjs')
   if (existsSync(built)) return { entry: built, execArgv: process.execArgv }
-  return { entry: path.join(here, 'worker-main.ts'), execArgv: ['--import', import.meta.resolve('tsx')] }
+  return { entry: path.join(thisFolder, 'worker-main.ts'), execArgv: ['--import', import.meta.resolve('tsx')] }
 }
