@@ -69,24 +69,39 @@ function mentionsDriver(node: unknown): boolean {
 }
 
 const bareParticiple = /^(found|wanted|made|shown|asked|kept|said|told)$/
+const vagueWord = /^(known|own|left|seen|taken|rest|given|here|late|heard)$/
 
 /** Whether a parameter or the left side of a declaration introduces such a name, at any depth of a pattern. */
-function bindsParticiple(pattern: Pattern | null): boolean {
+function bindsName(pattern: Pattern | null, names: RegExp): boolean {
   switch (pattern?.type) {
     case 'Identifier':
-      return bareParticiple.test(pattern.name)
+      return names.test(pattern.name)
     case 'ObjectPattern':
-      return pattern.properties.some((one) => bindsParticiple(one.type === 'RestElement' ? one.argument : one.value))
+      return pattern.properties.some((one) => bindsName(one.type === 'RestElement' ? one : one.value, names))
     case 'ArrayPattern':
-      return pattern.elements.some(bindsParticiple)
+      return pattern.elements.some((one) => bindsName(one, names))
     case 'AssignmentPattern':
-      return bindsParticiple(pattern.left)
-    case 'RestElement':
-      return bindsParticiple(pattern.argument)
+      return bindsName(pattern.left, names)
     case 'TSParameterProperty':
-      return bindsParticiple(pattern.parameter)
+      return bindsName(pattern.parameter, names)
+    case 'RestElement':
+      // `...rest` and its like are what a pattern leaves out.
+      return names !== vagueWord && bindsName(pattern.argument, names)
     case undefined:
       return false
+  }
+}
+
+function variablesNamed(names: RegExp): Ban['handlers'] {
+  return (found) => {
+    const checkParams = ({ params }: { readonly params: readonly Pattern[] }): void =>
+      params.filter((param) => bindsName(param, names)).forEach(found)
+    return {
+      VariableDeclarator: (node) => bindsName(node.id, names) && found(node),
+      FunctionDeclaration: checkParams,
+      FunctionExpression: checkParams,
+      ArrowFunctionExpression: checkParams,
+    }
   }
 }
 
@@ -303,15 +318,13 @@ export const bans: readonly Ban[] = [
     instead: 'a noun for the thing: machines, not found; request, not asked',
     sample: 'const found = 1; for (const { size: kept = 0 } of sizes) tell((asked) => asked)',
     counts: (path) => /^(src|console)\//.test(path),
-    handlers: (found) => {
-      const checkParams = ({ params }: { readonly params: readonly Pattern[] }): void =>
-        params.filter(bindsParticiple).forEach(found)
-      return {
-        VariableDeclarator: (node) => bindsParticiple(node.id) && found(node),
-        FunctionDeclaration: checkParams,
-        FunctionExpression: checkParams,
-        ArrowFunctionExpression: checkParams,
-      }
-    },
+    handlers: variablesNamed(bareParticiple),
+  },
+  {
+    name: 'names a variable with a vague word',
+    instead: 'what the variable holds: existingRow, not known; share, not own; bytesLeft, not left',
+    sample: 'const known = 1; for (const { size: left = 0 } of sizes) tell((given) => given)',
+    counts: inCode,
+    handlers: variablesNamed(vagueWord),
   },
 ]
