@@ -1,18 +1,19 @@
 /** The places that repeat the version of package.json. */
 
-/** Each names the version at least once, as `berth:0.1.0`, `berth-0.1.0` or `version: 0.1.0`. */
+/** Each names the version at least once, as `berth:0.1.0`, `berth-0.1.0`, `version: 0.1.0` or `version = "0.1.0"`. */
 export const versionedFiles = [
   'deploy/compose.yaml',
   'deploy/helm/berth/Chart.yaml',
   'docs/install.md',
   'docs/kubernetes.md',
   'docs/serving.md',
+  'python/pyproject.toml',
 ] as const
 
 /** Only versions of Berth: packages of others may have the same number. */
 function ours(version: string): RegExp {
   return new RegExp(
-    `(berth[:-]|engine:|[vV]ersion: |BERTH_VERSION:-)${version.replaceAll('.', String.raw`\.`)}(?![\\d.]*\\d)`,
+    `(berth[:-]|engine:|[vV]ersion: |version = "|BERTH_VERSION:-)${version.replaceAll('.', String.raw`\.`)}(?![\\d.]*\\d)`,
     'g',
   )
 }

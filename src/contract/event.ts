@@ -19,7 +19,7 @@ export const eventRecord = z
 export type EventRecord = z.output<typeof eventRecord>
 
 /** An event in the operator's list of all accounts. */
-const accountEvent = eventRecord.extend({ accountId: z.string() }).meta({ id: 'AccountEvent' })
+export const accountEvent = eventRecord.extend({ accountId: z.string() }).meta({ id: 'AccountEvent' })
 export type AccountEvent = z.output<typeof accountEvent>
 
 const webhookRecord = z

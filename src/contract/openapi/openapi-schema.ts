@@ -18,14 +18,19 @@ export interface SchemaWriter {
   readonly components: () => Record<string, JsonObject>
 }
 
-export function makeSchemaWriter(): SchemaWriter {
+/** `mark` can add to each schema before it is written. */
+export function makeSchemaWriter(mark?: Override): SchemaWriter {
   const named = new Map<string, string>()
   const written = { input: new Map<z.ZodType, JsonObject>(), output: new Map<z.ZodType, JsonObject>() }
   return {
     write(schema, direction) {
       const before = written[direction].get(schema)
       if (before !== undefined) return before
-      const raw = z.toJSONSchema(schema, { target: 'draft-2020-12', io: direction, override: relax })
+      const override: Override = (context) => {
+        relax(context)
+        mark?.(context)
+      }
+      const raw = z.toJSONSchema(schema, { target: 'draft-2020-12', io: direction, override })
       const { $schema: _, $defs, ...own } = pointToComponents(raw as JsonObject)
       for (const [name, definition] of Object.entries(($defs ?? {}) as Record<string, JsonObject>)) {
         const text = JSON.stringify(definition)
