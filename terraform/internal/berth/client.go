@@ -40,8 +40,8 @@ type Client struct {
 
 // New returns a client of the server at base.
 func New(base, key, userAgent string) (*Client, error) {
-	parsed, err := url.Parse(base)
-	if err != nil || parsed.Host == "" || (parsed.Scheme != "https" && parsed.Scheme != "http") {
+	address, err := url.Parse(base)
+	if err != nil || address.Host == "" || (address.Scheme != "https" && address.Scheme != "http") {
 		return nil, fmt.Errorf("the address of the server must be a URL such as https://berth.example.com")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
@@ -70,11 +70,11 @@ type Call struct {
 func (c *Client) Do(ctx context.Context, call Call, out any) error {
 	var body []byte
 	if call.Body != nil {
-		encoded, err := json.Marshal(call.Body)
+		text, err := json.Marshal(call.Body)
 		if err != nil {
 			return err
 		}
-		body = encoded
+		body = text
 	}
 	for attempt := 1; ; attempt++ {
 		answer, err := c.send(ctx, call, body)
@@ -88,7 +88,7 @@ func (c *Client) Do(ctx context.Context, call Call, out any) error {
 		if !again {
 			return err
 		}
-		if ended := c.wait(ctx, pause); ended != nil {
+		if c.wait(ctx, pause) != nil {
 			return fmt.Errorf("%w (and no time was left to try again)", err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 type answers struct {
 	t      *testing.T
 	list   []func(http.ResponseWriter, *http.Request)
-	asked  int
+	count  int
 	keys   []string
 	bodies []string
 }
@@ -25,8 +25,8 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.t.Error(err)
 	}
 	a.keys, a.bodies = append(a.keys, r.Header.Get("Idempotency-Key")), append(a.bodies, string(body))
-	next := a.list[min(a.asked, len(a.list)-1)]
-	a.asked++
+	next := a.list[min(a.count, len(a.list)-1)]
+	a.count++
 	next(w, r)
 }
 
@@ -73,31 +73,31 @@ func TestWaitsAsLongAsTheServerAsks(t *testing.T) {
 		t.Fatal(out, err)
 	}
 	first, second := (*pauses)[0], (*pauses)[1]
-	if handler.asked != 3 || first < 7*time.Second || first >= 8*time.Second || second >= time.Second {
-		t.Fatal(handler.asked, *pauses)
+	if handler.count != 3 || first < 7*time.Second || first >= 8*time.Second || second >= time.Second {
+		t.Fatal(handler.count, *pauses)
 	}
 }
 
 func TestSendsAPostAgainOnlyWithAKey(t *testing.T) {
 	for _, answer := range []func(http.ResponseWriter, *http.Request){cut, status(502, ""), status(504, ""), status(503, "")} {
 		client, handler, _ := start(t, answer, status(200, `{}`))
-		if err := client.Do(context.Background(), Call{Method: "POST", Path: "/a"}, nil); err == nil || handler.asked != 1 {
-			t.Fatal(handler.asked, err)
+		if err := client.Do(context.Background(), Call{Method: "POST", Path: "/a"}, nil); err == nil || handler.count != 1 {
+			t.Fatal(handler.count, err)
 		}
 		client, handler, _ = start(t, answer, status(200, `{}`))
 		if err := client.Do(context.Background(), Call{Method: "POST", Path: "/a", IdempotencyKey: "k"}, nil); err != nil {
 			t.Fatal(err)
 		}
-		if handler.asked != 2 || handler.keys[0] != "k" || handler.keys[1] != "k" {
-			t.Fatal(handler.asked, handler.keys)
+		if handler.count != 2 || handler.keys[0] != "k" || handler.keys[1] != "k" {
+			t.Fatal(handler.count, handler.keys)
 		}
 	}
 }
 
 func TestEndsAfterItsAttemptsAndWithItsContext(t *testing.T) {
 	client, handler, pauses := start(t, status(429, `{"message":"slow"}`))
-	if err := client.Do(context.Background(), Call{Method: "GET", Path: "/a"}, nil); err == nil || handler.asked != maxAttempts {
-		t.Fatal(handler.asked, err)
+	if err := client.Do(context.Background(), Call{Method: "GET", Path: "/a"}, nil); err == nil || handler.count != maxAttempts {
+		t.Fatal(handler.count, err)
 	}
 	if last := (*pauses)[len(*pauses)-1]; last > 2*maxRetry {
 		t.Fatal(last)

@@ -33,8 +33,8 @@ const (
 type Journal struct {
 	folder string
 	mutex  sync.Mutex
-	// claimed are the keys that this process uses.
-	claimed map[string]bool
+	// inUse are the keys of this process.
+	inUse map[string]bool
 }
 
 // OpenJournal returns the journal of the working folder, beside the other files that the program keeps there.
@@ -48,7 +48,7 @@ func OpenJournal() *Journal {
 
 // NewJournal returns the journal in a folder, which need not exist.
 func NewJournal(folder string) *Journal {
-	return &Journal{folder: folder, claimed: map[string]bool{}}
+	return &Journal{folder: folder, inUse: map[string]bool{}}
 }
 
 // Once describes a create.
@@ -183,7 +183,7 @@ func (j *Journal) claim(fingerprint string) (*entry, error) {
 	}
 	for _, file := range files {
 		parts := strings.SplitN(file.Name(), ".", 4)
-		if len(parts) < 2 || parts[0] != fingerprint || j.claimed[parts[1]] {
+		if len(parts) < 2 || parts[0] != fingerprint || j.inUse[parts[1]] {
 			continue
 		}
 		info, err := file.Info()
@@ -200,7 +200,7 @@ func (j *Journal) claim(fingerprint string) (*entry, error) {
 			}
 			continue
 		}
-		j.claimed[one.key] = true
+		j.inUse[one.key] = true
 		return one, nil
 	}
 	return j.begin(fingerprint)
@@ -223,7 +223,7 @@ func (j *Journal) begin(fingerprint string) (*entry, error) {
 	if err := errors.Join(file.Sync(), file.Close()); err != nil {
 		return nil, err
 	}
-	j.claimed[one.key] = true
+	j.inUse[one.key] = true
 	return one, nil
 }
 

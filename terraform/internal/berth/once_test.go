@@ -18,9 +18,9 @@ import (
 // shop is a server that creates one thing per key and remembers its answers.
 type shop struct {
 	mutex sync.Mutex
-	made  map[string]int
-	// ended are things that are no longer there.
-	ended map[string]bool
+	keys  map[string]int
+	// gone are things that are no longer there.
+	gone map[string]bool
 	// loseAnswers makes it create and then break the connection.
 	loseAnswers bool
 	refuse      bool
@@ -35,19 +35,19 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	key := r.Header.Get("Idempotency-Key")
-	if _, ok := s.made[key]; !ok {
-		s.made[key] = len(s.made) + 1
+	if _, ok := s.keys[key]; !ok {
+		s.keys[key] = len(s.keys) + 1
 	}
 	if s.loseAnswers {
 		cut(w, r)
 		return
 	}
-	fmt.Fprintf(w, `{"id":"t%d"}`, s.made[key])
+	fmt.Fprintf(w, `{"id":"t%d"}`, s.keys[key])
 }
 
 func open(t *testing.T) (*shop, *Client, string) {
 	t.Helper()
-	one := &shop{made: map[string]int{}, ended: map[string]bool{}}
+	one := &shop{keys: map[string]int{}, gone: map[string]bool{}}
 	server := httptest.NewServer(one)
 	t.Cleanup(server.Close)
 	client, err := New(server.URL, "bk_test", "test")
@@ -66,7 +66,7 @@ func (s *shop) order(body any, token string) Once {
 			err := json.Unmarshal(answer, &thing)
 			return thing.ID, err
 		},
-		IsAlive: func(_ context.Context, id string) (bool, error) { return !s.ended[id], nil },
+		IsAlive: func(_ context.Context, id string) (bool, error) { return !s.gone[id], nil },
 	}
 }
 
@@ -101,12 +101,12 @@ func TestRepeatsAnInterruptedCreateWithItsKey(t *testing.T) {
 		t.Fatal("an answer that was lost is an error")
 	}
 	one.loseAnswers = false
-	if id := create(t, client, NewJournal(folder), one.order("a", "")); id != "t1" || len(one.made) != 1 {
-		t.Fatal(id, one.made)
+	if id := create(t, client, NewJournal(folder), one.order("a", "")); id != "t1" || len(one.keys) != 1 {
+		t.Fatal(id, one.keys)
 	}
 	// Killed again, before the state was written.
-	if id := create(t, client, NewJournal(folder), one.order("a", "")); id != "t1" || len(one.made) != 1 {
-		t.Fatal(id, one.made)
+	if id := create(t, client, NewJournal(folder), one.order("a", "")); id != "t1" || len(one.keys) != 1 {
+		t.Fatal(id, one.keys)
 	}
 	// Another order is another create.
 	if id := create(t, client, NewJournal(folder), one.order("b", "")); id != "t2" {
@@ -126,16 +126,16 @@ func TestCreatesEqualOrdersOfOneApplyEach(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if len(one.made) != 20 {
-		t.Fatal(len(one.made))
+	if len(one.keys) != 20 {
+		t.Fatal(len(one.keys))
 	}
 	ids := map[string]bool{}
 	journal = NewJournal(folder)
 	for range 20 {
 		ids[create(t, client, journal, one.order("a", ""))] = true
 	}
-	if len(ids) != 20 || len(one.made) != 20 {
-		t.Fatal(ids, len(one.made))
+	if len(ids) != 20 || len(one.keys) != 20 {
+		t.Fatal(ids, len(one.keys))
 	}
 	if id := create(t, client, journal, one.order("a", "")); ids[id] {
 		t.Fatal(id)
@@ -168,7 +168,7 @@ func TestForgetsCreatesThatTheStateHas(t *testing.T) {
 func TestOrdersAgainWhatHasEnded(t *testing.T) {
 	one, client, folder := open(t)
 	first := create(t, client, NewJournal(folder), one.order("a", ""))
-	one.ended[first] = true
+	one.gone[first] = true
 	if second := create(t, client, NewJournal(folder), one.order("a", "")); second == first {
 		t.Fatal(second)
 	}
@@ -176,7 +176,7 @@ func TestOrdersAgainWhatHasEnded(t *testing.T) {
 	if err := journal.Returned("thing", "t2"); err != nil {
 		t.Fatal(err)
 	}
-	one.ended["t2"] = true
+	one.gone["t2"] = true
 	if third := create(t, client, journal, one.order("a", "")); third != "t3" {
 		t.Fatal(third)
 	}
@@ -215,7 +215,7 @@ func TestATokenNeedsNoJournal(t *testing.T) {
 	if other := create(t, client, NewJournal(folder), one.order("a", "prod-2")); other == first {
 		t.Fatal(other)
 	}
-	one.ended[first] = true
+	one.gone[first] = true
 	next := create(t, client, NewJournal(folder), one.order("a", "prod-1"))
 	if next == first || create(t, client, NewJournal(folder), one.order("a", "prod-1")) != next {
 		t.Fatal(next)

@@ -1,0 +1,1 @@
+data "berth_balance" "now" {}

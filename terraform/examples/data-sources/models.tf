@@ -1,0 +1,3 @@
+data "berth_models" "chat" {
+  kind = "chat"
+}

@@ -1,0 +1,4 @@
+data "berth_options" "h100" {
+  kind     = "virtual-machine"
+  gpu_type = "h100"
+}

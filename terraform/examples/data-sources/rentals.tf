@@ -1,0 +1,3 @@
+data "berth_rentals" "training" {
+  search = "training"
+}

@@ -1,0 +1,4 @@
+ephemeral "berth_api_key" "run" {
+  name   = "this run"
+  scopes = ["inference"]
+}
