@@ -167,6 +167,8 @@ export const limits = {
   ssoResponseBytes: 1_048_576,
   ssoSettingsMs: 60_000,
   ssoClockToleranceS: 30,
+  /** How long a sign-in at a provider may take. */
+  ssoFlowMs: 10 * 60_000,
   /** Invitations: how long one can be accepted, and how many an account may send in a day. */
   invitationDays: 7,
   invitationsPerDay: 50,

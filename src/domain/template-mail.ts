@@ -3,7 +3,14 @@ import type { Instant } from '../base/instant.ts'
 
 export type TemplateMail =
   /** The code is typed in the browser that asked for it; there is no link, since mail scanners open links. */
-  | { readonly template: 'sign-in-code'; readonly code: string; readonly browser: string; readonly address: string }
+  | {
+      readonly template: 'sign-in-code'
+      readonly code: string
+      readonly browser: string
+      readonly address: string
+      /** The provider that the person can sign in with afterwards. */
+      readonly connects?: string | undefined
+    }
   | {
       readonly template: 'new-sign-in'
       readonly method: string

@@ -14,6 +14,7 @@ import { transact, type Tx } from '../store/platform/database.ts'
 import { deleteIdempotency } from '../store/platform/idempotency.ts'
 import { releaseExpiredHolds } from '../store/ledger/ledger.ts'
 import { notifyOperators } from '../store/notice/notification.ts'
+import { deleteExpiredSignIns } from '../store/account/provider-sign-in.ts'
 import { deleteRateWindows } from '../store/request/rate-window.ts'
 import { hasEnding, listEnding, lockRental, readTerms, updateRental, type Rental } from '../store/rental/rental.ts'
 import { listOverdue } from '../store/rental/rental-engine.ts'
@@ -127,6 +128,7 @@ export function sweepExpired(app: App): Reconciler {
       await transact(app.database, (tx) => releaseExpiredHolds(tx, BATCH))
       await deleteIdempotency(app.database.db, addMs(now, -limits.idempotencyKeptMs))
       await deleteRateWindows(app.database.db, addMs(now, -2 * MINUTE_MS))
+      await deleteExpiredSignIns(app.database.db, now)
       return expireEmailCodes(app)
     },
   }

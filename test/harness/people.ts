@@ -95,7 +95,17 @@ export class TestBrowser {
 
   /** A request of the console's own page. */
   async send(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
-    const answer = await ask(this.#url, path, { method, headers: { ...this.headers(), ...headers }, body })
+    return this.#keep(await ask(this.#url, path, { method, headers: { ...this.headers(), ...headers }, body }))
+  }
+
+  /** A link or redirect of another site opens the path: cookies that are `SameSite=Strict` stay at home. */
+  async follow(path: string): Promise<Answer> {
+    const cookie = [...this.cookies].filter(([name]) => name.endsWith('berth_flow')).map((pair) => pair.join('='))
+    const headers = { 'Sec-Fetch-Site': 'cross-site', 'Sec-Fetch-Mode': 'navigate', Cookie: cookie.join('; ') }
+    return this.#keep(await ask(this.#url, path, { headers }))
+  }
+
+  #keep(answer: Answer): Answer {
     for (const set of answer.headers['set-cookie'] ?? []) {
       const [name = '', value = ''] = set.split(';')[0]?.split('=') ?? []
       this.cookies.set(name, value)

@@ -32,6 +32,8 @@ export interface CodeRequest {
   readonly purpose: EmailCode['purpose']
   /** An identity whose provider did not verify the address; it belongs to whoever types the code. */
   readonly identitySealed: string | null
+  /** The name of the provider of that identity. */
+  readonly connects?: string
   /** For the message: where the code was asked for. */
   readonly browser: string
   readonly ipAddress: string
@@ -59,7 +61,8 @@ export async function sendEmailCode(app: App, request: CodeRequest): Promise<Res
       identitySealed: request.identitySealed,
       expiresAt: addMs(now, limits.emailCodeMs),
     })
-    const mail = { template: 'sign-in-code', code, browser: request.browser, address: request.ipAddress } as const
+    const { browser, ipAddress, connects } = request
+    const mail = { template: 'sign-in-code', code, browser, address: ipAddress, connects } as const
     const isWithheld = !(await mayUseAddress(tx, people.signUp, address))
     await queueTemplateMail(app, tx, { to: address, mail, isWithheld, expiresAt: addMs(now, limits.emailCodeMs) })
     return ok(undefined)

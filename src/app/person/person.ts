@@ -42,13 +42,13 @@ export async function getPerson(app: App, actor: Actor): Promise<Result<SignedIn
   const { db } = app.database
   const person = await findPerson(db, signedIn.value.personId)
   if (person === undefined) return noSession()
+  const { session } = signedIn.value
+  const { confinedTo } = session
+  const isShown = ({ accountId }: { readonly accountId: string | null }): boolean =>
+    confinedTo === null || accountId === confinedTo
   const memberships = await listMemberships(db, person.id)
-  return ok({
-    person,
-    session: signedIn.value.session,
-    memberships,
-    offers: await listOffers(db, person, app.clock.now()),
-  })
+  const offers = await listOffers(db, person, app.clock.now())
+  return ok({ person, session, memberships: memberships.filter(isShown), offers: offers.filter(isShown) })
 }
 
 /** Switches the session to another account of the person. */

@@ -20,7 +20,8 @@ import {
   type ConsoleSession,
   type SessionMethod,
 } from '../../store/account/console-session.ts'
-import { findLastMembership, findMembership } from '../../store/account/person.ts'
+import { findConfinement } from '../../store/account/identity-provider.ts'
+import { findLastMembership, findMembership, listMemberships, type Membership } from '../../store/account/person.ts'
 import type { Database, Tx } from '../../store/platform/database.ts'
 import { ensurePersonKey } from './person-key.ts'
 
@@ -57,9 +58,19 @@ export async function startKeySession(tx: Tx, keyId: string, browser: Browser): 
 
 /** The session acts in the account that the person used last. Without any account it can only accept invitations. */
 export async function startPersonSession(tx: Tx, personId: string, proof: Proof, browser: Browser): Promise<string> {
-  const membership = await findLastMembership(tx.db, personId)
+  const membership = await chooseMembership(tx, personId, proof.providerId)
   const keyId = membership === undefined ? null : await ensurePersonKey(tx, personId, membership)
   return startSession(tx, { keyId, personId }, proof, browser)
+}
+
+/** An account whose requirement the sign-in does not meet would refuse the session, so another one comes first. */
+async function chooseMembership(tx: Tx, personId: string, providerId: string | null): Promise<Membership | undefined> {
+  const confinedTo = providerId === null ? null : await findConfinement(tx.db, providerId, personId)
+  if (confinedTo !== null) return findMembership(tx.db, personId, confinedTo)
+  const isMet = ({ ssoProviderId }: Membership): boolean => ssoProviderId === null || ssoProviderId === providerId
+  const last = await findLastMembership(tx.db, personId)
+  if (last === undefined || isMet(last)) return last
+  return (await listMemberships(tx.db, personId)).find(isMet) ?? last
 }
 
 async function startSession(
@@ -120,6 +131,10 @@ export async function switchAccount(tx: Tx, session: ConsoleSession, accountId: 
   const { personId } = session
   const membership = personId === null ? undefined : await findMembership(tx.db, personId, accountId)
   if (personId === null || membership === undefined) return fail('account_not_found')
+  if (session.confinedTo !== null && session.confinedTo !== accountId) return fail('sso_other_account')
+  const { ssoProviderId, ssoProviderName } = membership
+  if (ssoProviderId !== null && session.providerId !== ssoProviderId)
+    return fail('sso_required', { provider: ssoProviderName ?? ssoProviderId })
   await setSessionKey(tx, session.id, await ensurePersonKey(tx, personId, membership))
   return ok(undefined)
 }

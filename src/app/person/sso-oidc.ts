@@ -57,7 +57,7 @@ export class OidcProtocol implements ProviderProtocol {
   async finish(settings: ProviderSettings, answer: SignInAnswer): Promise<Outcome<ProviderPerson>> {
     const refused = answer.search.get('error')
     try {
-      const cached = await this.#read(settings, limits.signInFlowMs)
+      const cached = await this.#read(settings, limits.ssoFlowMs)
       const config = configure(settings, cached, answer.now)
       const url = new URL(answer.redirectUri)
       url.search = answer.search.toString()
@@ -73,6 +73,7 @@ export class OidcProtocol implements ProviderProtocol {
       const claims = tokens.claims()
       if (claims === undefined) return problem('sso_rejected', 'there is no ID token')
       if (!isOfThisFlow(claims.iat, answer)) return problem('sso_rejected', 'the ID token is not of this sign-in')
+      if (textOf(claims.sub) !== claims.sub) return problem('sso_rejected', 'the subject is not usable')
       const person = await this.#withUserInfo(config, tokens.access_token, claims)
       return done(personOf(claims, person))
     } catch (error) {
@@ -211,8 +212,11 @@ function personOf(claims: oidc.IDToken, stated: Claims): ProviderPerson {
   }
 }
 
+/** null: there is none, or one that no column takes. */
 function textOf(claim: unknown): string | null {
-  return typeof claim === 'string' && claim.trim() !== '' ? claim.trim() : null
+  const text = typeof claim === 'string' ? claim.trim() : ''
+  const isUsable = text !== '' && text.length <= limits.nameChars && !/\p{Cc}/u.test(text)
+  return isUsable ? text : null
 }
 
 const knowledge = new Set(['pwd', 'pin', 'kba'])

@@ -19,6 +19,7 @@ import { admitAddress, browserOf, isSecure, openSession, refuse, type ConsoleOpt
 import { noteDemoTaken, openDemoLink, welcomeFor } from './console-welcome.ts'
 import { addEmailCodeRoutes } from './email-code-routes.ts'
 import { signInWays } from './sign-in-ways.ts'
+import { addSsoRoutes } from './sso-routes.ts'
 
 export function addConsoleRoutes(server: FastifyInstance, options: ConsoleOptions): void {
   const { app, welcome } = options
@@ -41,6 +42,7 @@ export function addConsoleRoutes(server: FastifyInstance, options: ConsoleOption
     return counted === undefined ? signInWays(app) : refuse(reply, counted)
   })
   addEmailCodeRoutes(server, options)
+  addSsoRoutes(server, options)
 
   server.delete(SESSION_PATH, async (request, reply) => {
     const counted = admitAddress(options, request, reply)

@@ -5,16 +5,19 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
+import type { App, PeopleSettings } from '../../app/app.ts'
 import { readCode, redeemEmailCode, sendEmailCode } from '../../app/person/email-code.ts'
 import { admitAddress as admitPerson } from '../../app/person/sign-up.ts'
-import { signInPerson } from '../../app/person/session.ts'
+import { signInPerson, type Proof } from '../../app/person/session.ts'
+import { linkAfterCode } from '../../app/person/sso-sign-in.ts'
 import { sha256 } from '../../base/id.ts'
 import { limits } from '../../base/limits.ts'
 import { v2Form } from '../../contract/error-form.ts'
 import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
 import { CODE_PATH, REDEEM_CODE_PATH } from '../../contract/session.ts'
 import { redeemCode, requestCode } from '../../contract/session-body.ts'
-import { transact } from '../../store/platform/database.ts'
+import type { EmailCode } from '../../store/account/email-code.ts'
+import { transact, type Tx } from '../../store/platform/database.ts'
 import { countFailedKey } from '../http/access.ts'
 import { send } from '../http/answer.ts'
 import { flowCookie, flowTokenOf, sessionTokenOf } from '../http/credentials.ts'
@@ -68,14 +71,25 @@ async function signInWithCode({ app }: ConsoleOptions, request: FastifyRequest, 
   const result = await transact(app.database, async (tx): Promise<Result<SignedIn>> => {
     const redeemed = await redeemEmailCode(tx, sha256(flow), 'sign-in', code)
     if (redeemed.kind === 'refused') return ok(redeemed)
-    const person = await admitPerson(tx, people.signUp, { address: redeemed.code.address, name: null })
-    if (!person.ok) return ok({ kind: 'refused', failure: person })
-    const proof = { method: 'code', providerId: null, hasFactor: false } as const
-    const current = sessionTokenOf(request.headers)
-    const token = await signInPerson(tx, person.value.id, proof, browserOf(request), current)
+    const signedIn = await personOfCode(app, tx, people, redeemed.code)
+    if (!signedIn.ok) return ok({ kind: 'refused', failure: signedIn })
+    const { personId, proof } = signedIn.value
+    const token = await signInPerson(tx, personId, proof, browserOf(request), sessionTokenOf(request.headers))
     return ok({ kind: 'token', token })
   })
   return result.ok ? result.value : { kind: 'refused', failure: result }
+}
+
+async function personOfCode(
+  app: App,
+  tx: Tx,
+  people: PeopleSettings,
+  { address, identity_sealed: identity }: EmailCode,
+): Promise<Result<{ readonly personId: string; readonly proof: Proof }>> {
+  if (identity !== null) return linkAfterCode(app, tx, people, identity)
+  const person = await admitPerson(tx, people.signUp, { address, name: null })
+  if (!person.ok) return person
+  return ok({ personId: person.value.id, proof: { method: 'code', providerId: null, hasFactor: false } })
 }
 
 /** The browser keeps its flow when it asks for another code. */

@@ -1,9 +1,10 @@
 /** The person who is signed in to the console, over HTTP. */
 import { acceptOffer, declineOffer } from '../../app/person/invitation.ts'
-import { actInAccount, getPerson, type Offer } from '../../app/person/person.ts'
+import type { Actor } from '../../app/app.ts'
+import { actInAccount, getPerson, refuseConfined, type Offer } from '../../app/person/person.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
-import { fail, ok } from '../../contract/result.ts'
+import { fail, ok, type Failure } from '../../contract/result.ts'
 import { deleteSessionsOf, listConsoleSessions, type ConsoleSession } from '../../store/account/console-session.ts'
 import type { Membership } from '../../store/account/person.ts'
 import { transact } from '../../store/platform/database.ts'
@@ -28,16 +29,22 @@ export const personHandlers = {
 
   listSessions: async ({ database, clock }, { actor }) => {
     const sessions = await listConsoleSessions(database.db, actor.personId, clock.now())
-    return ok({ sessions: sessions.map((one) => sessionOnWire(one, actor.session?.id)) })
+    // The owner of an account could be behind a session that its provider has opened.
+    const isShown = ({ id }: ConsoleSession): boolean => actor.session?.confinedTo === null || id === actor.session?.id
+    return ok({ sessions: sessions.filter(isShown).map((one) => sessionOnWire(one, actor.session?.id)) })
   },
 
   endSession: async ({ database }, { actor, params }) => {
+    const refused = params.id === actor.session?.id ? undefined : refuseOthers(actor)
+    if (refused !== undefined) return refused
     const ended = await transact(database, (tx) => deleteSessionsOf(tx, actor.personId, { id: params.id }))
     return ended === 0 ? fail('session_not_found') : ok({ message: 'The session has ended' })
   },
 
   endOtherSessions: async ({ database }, { actor }) => {
     const except = actor.session?.id ?? ''
+    const refused = refuseOthers(actor)
+    if (refused !== undefined) return refused
     return ok({ ended: await transact(database, (tx) => deleteSessionsOf(tx, actor.personId, { except })) })
   },
 
@@ -57,6 +64,10 @@ export const personHandlers = {
     return declined.ok ? ok({ message: 'The invitation is declined' }) : declined
   },
 } satisfies Partial<Handlers>
+
+function refuseOthers({ session }: Actor): Failure | undefined {
+  return session === undefined ? undefined : refuseConfined(session)
+}
 
 function sessionOnWire(session: ConsoleSession, currentId: string | undefined): PersonPage['session'] {
   const { id, method, providerId, address, browser, createdAt, authAt, factorAt, seenAt, expiresAt } = session

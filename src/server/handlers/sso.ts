@@ -18,17 +18,21 @@ import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { fail, ok, type Result } from '../../contract/result.ts'
 import { providerPath } from '../../contract/session.ts'
-import { findAccountProvider, findProvider, listAllProviders } from '../../store/account/identity-provider.ts'
-import type { ListedProvider } from '../../store/account/identity-provider.ts'
+import {
+  findAccountProvider,
+  findProvider,
+  listAllProviders,
+  listProvidersOfAccount,
+  type ListedProvider,
+} from '../../store/account/identity-provider.ts'
 import { listIdentities } from '../../store/account/identity.ts'
-import { listProvidersOfAccount } from '../../store/account/identity-provider.ts'
 import { transact } from '../../store/platform/database.ts'
 import { isDown } from '../console/sign-in-ways.ts'
 import type { Handlers } from '../http/handler.ts'
 
 type ProviderOnWire = ResponseOf<Api['addSsoProvider']>
 
-export const ssoHandlers = {
+const operatorHandlers = {
   listSsoProviders: async (app) => {
     const providers = await listAllProviders(app.database.db)
     return ok({ providers: providers.map((one) => providerOnWire(app, one)) })
@@ -51,7 +55,9 @@ export const ssoHandlers = {
     const removed = await transact(database, (tx) => removeSsoProvider(tx, actor, params.id))
     return removed.ok ? ok({ message: `The sign-in provider ${removed.value.id} is removed` }) : removed
   },
+} satisfies Partial<Handlers>
 
+const accountHandlers = {
   getAccountSso: async (app, { actor }) =>
     ok(accountSsoOnWire(app, await getAccountSso(app.database.db, actor.accountId))),
 
@@ -77,7 +83,9 @@ export const ssoHandlers = {
     const removed = await transact(database, (tx) => removeAccountSso(tx, actor))
     return removed.ok ? ok({ message: `The sign-in provider ${removed.value.name} is removed` }) : removed
   },
+} satisfies Partial<Handlers>
 
+const personHandlers = {
   listIdentities: async ({ database: { db } }, { actor }) => {
     const identities = await listIdentities(db, actor.personId)
     const connected = new Set(identities.map(({ provider_id: id }) => id))
@@ -95,6 +103,8 @@ export const ssoHandlers = {
     return removed.ok ? ok({ message: 'You do not sign in there any more' }) : removed
   },
 } satisfies Partial<Handlers>
+
+export const ssoHandlers = { ...operatorHandlers, ...accountHandlers, ...personHandlers }
 
 function identityOnWire(identity: Awaited<ReturnType<typeof listIdentities>>[number]) {
   return {

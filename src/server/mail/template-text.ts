@@ -56,9 +56,14 @@ const letters: {
     publicUrl: string,
   ) => Letter
 } = {
-  'sign-in-code': ({ code, browser, address }, publicUrl) => ({
+  'sign-in-code': ({ code, browser, address, connects }, publicUrl) => ({
     subject: 'Your sign-in code',
-    lines: [`Type this code at ${publicUrl} to sign in. It works for ten minutes, in the browser that asked for it.`],
+    lines: [
+      `Type this code at ${publicUrl} to sign in. It works for ten minutes, in the browser that asked for it.`,
+      ...(connects === undefined
+        ? []
+        : [`It also connects ${connects}: whoever has signed in there in that browser is you here from then on.`]),
+    ],
     code: `${code.slice(0, 4)} ${code.slice(4)}`,
     note: `It was asked for by ${browser} at ${address}. If that was not you, ignore this message, and tell the code to nobody.`,
   }),

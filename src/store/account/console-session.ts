@@ -129,6 +129,11 @@ export async function listConsoleSessions(db: Db, personId: string, now: Instant
     .execute()
 }
 
+/** Returns a live session by its name. */
+export async function findSessionById(db: Db, id: string, now: Instant): Promise<ConsoleSession | undefined> {
+  return selectSessions(db).where('s.id', '=', id).where('s.expires_at', '>', at(now)).executeTakeFirst()
+}
+
 /** The session gets another token and continues: a renewed sign-in of the same person. */
 export async function renewConsoleSession(
   tx: Tx,
@@ -166,6 +171,10 @@ export async function noteSessionSeen(db: Db, id: string, now: Instant): Promise
 
 export async function deleteConsoleSession(tx: Tx, tokenHash: Buffer): Promise<void> {
   await tx.db.deleteFrom('console_session').where('token_hash', '=', tokenHash).execute()
+}
+
+export async function deleteSessionById(tx: Tx, id: string): Promise<void> {
+  await tx.db.deleteFrom('console_session').where('id', '=', id).execute()
 }
 
 /** Ends sessions of a person: one, all others than one, or all. Returns how many. */

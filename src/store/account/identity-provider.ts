@@ -102,6 +102,30 @@ export async function updateProvider(
     await tx.db.updateTable('identity_provider').set(change).where('id', '=', id).execute()
 }
 
+/** A sign-in or test has succeeded. */
+export async function noteProviderSuccess(tx: Tx, id: string): Promise<void> {
+  await updateProvider(tx, id, { succeeded_at: toDate(tx.clock.now()), failed_at: null, last_error: null })
+}
+
+const MAX_ERROR_CHARS = 500
+
+export async function noteProviderFailure(tx: Tx, id: string, problem: string): Promise<void> {
+  await updateProvider(tx, id, {
+    failed_at: toDate(tx.clock.now()),
+    last_error: problem.slice(0, MAX_ERROR_CHARS),
+  })
+}
+
+/** The provider has answered again. */
+export async function clearProviderFailure(tx: Tx, id: string): Promise<void> {
+  await tx.db
+    .updateTable('identity_provider')
+    .set({ failed_at: null, last_error: null })
+    .where('id', '=', id)
+    .where('failed_at', 'is not', null)
+    .execute()
+}
+
 /** Its identities, and the sessions that began there, end with it. */
 export async function deleteProvider(tx: Tx, id: string): Promise<void> {
   await releaseRequirement(tx, id)
@@ -113,6 +137,18 @@ export async function endProviderUse(tx: Tx, id: string): Promise<void> {
   await tx.db.deleteFrom('identity').where('provider_id', '=', id).execute()
   await tx.db.deleteFrom('console_session').where('provider_id', '=', id).execute()
   await tx.db.deleteFrom('sign_in').where('provider_id', '=', id).execute()
+}
+
+/** The only account that a session of the person opens after a sign-in there. null: there is no such limit. */
+export async function findConfinement(db: Db, id: string, personId: string): Promise<string | null> {
+  const row = await db
+    .selectFrom('identity_provider as i')
+    .innerJoin('person as p', (join) => join.on('p.id', '=', personId))
+    .select('i.account_id')
+    .where('i.id', '=', id)
+    .where(sql<boolean>`not split_part(p.email, '@', 2) = any (i.domains)`)
+    .executeTakeFirst()
+  return row?.account_id ?? null
 }
 
 export async function isProviderRequired(db: Db, id: string): Promise<boolean> {

@@ -26,6 +26,27 @@ export async function listIdentities(db: Db, personId: string): Promise<ListedId
     .execute()
 }
 
+export async function findIdentity(db: Db, issuer: string, subject: string): Promise<Identity | undefined> {
+  return db
+    .selectFrom('identity')
+    .selectAll()
+    .where('issuer', '=', issuer)
+    .where('subject', '=', subject)
+    .executeTakeFirst()
+}
+
+/** Whether the person is somebody at the issuer already. */
+export async function hasIdentityAt(db: Db, personId: string, issuer: string): Promise<boolean> {
+  const row = await db
+    .selectFrom('identity')
+    .select('id')
+    .where('person_id', '=', personId)
+    .where('issuer', '=', issuer)
+    .limit(1)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
 /** Whether an owner of the account who has agreed to belong to it has signed in at the provider. */
 export async function hasOwnerAt(db: Db, accountId: string, providerId: string): Promise<boolean> {
   const { rows } = await sql`
@@ -50,6 +71,14 @@ export async function insertIdentity(tx: Tx, identity: NewIdentity): Promise<boo
     .onConflict((conflict) => conflict.columns(['issuer', 'subject']).doNothing())
     .executeTakeFirst()
   return (numInsertedOrUpdatedRows ?? 0n) > 0n
+}
+
+export async function noteIdentityUsed(tx: Tx, id: string, email: string | null): Promise<void> {
+  await tx.db
+    .updateTable('identity')
+    .set({ last_used_at: toDate(tx.clock.now()), ...(email === null ? {} : { email }) })
+    .where('id', '=', id)
+    .execute()
 }
 
 /** Returns the identity that was deleted. */

@@ -38,6 +38,7 @@ export interface Membership {
   readonly isSupplier: boolean
   readonly requiresFactor: boolean
   readonly ssoProviderId: string | null
+  readonly ssoProviderName: string | null
   readonly suspendedAt: Instant | null
   /** When the person was added. */
   readonly createdAt: Instant
@@ -47,6 +48,8 @@ function selectMemberships(db: Db, personId: string) {
   return db
     .selectFrom('member as m')
     .innerJoin('account as a', 'a.id', 'm.account_id')
+    .leftJoin('identity_provider as i', 'i.id', 'a.sso_provider_id')
+    .select('i.name as ssoProviderName')
     .select(['a.id as accountId', 'a.name as accountName', 'm.role', 'a.requires_factor as requiresFactor'])
     .select(['a.sso_provider_id as ssoProviderId', 'a.suspended_at as suspendedAt', 'm.created_at as createdAt'])
     .select(sql<boolean>`a.platform_fee_bp is not null`.as('isSupplier'))
