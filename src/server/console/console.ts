@@ -41,8 +41,8 @@ export function addConsoleRoutes(server: FastifyInstance, options: ConsoleOption
     const counted = admitAddress(options, request, reply)
     return counted === undefined ? signInWays(app) : refuse(reply, counted)
   })
-  addEmailCodeRoutes(server, options)
   addSsoRoutes(server, options)
+  addEmailCodeRoutes(server, options)
 
   server.delete(SESSION_PATH, async (request, reply) => {
     const counted = admitAddress(options, request, reply)

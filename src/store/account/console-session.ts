@@ -26,7 +26,8 @@ export interface ConsoleSession {
   readonly isHostCookie: boolean
   /**
    * The account whose own provider signed the person in: its owner decides who that provider says they are, so the session
-   * opens nothing else. null: no such limit, also where the operator lets the provider decide about the person's domain.
+   * opens nothing else. null: no such limit, also where the operator lets the provider decide about the person's domain,
+   * and once the person has confirmed in another way.
    */
   readonly confinedTo: string | null
 }
@@ -98,6 +99,9 @@ export async function deleteExpiredConsoleSessions(tx: Tx): Promise<void> {
   await tx.db.deleteFrom('console_session').where('expires_at', '<=', at(tx.clock.now())).execute()
 }
 
+const confinement = sql<string | null>`
+  case when s.method = 'provider' and not split_part(p.email, '@', 2) = any (i.domains) then i.account_id end`
+
 function selectSessions(db: Db) {
   return db
     .selectFrom('console_session as s')
@@ -107,11 +111,7 @@ function selectSessions(db: Db) {
     .select(['s.provider_id as providerId', 's.factor_at as factorAt', 's.seen_at as seenAt'])
     .select(['s.created_at as createdAt', 's.expires_at as expiresAt', 's.is_host_cookie as isHostCookie'])
     .select((e) => e.fn.coalesce('s.auth_at', 's.created_at').as('authAt'))
-    .select(
-      sql<string | null>`case when split_part(p.email, '@', 2) = any (i.domains) then null else i.account_id end`.as(
-        'confinedTo',
-      ),
-    )
+    .select(confinement.as('confinedTo'))
 }
 
 /** Returns a live session. */
