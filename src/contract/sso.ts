@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
 import { message, textIdParams, timestamp } from './shared.ts'
 
-export const ssoKinds = ['oidc', 'github'] as const
+const ssoKinds = ['oidc', 'github'] as const
 const ssoChecks = ['settings', 'reachable', 'keys', 'security'] as const
 
 const providerId = z

@@ -5,7 +5,29 @@
 import { createHmac, generateKeyPairSync, sign, type KeyObject } from 'node:crypto'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import Provider from 'oidc-provider'
+// @ts-expect-error The package has no types.
+import UntypedProvider from 'oidc-provider'
+import { systemClock } from '../../src/base/instant.ts'
+
+interface Context {
+  readonly oidc?: { readonly route?: string }
+  readonly body: Record<string, unknown>
+}
+
+interface Grant {
+  addOIDCScope(scope: string): void
+  save(): Promise<string>
+}
+
+/** The part of the package that is used here. */
+interface Provider {
+  readonly Grant: new (of: { readonly clientId: string; readonly accountId: string }) => Grant
+  use(middleware: (context: Context, next: () => Promise<void>) => Promise<void>): void
+  callback(): http.RequestListener
+  interactionFinished(request: http.IncomingMessage, response: http.ServerResponse, result: object): Promise<void>
+}
+
+const OidcProvider = UntypedProvider as new (issuer: string, configuration: object) => Provider
 
 export type OidcFault =
   | 'wrong key'
@@ -54,7 +76,7 @@ export async function startOidc(redirectUris: readonly string[]): Promise<OidcTe
   const server = http.createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const provider = new Provider(
+  const provider = new OidcProvider(
     issuer,
     configuration(redirectUris, keys.privateKey, () => oidc.person),
   )
@@ -167,7 +189,7 @@ function alter(
 ): string {
   const [, body = ''] = token.split('.')
   const payload = JSON.parse(Buffer.from(body, 'base64url').toString()) as Record<string, unknown>
-  const nowS = Math.floor(Date.now() / 1_000)
+  const nowS = Math.floor(systemClock.now() / 1_000)
   const changes: Partial<Record<OidcFault, object>> = {
     'wrong nonce': { nonce: 'of another sign-in' },
     'wrong audience': { aud: 'another client' },

@@ -123,8 +123,11 @@ export class TestBrowser {
     const before = this.#mails.received.length
     const answer = await this.send('POST', CODE_PATH, { email: address })
     requireDone(answer)
-    // Other messages, such as invitations, may arrive meanwhile.
-    return waitFor('the mail with the code', () => this.#mails.received.slice(before).map(codeOf).find(Boolean))
+    // Other messages, such as invitations and codes for others, may arrive meanwhile.
+    const isForUs = ({ to }: ReceivedMail): boolean => to.includes(address.toLowerCase())
+    return waitFor('the mail with the code', () =>
+      this.#mails.received.slice(before).filter(isForUs).map(codeOf).find(Boolean),
+    )
   }
 
   redeem(code: string): Promise<Answer> {

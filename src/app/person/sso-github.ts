@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 import { isRecord } from '../../base/json.ts'
 import {
   done,
+  GITHUB,
   problem,
   problemOf,
   type Outcome,
@@ -17,7 +18,6 @@ import {
   type SignInRequest,
 } from './sso-protocol.ts'
 
-export const GITHUB = 'https://github.com'
 const SCOPES = 'read:user user:email'
 
 export class GithubProtocol implements ProviderProtocol {

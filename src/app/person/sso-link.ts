@@ -101,7 +101,7 @@ function domainOf(email: string): string {
   return email.slice(email.lastIndexOf('@') + 1).toLowerCase()
 }
 
-/** As long as the columns for it, and with a single @. */
+/** The columns for it hold 255 characters. */
 function isAddress(email: string): boolean {
   return email.length <= 255 && /^[^\s@<>",;:\\]+@[^\s@<>",;:\\]+$/.test(email)
 }

@@ -3,6 +3,9 @@ import type { Instant } from '../../base/instant.ts'
 import type { IdentityProvider } from '../../store/account/identity-provider.ts'
 import { ProviderUnreachable, type ProviderFetch } from './sso-http.ts'
 
+/** The issuer of those who name none. */
+export const GITHUB = 'https://github.com'
+
 export interface ProviderSettings {
   readonly issuer: string
   readonly clientId: string

@@ -26,8 +26,7 @@ import type { Db, Tx } from '../../store/platform/database.ts'
 import { requireOwner } from '../account/account.ts'
 import type { Actor, App } from '../app.ts'
 import { isProviderUrl } from './sso-http.ts'
-
-const GITHUB = 'https://github.com'
+import { GITHUB } from './sso-protocol.ts'
 
 export interface ProviderInput {
   readonly kind: IdentityProvider['kind']
@@ -161,10 +160,10 @@ export async function setAccountSso(
     const isOther = provider.issuer !== columns.issuer || provider.client_id !== columns.client_id
     if (isOther && (await isProviderRequired(tx.db, provider.id))) return fail('sso_is_required')
     await startAnew(tx, provider, { issuer: columns.issuer, clientId: columns.client_id })
-    const { client_secret_sealed: secret, ...rest } = columns
+    const { client_secret_sealed: secret, ...settings } = columns
     // The secret belongs to the client.
     const keepsSecret = secret === null && provider.client_id === columns.client_id
-    await updateProvider(tx, provider.id, { ...rest, ...(keepsSecret ? {} : { client_secret_sealed: secret }) })
+    await updateProvider(tx, provider.id, { ...settings, ...(keepsSecret ? {} : { client_secret_sealed: secret }) })
   }
   const detail = { name: input.name, issuer: columns.issuer }
   await writeAudit(tx, { actor: actor.keyId, action: 'account.set_sso', accountId, detail })

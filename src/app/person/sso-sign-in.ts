@@ -227,7 +227,7 @@ async function takeSignIn(app: App, { providerId, flow, search }: Callback): Pro
   const states = search.getAll('state')
   const [state = ''] = states
   if (flow === undefined || states.length !== 1) return undefined
-  const taken = await transact(app.database, async (tx): Promise<Result<SignInRow | undefined>> => {
+  const signIn = await transact(app.database, async (tx): Promise<Result<SignInRow | undefined>> => {
     const stateHash = sha256(state)
     const row = await lockProviderSignIn(tx, stateHash)
     if (row === undefined) return ok(undefined)
@@ -237,7 +237,7 @@ async function takeSignIn(app: App, { providerId, flow, search }: Callback): Pro
     await deleteProviderSignIn(tx, stateHash)
     return ok(row.provider_id === providerId ? row : undefined)
   })
-  return taken.ok ? taken.value : undefined
+  return signIn.ok ? signIn.value : undefined
 }
 
 /** Only what the provider itself has failed at says that it is down: everybody can send a wrong answer. */

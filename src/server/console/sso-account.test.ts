@@ -110,8 +110,8 @@ describe('promise 31: "SSO only"', () => {
   test('only owners set it', async () => {
     const owner = await openAccount()
     const added = await owner.key('POST', '/v2/members', { email: `member-${people}@example.test`, role: 'member' })
-    const made = await owner.key('POST', '/v2/api-keys', { name: 'k', memberId: added.body.id, scopes: ['keys'] })
-    const member = server.as(made.body.key as string)
+    const created = await owner.key('POST', '/v2/api-keys', { name: 'k', memberId: added.body.id, scopes: ['keys'] })
+    const member = server.as(created.body.key as string)
     expect((await member('PUT', '/v2/account/sso/required', { providerId: null })).status).toBe(403)
     expect((await member('DELETE', '/v2/account/sso')).status).toBe(403)
     expect((await member('POST', '/v2/account/sso/test')).status).toBe(403)
