@@ -256,19 +256,27 @@ describe('P54: questions', () => {
     expect(reasonOf(await repeat(customer.key, state, { rental: other }))).toBe('confirmation_invalid')
     expect(reasonOf(await repeat(await keyWith({}), state, { rental }))).toBe('confirmation_invalid')
     expect(reasonOf(await repeat(customer.key, `${state}A`, { rental }))).toBe('confirmation_invalid')
-    expect((await repeat(customer.key, state, { rental })).structuredContent.rental).toBe(rental)
+    // Another server on the same database, with a data folder of its own.
+    const second = await testServer({
+      databaseUrl: server.databaseUrl,
+      env: { BERTH_DRIVERS: 'mock,host' },
+      runLoops: false,
+    })
+    const there = await raw(customer.key, 'terminate', { rental }, { ...accept, requestState: state }, second.url)
+    await second.close()
+    expect(there.result.structuredContent.rental).toBe(rental)
     await succeed(customer.call, 'DELETE', `/v2/rentals/${other}`)
   })
 })
 
 /** One call of 2026-07-28 without a client, which would answer questions itself. */
-async function raw(key: string, name: string, args: object, more: object = {}) {
+async function raw(key: string, name: string, args: object, more: object = {}, url = server.url) {
   const envelope = {
     'io.modelcontextprotocol/protocolVersion': '2026-07-28',
     'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1' },
     'io.modelcontextprotocol/clientCapabilities': { elicitation: {} },
   }
-  const response = await fetch(`${server.url}/mcp`, {
+  const response = await fetch(`${url}/mcp`, {
     method: 'POST',
     headers: {
       Authorization: `Bearer ${key}`,
