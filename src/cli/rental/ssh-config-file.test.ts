@@ -46,8 +46,8 @@ test('P61: creates the folder for nobody else, and removes ended machines with t
   expect(fs.statSync(path.join(folder, 'berth_config')).mode & 0o777).toBe(0o600)
   expect(read('berth_config')).toContain('Host berth-calm-ivory-horse\n  HostName 198.51.100.7\n  Port 21001\n')
   expect(read('berth_config')).toContain('  IdentityFile "/keys/my key"\n  IdentitiesOnly yes')
-  const known = ['berth-calm-ivory-horse ssh-ed25519 AAAA', 'berth-brave-teal-otter ssh-ed25519 BBBB', '']
-  fs.writeFileSync(path.join(folder, 'berth_known_hosts'), known.join('\n'))
+  const hostKeys = ['berth-calm-ivory-horse ssh-ed25519 AAAA', 'berth-brave-teal-otter ssh-ed25519 BBBB', '']
+  fs.writeFileSync(path.join(folder, 'berth_known_hosts'), hostKeys.join('\n'))
   writeSshFiles(folder, [other], undefined)
   expect(read('berth_config')).not.toContain('calm-ivory-horse')
   expect(read('berth_known_hosts')).toBe('berth-brave-teal-otter ssh-ed25519 BBBB\n')

@@ -25,8 +25,8 @@ export function cleanText(text: string): string {
 }
 
 export function hideSecrets(text: string, secrets: readonly string[]): string {
-  const known = secrets.filter((one) => one.trim().length >= MIN_SECRET_CHARS).toSorted((a, b) => b.length - a.length)
-  return known.reduce((rest, one) => rest.replaceAll(one, MASK), text)
+  const values = secrets.filter((one) => one.trim().length >= MIN_SECRET_CHARS).toSorted((a, b) => b.length - a.length)
+  return values.reduce((masked, value) => masked.replaceAll(value, MASK), text)
 }
 
 /** The same for every text in a value. */

@@ -49,7 +49,7 @@ export interface McpCall {
   readonly caller: Authenticated
   readonly requestId: string
   /** Aborts when the connection closes. */
-  readonly left: AbortSignal
+  readonly clientGone: AbortSignal
   /** From its header. */
   readonly userAgent: string
 }
@@ -100,7 +100,7 @@ interface ToolRequest {
 
 async function callTool(
   { app, handlers, machines, log }: McpOptions,
-  { caller, requestId, left, userAgent }: McpCall,
+  { caller, requestId, clientGone, userAgent }: McpCall,
   toolRequest: ToolRequest,
 ): Promise<CallToolResult | InputRequiredResult> {
   const { name, args, context } = toolRequest
@@ -110,7 +110,7 @@ async function callTool(
   const missing = missingOf(caller, tool)
   if (missing !== undefined) return failureResult(missingScope(api[missing].access), requestId)
   const operate = makeCallOperation({ app, handlers, caller, requestId })
-  const signal = AbortSignal.any([left, context.mcpReq.signal])
+  const signal = AbortSignal.any([clientGone, context.mcpReq.signal])
   const call: ToolCall = { app, caller, machines, operate, signal }
   const client = clientOf(context, userAgent)
   try {

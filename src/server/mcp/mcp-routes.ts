@@ -153,7 +153,12 @@ async function answer(
     const value = request.headers[name]
     if (typeof value === 'string') headers.set(name, value)
   }
-  const call = { caller, requestId: request.id, left: gone.signal, userAgent: request.headers['user-agent'] ?? '' }
+  const call = {
+    caller,
+    requestId: request.id,
+    clientGone: gone.signal,
+    userAgent: request.headers['user-agent'] ?? '',
+  }
   const web = new Request(`http://${request.host}${PATH}`, {
     method: 'POST',
     headers,

@@ -136,10 +136,10 @@ const readLogs = defineTool({
   hints: { ...readOnly, openWorldHint: true },
   operations: ['getRentalLogs'],
   run: async ({ app, caller, machines, signal }, { rental, lines, search }) => {
-    const own = await findAnyRental(app.database.db, caller, rental)
-    if (!own.ok) return own
+    const ownRental = await findAnyRental(app.database.db, caller, rental)
+    if (!ownRental.ok) return ownRental
     const filter = search === undefined ? {} : { search }
-    const logs = await machines.openLogs(own.value, { follow: false, tail: lines, ...filter })
+    const logs = await machines.openLogs(ownRental.value, { follow: false, tail: lines, ...filter })
     if (!logs.ok) return logs
     const tail = new Tail(MAX_MACHINE_BYTES)
     const stop = (): void => void logs.value.destroy()
@@ -154,8 +154,8 @@ const readLogs = defineTool({
     const log = tail.text()
     return ok({
       value: { log, truncated: tail.isCut },
-      secrets: await readSecretValues(app, own.value),
-      machineText: { source: `the machine ${cleanText(own.value.name)}`, text: (clean) => clean.log },
+      secrets: await readSecretValues(app, ownRental.value),
+      machineText: { source: `the machine ${cleanText(ownRental.value.name)}`, text: (clean) => clean.log },
     })
   },
 })

@@ -133,17 +133,17 @@ const runCommand = defineTool({
   // The scope of terminals, which are no operation.
   operations: ['changeRental'],
   run: async ({ app, caller, machines, signal }, { rental, command, timeoutSeconds }) => {
-    const own = await findAnyRental(app.database.db, caller, rental)
-    if (!own.ok) return own
-    const opened = machines.openCommand(own.value, ['/bin/sh', '-c', command])
+    const ownRental = await findAnyRental(app.database.db, caller, rental)
+    if (!ownRental.ok) return ownRental
+    const opened = machines.openCommand(ownRental.value, ['/bin/sh', '-c', command])
     if (!opened.ok) return opened
     const value = await finishCommand(opened.value, timeoutSeconds * 1_000, signal)
     return ok({
       value,
-      subject: own.value.name,
-      secrets: await readSecretValues(app, own.value),
+      subject: ownRental.value.name,
+      secrets: await readSecretValues(app, ownRental.value),
       machineText: {
-        source: `a command on ${cleanText(own.value.name)} (${value.timedOut ? 'stopped at its time limit' : `exit code ${value.exitCode ?? 'unknown'}`})`,
+        source: `a command on ${cleanText(ownRental.value.name)} (${value.timedOut ? 'stopped at its time limit' : `exit code ${value.exitCode ?? 'unknown'}`})`,
         text: ({ stdout, stderr }) => (stderr === '' ? stdout : `${stdout}\n[error output]\n${stderr}`),
       },
     })
