@@ -1,5 +1,6 @@
 /** SSH into containers with ordinary clients, and terminals. */
 import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import http from 'node:http'
 import path from 'node:path'
@@ -313,14 +314,24 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     await next.close()
   })
 
-  test('refuses SFTP for an image without an SFTP server, and keeps working', async () => {
+  test('P60: copies 100 MB in and out of an image without an SFTP server, and keeps working', async () => {
     await runtime.start(workloadOf('plain', { sshKeys: [key.text] }), () => {}, forever)
     const other = await relayTo(runtime, 'plain', 0)
-    const copy = start('sftp', [...options(key.file), '-P', String(other.port), 'root@127.0.0.1'])
-    expect(await outputOf(copy)).toMatchObject({
-      code: 255,
-      err: expect.stringContaining('This image has no SFTP server'),
+    const [source, back] = [path.join(lab.folder, 'large'), path.join(lab.folder, 'large back')]
+    await writeFile(source, randomBytes(100_000_000))
+    const batch = [
+      `put ${source} "/root/large file"`,
+      `get "/root/large file" "${back}"`,
+      'ls -l /root',
+      'rm "/root/large file"',
+    ]
+    const copy = start('sftp', ['-b', '-', ...options(key.file), '-P', String(other.port), 'root@127.0.0.1'])
+    expect(await outputOf(copy, `${batch.join('\n')}\n`)).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('100000000'),
     })
+    expect((await readFile(back)).equals(await readFile(source))).toBe(true)
+    expect(await shell('plain', 'ls /root')).not.toContain('large')
     const args = [...options(key.file), '-p', String(other.port), 'root@127.0.0.1', 'echo fine']
     expect(await outputOf(start('ssh', args))).toMatchObject({ out: 'fine\n' })
     await other.close()

@@ -7,6 +7,9 @@ import type { Duplex } from 'node:stream'
 import type { ServerChannel, Session } from 'ssh2'
 import type { DockerClient } from './client.ts'
 import { endInput, readOutput, shellCommand, startExecution, type Execution } from './execution.ts'
+import { containerShell } from './container-shell.ts'
+import { ShellFiles } from './shell-files.ts'
+import { serveSftp } from './sftp-server.ts'
 import { writeToChannel } from './ssh-channel.ts'
 
 export interface SessionPlace {
@@ -35,10 +38,8 @@ const SFTP_SERVERS = [
   '/usr/libexec/sftp-server',
   '/usr/lib/sftp-server',
 ]
-const SFTP_SCRIPT = `
-for file in "$@"; do if [ -x "$file" ]; then exec "$file"; fi; done
-echo 'This image has no SFTP server; try scp -O.' >&2
-exit 127`
+/** Prints the one that the image has. */
+const SFTP_SCRIPT = 'for file in "$@"; do if [ -x "$file" ]; then echo "$file"; exit; fi; done'
 
 /** `closed` is called once, at the end of the session. */
 export function serveSession(session: Session, place: SessionPlace, closed: () => void): void {
@@ -98,10 +99,41 @@ export function serveSession(session: Session, place: SessionPlace, closed: () =
   session.on('subsystem', (accept, reject, info) => {
     if (info.name !== 'sftp') return (reject as Reject)?.()
     // Accepted at once, whatever the image has: ssh2 drops data sent earlier, and clients do not wait.
-    begin(accept, ['/bin/sh', '-c', SFTP_SCRIPT, 'sh', ...SFTP_SERVERS], false)
+    const channel = (accept as Accept)?.()
+    if (channel !== undefined) void serveFiles(channel, place, (server) => run(channel, [server], false))
   })
   session.once('close', closed)
 }
+
+/** SFTP: by the server of the image, else by ours. Never rejects: nothing awaits it. */
+async function serveFiles(
+  channel: ServerChannel,
+  place: SessionPlace,
+  runServer: (file: string) => Promise<void>,
+): Promise<void> {
+  channel.on('error', () => channel.destroy())
+  channel.stderr.on('error', () => channel.destroy())
+  const closed = new Promise<never>((_, reject) => channel.once('close', () => reject(new ChannelClosed())))
+  closed.catch(() => {})
+  try {
+    const shell = containerShell(place.client, place.container)
+    const { out } = await shell.run(SFTP_SCRIPT, SFTP_SERVERS)
+    const server = out.toString().trim()
+    if (server !== '') return await runServer(server)
+    // A write to a closed channel never ends.
+    const send = (packet: Buffer): Promise<void> =>
+      Promise.race([writeToChannel(channel, channel, packet, place.transport), closed])
+    await serveSftp(channel, send, new ShellFiles(shell))
+    channel.exit(0)
+    channel.end()
+  } catch (error) {
+    if (error instanceof ChannelClosed || channel.destroyed) return
+    place.onError('SFTP', error)
+    giveUp(channel)
+  }
+}
+
+class ChannelClosed extends Error {}
 
 /** Unlike its types say, ssh2 passes undefined when the client wants no reply. */
 type Accept = (() => ServerChannel | undefined) | undefined
