@@ -43,6 +43,8 @@ const samples: {
   job_only_simulated: { gpus: '1 × RTX 4090' },
   missing_scope: { scope: 'compute:write' },
   sso_required: { provider: 'Example Corp' },
+  too_many_device_codes: { tries: 5 },
+  too_many_device_logins: { perHour: 60 },
   too_many_codes: { perHour: 3 },
   wrong_code: { left: 4 },
   origin_not_allowed: { origin: 'https://app.example.com' },

@@ -172,6 +172,20 @@ export const limits = {
   /** Invitations: how long one can be accepted, and how many an account may send in a day. */
   invitationDays: 7,
   invitationsPerDay: 50,
+  /**
+   * Logins of devices: how long a code is valid, how often one person may type wrong ones in that time, how long the key
+   * lives, and how many codes an address gets in an hour.
+   */
+  deviceLoginMs: 10 * 60_000,
+  /** How long an approved device may take at least to fetch its key. */
+  deviceFetchMs: 60_000,
+  deviceCodeTries: 5,
+  deviceKeyDays: 90,
+  deviceKeyDaysDefault: 30,
+  deviceLoginsPerHour: 60,
+  /** How often a device may ask, and by how much longer it waits after it asked too soon. */
+  devicePollS: 5,
+  devicePollMostS: 600,
   /** How long a browser may take for a sign-in. */
   signInFlowMs: 30 * 60_000,
   emailCodeKeptMs: 24 * 3_600_000,

@@ -39,6 +39,7 @@ const apiKeyRecord = z
   .object({
     publicId: z.string(),
     memberId: z.string().describe('The member it acts for'),
+    kind: z.enum(['key', 'device']).describe('`device`: created by berth login'),
     name: z.string(),
     last4: z.string(),
     scopes: z.array(z.enum(scopes)),

@@ -7,6 +7,7 @@ import { billingEndpoints } from './billing.ts'
 import { budgetEndpoints } from './budget.ts'
 import { clusterEndpoints } from './cluster.ts'
 import { costEndpoints } from './cost.ts'
+import { deviceLoginEndpoints } from './device-login.ts'
 import { endpoint, type AnswerKind } from './endpoint.ts'
 import { eventEndpoints } from './event.ts'
 import { fileEndpoints } from './file.ts'
@@ -92,6 +93,7 @@ export const api = {
   ...economicsEndpoints,
   ...accountEndpoints,
   ...personEndpoints,
+  ...deviceLoginEndpoints,
   ...invitationEndpoints,
   ...operatorPersonEndpoints,
   ...ssoEndpoints,

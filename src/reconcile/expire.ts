@@ -5,6 +5,7 @@ import type { App } from '../app/app.ts'
 import { failRental, terminateRental } from '../app/rental/rental.ts'
 import { recordRentalEvent } from '../app/rental/rental-event.ts'
 import { beginStop, powersOf } from '../app/rental/rental-power.ts'
+import { expireDeviceLogins } from '../app/person/device-login.ts'
 import { expireEmailCodes } from '../app/person/email-code.ts'
 import { passTermEnd } from '../app/rental/rental-term.ts'
 import { rentalStates, rentalStateTable } from '../contract/rental-state.ts'
@@ -118,7 +119,7 @@ export async function flagStuck(tx: Tx, rental: Rental, reason: string): Promise
   })
 }
 
-/** Removes expired holds, stored answers past their retention, rate counters of past minutes, and old codes. */
+/** Removes expired holds, stored answers past their retention, rate counters of past minutes, and old codes of people and devices. */
 export function sweepExpired(app: App): Reconciler {
   return {
     name: 'sweep-expired',
@@ -129,7 +130,8 @@ export function sweepExpired(app: App): Reconciler {
       await deleteIdempotency(app.database.db, addMs(now, -limits.idempotencyKeptMs))
       await deleteRateWindows(app.database.db, addMs(now, -2 * MINUTE_MS))
       await deleteExpiredSignIns(app.database.db, now)
-      return expireEmailCodes(app)
+      const moreLogins = await expireDeviceLogins(app)
+      return (await expireEmailCodes(app)) || moreLogins
     },
   }
 }

@@ -48,6 +48,12 @@ export interface Owned {
   readonly offerToAccept: string
   readonly offerToDecline: string
   readonly invitationToRevoke: string
+  /** The secret of a device that waits, and the codes that three of them show. */
+  readonly deviceCode: string
+  readonly deviceToFind: string
+  readonly deviceToApprove: string
+  readonly deviceToDeny: string
+  readonly deviceKeyToEnd: string
   readonly sshKeyToDelete: string
   readonly secretToDelete: string
   readonly template: string
@@ -213,6 +219,16 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listSessions: none,
   endSession: (its) => owned({ id: its.sessionToEnd }),
   endOtherSessions: none,
+  createDeviceLogin: withBody(exampleBodies.createDeviceLogin),
+  redeemDeviceLogin: (its) => ({ body: { device_code: its.deviceCode } }),
+  findDeviceLogin: (its) => ({ body: { userCode: its.deviceToFind } }),
+  approveDeviceLogin: (its) => ({
+    body: { ...exampleBodies.approveDeviceLogin, userCode: its.deviceToApprove, accountId: its.account },
+  }),
+  denyDeviceLogin: (its) => ({ body: { userCode: its.deviceToDeny } }),
+  listDeviceKeys: none,
+  endDeviceKey: (its) => owned({ id: its.deviceKeyToEnd }),
+  logOutDevice: withBody(exampleBodies.logOutDevice),
   switchAccount: (its) => ({ body: { accountId: its.account } }),
   acceptOffer: (its) => owned({ id: its.offerToAccept }),
   declineOffer: (its) => owned({ id: its.offerToDecline }),
@@ -422,6 +438,11 @@ export const absent: Owned = {
   offerToAccept: 'inv_absent',
   offerToDecline: 'inv_absent',
   invitationToRevoke: 'inv_absent',
+  deviceCode: 'absent',
+  deviceToFind: 'ZZZZ-ZZZZ',
+  deviceToApprove: 'ZZZZ-ZZZZ',
+  deviceToDeny: 'ZZZZ-ZZZZ',
+  deviceKeyToEnd: '00000000000000',
   sshKeyToDelete: 'ssh_0000000000000000000000',
   secretToDelete: 'absent',
   job: 'job_absent',

@@ -1,16 +1,19 @@
 /** A person at a browser that keeps its cookies, with a mailbox on a real SMTP server. */
 import type { App } from '../../src/app/app.ts'
+import { createDeviceLogin, type NewLogin } from '../../src/app/person/device-login.ts'
 import { startPersonSession, type Browser } from '../../src/app/person/session.ts'
 import { CODE_PATH, REDEEM_CODE_PATH } from '../../src/contract/session.ts'
+import { makeApiKey } from '../../src/base/api-key.ts'
 import { randomId } from '../../src/base/id.ts'
-import { addMs, DAY_MS } from '../../src/base/instant.ts'
+import { addMs, DAY_MS, toDate } from '../../src/base/instant.ts'
 import { listMembers } from '../../src/store/account/account.ts'
+import { insertApiKey, noKeyLimits } from '../../src/store/account/api-key.ts'
 import { listConsoleSessions } from '../../src/store/account/console-session.ts'
 import { insertProvider } from '../../src/store/account/identity-provider.ts'
 import { insertIdentity, listIdentities } from '../../src/store/account/identity.ts'
 import { replaceInvitation } from '../../src/store/account/invitation.ts'
 import { acceptMembership, proveAddress } from '../../src/store/account/person.ts'
-import { transact } from '../../src/store/platform/database.ts'
+import { transact, type Tx } from '../../src/store/platform/database.ts'
 import { ask, consoleHeaders, type Answer } from './console.ts'
 import { succeed, type Journey } from './journey.ts'
 import { textOf, type MailServer, type ReceivedMail } from './mail-server.ts'
@@ -44,6 +47,7 @@ export async function makePersonal({ app, operator }: Journey, owner: { id: stri
   const { clock } = app
   const expiresAt = addMs(clock.now(), DAY_MS)
   await personHeaders(app, owner)
+  const devices = await makeDevices(app)
   return transact(app.database, async (tx) => {
     const [session] = await listConsoleSessions(tx.db, id, clock.now())
     const strangerId = (await listMembers(tx.db, toAccount))[0]?.id ?? ''
@@ -79,8 +83,36 @@ export async function makePersonal({ app, operator }: Journey, owner: { id: stri
       offerToAccept: await invite({ accountId: null, email, senderId: sender.id }),
       offerToDecline: await invite({ accountId: toAccount, email, senderId: strangerId }),
       invitationToRevoke: await invite({ accountId: owner.id, email: 'invited@example.test', senderId: id }),
+      deviceKeyToEnd: await insertDeviceKey(tx, { accountId: owner.id, personId: id }),
+      ...devices,
     }
   })
+}
+
+/** Devices that wait for a decision. */
+async function makeDevices(app: App) {
+  const people = { publicUrl: 'https://cloud.example', signUp: 'closed' } as const
+  const begin = async (): Promise<NewLogin> => {
+    const begun = await createDeviceLogin({ ...app, people }, { hostName: 'test', address: '127.0.0.1', days: null })
+    if (!begun.ok) throw new Error(begun.message)
+    return begun.value
+  }
+  const devices = {
+    deviceCode: (await begin()).deviceCode,
+    deviceToFind: (await begin()).userCode,
+    deviceToApprove: (await begin()).userCode,
+    deviceToDeny: (await begin()).userCode,
+  }
+  // Tests that walk over all operations move the clock.
+  const expiresAt = toDate(addMs(app.clock.now(), DAY_MS))
+  await app.database.db.updateTable('device_login').set({ expires_at: expiresAt }).execute()
+  return devices
+}
+
+async function insertDeviceKey(tx: Tx, holder: { accountId: string; personId: string }): Promise<string> {
+  const limits = { ...noKeyLimits, expiresAt: addMs(tx.clock.now(), DAY_MS) }
+  const key = { ...holder, name: 'berth login on test', kind: 'device', scopes: ['inference'], limits } as const
+  return (await insertApiKey(tx, makeApiKey(), key)).public_id
 }
 
 export class TestBrowser {

@@ -18,6 +18,8 @@ import type { Actor } from '../app.ts'
 
 export interface ApiKeyInput {
   readonly name: string
+  /** Default: `key`. */
+  readonly kind?: 'key' | 'device'
   /** Creates the key for another member; owners only. */
   readonly memberId?: string | undefined
   readonly scopes: readonly Scope[]
@@ -66,7 +68,8 @@ export async function createApiKey(
   if ((await countLiveApiKeys(tx, account.id)) >= quota.keys) return quotaExceeded('keys', quota)
   const material = makeApiKey()
   const { accountId } = actor
-  const key = await insertApiKey(tx, material, { accountId, personId, name: input.name, scopes, limits: input })
+  const { name, kind = 'key' } = input
+  const key = await insertApiKey(tx, material, { accountId, personId, name, kind, scopes, limits: input })
   recordEvent(tx, keyCreated(key))
   return ok({ key, text: material.text })
 }

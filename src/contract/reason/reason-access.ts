@@ -65,6 +65,28 @@ export const accessReasons = {
       `This is not the code. ${tries === 1 ? '1 try is' : `${tries} tries are`} left.`,
   ),
   code_ended: invalid('The code has expired or was replaced.', 'Ask for a new code, in this browser.'),
+  authorization_pending: invalid(
+    'Nobody has approved this login yet.',
+    'Ask again after the interval, until the code expires.',
+  ),
+  slow_down: invalid('This device asks too often.', 'Wait five seconds longer between requests from now on.'),
+  expired_token: invalid('The code of this device has expired, or was used.', 'Log in again.'),
+  access_denied: invalid('The login was refused.', 'Log in again if that was a mistake.'),
+  device_code_not_found: notFound(
+    'No device shows this code now.',
+    'Check the code. Codes expire after ten minutes; berth login shows a new one.',
+  ),
+  too_many_device_codes: rateLimited(
+    ({ tries }: { readonly tries: number }) => `You typed ${tries} wrong codes of devices.`,
+    'Wait ten minutes, then log in on the device again.',
+  ),
+  too_many_device_logins: rateLimited(
+    ({ perHour }: { readonly perHour: number }) =>
+      `An address can begin at most ${perHour} logins of devices per hour.`,
+    'Try again later, or use an API key.',
+  ),
+  device_not_found: notFound('You have no such device.'),
+  not_a_device: invalid('This API key was not created by a login of a device.', 'Revoke it with berth keys rm.'),
   account_suspended: forbidden('This account is suspended.', 'Contact the operator.'),
   missing_scope: forbidden(
     ({ scope }: { readonly scope: string }) => `This key does not have the scope ${scope}.`,

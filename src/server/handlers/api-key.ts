@@ -42,6 +42,7 @@ function apiKeyOnWire(key: ApiKey): ResponseOf<Api['revokeApiKey']> {
   return {
     publicId: key.public_id,
     memberId: key.person_id,
+    kind: key.kind === 'device' ? 'device' : 'key',
     name: key.name,
     last4: key.last4,
     scopes: key.scopes,

@@ -16,6 +16,7 @@ import { clusterHandlers } from './cluster.ts'
 import { costHandlers } from './cost.ts'
 import { economicsHandlers } from './economics.ts'
 import { driverAuditHandlers } from './driver-audit.ts'
+import { deviceLoginHandlers } from './device-login.ts'
 import { eventHandlers } from './event.ts'
 import { fileHandlers } from './file.ts'
 import { groupHandlers } from './group.ts'
@@ -97,6 +98,7 @@ export function makeHandlers(
     ...marketplaceSearchHandlers,
     ...accountHandlers,
     ...personHandlers,
+    ...deviceLoginHandlers,
     ...invitationHandlers,
     ...operatorPersonHandlers,
     ...ssoHandlers,

@@ -181,6 +181,7 @@ async function runHandler(options: AnswerOptions, call: Call): Promise<Result<un
     requestId: request.id,
     baseUrl: baseUrlOf(request),
     idempotencyKey: call.idempotencyKey,
+    address: request.ip,
     readUpload: uploadReader(call),
     setHeader: (name: string, value: string) => void call.reply.header(name, value),
   } as FormRequest<OperationId>)

@@ -5,6 +5,7 @@
  */
 import { timingSafeEqual } from 'node:crypto'
 import type { Actor } from '../../app/app.ts'
+import { refuseWeakSession } from '../../app/person/account-requirement.ts'
 import { findSession } from '../../app/person/session.ts'
 import { parseApiKey, type ApiKeyParts } from '../../base/api-key.ts'
 import { type Clock, type Instant } from '../../base/instant.ts'
@@ -282,15 +283,11 @@ function refuseStanding(key: KnownKey, now: Instant): Failure | undefined {
   return undefined
 }
 
-/** An account may require a provider or a second factor of people who sign in, but not of keys. */
+/** Applies what the account requires of people who sign in, but not of keys. */
 function refuseSession(key: KnownKey, session: ConsoleSession): Failure | undefined {
-  if (session.personId === null) return undefined
-  if (session.confinedTo !== null && session.confinedTo !== key.account_id) return fail('sso_other_account')
-  const { sso_provider_id: providerId, sso_provider_name: provider } = key
-  if (providerId !== null && session.providerId !== providerId)
-    return fail('sso_required', { provider: provider ?? providerId })
-  if (key.requires_factor && session.factorAt === null) return fail('factor_required')
-  return undefined
+  const { account_id: accountId, requires_factor: requiresFactor } = key
+  const { sso_provider_id: ssoProviderId, sso_provider_name: ssoProviderName } = key
+  return refuseWeakSession({ accountId, requiresFactor, ssoProviderId, ssoProviderName }, session)
 }
 
 function missingKey(): Failure {

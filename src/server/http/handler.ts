@@ -18,6 +18,8 @@ export interface HandlerRequest<Op extends OperationId> {
   /** The address that the client used: `https://berth.example.com`. undefined: unknown. */
   readonly baseUrl?: string | undefined
   readonly idempotencyKey: string | undefined
+  /** The IP address of the client. Absent: the handler is not called over HTTP. */
+  readonly address?: string
   /** Sets a header of the answer. Absent: the handler is not called over HTTP. */
   readonly setHeader?: (name: string, value: string) => void
 }

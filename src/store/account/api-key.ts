@@ -67,7 +67,15 @@ export const noKeyLimits: ApiKeyLimits = {
 export async function insertApiKey(
   tx: Tx,
   credentials: NewApiKey,
-  key: { accountId: string; personId: string; name: string; scopes: readonly Scope[]; limits: ApiKeyLimits },
+  key: {
+    accountId: string
+    personId: string
+    name: string
+    scopes: readonly Scope[]
+    limits: ApiKeyLimits
+    /** Default: `key`. */
+    kind?: 'key' | 'device'
+  },
 ): Promise<ApiKey> {
   const { expiresAt, allowedModels, monthlyLimit, totalLimit, requestsPerMinute, tokensPerMinute } = key.limits
   return tx.db
@@ -77,6 +85,7 @@ export async function insertApiKey(
       account_id: key.accountId,
       person_id: key.personId,
       name: key.name,
+      kind: key.kind ?? 'key',
       last4: credentials.last4,
       secret_hash: credentials.secretHash,
       scopes: [...key.scopes],

@@ -148,6 +148,16 @@ export async function upsertPersonKey(
   return row.public_id
 }
 
+/** The account of a key. */
+export async function findKeyAccount(db: Db, publicId: string): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('api_key')
+    .select('account_id as accountId')
+    .where('public_id', '=', publicId)
+    .executeTakeFirst()
+  return row?.accountId
+}
+
 /** Changes what sessions of the member may do, if they have a key. */
 export async function setPersonKeyScopes(
   tx: Tx,

@@ -230,6 +230,7 @@ export interface Tables {
     address: string
     api_key_id: OrNull<string>
     created_at: At
+    days: OrNull<number>
     decision: OrNull<'approved' | 'denied'>
     device_code_hash: Buffer
     expires_at: At
@@ -753,6 +754,8 @@ export interface Tables {
     id: string
     name: OrNull<string>
     picture: OrNull<string>
+    wrong_device_codes: Optional<number>
+    wrong_device_codes_since: AtOrNull
   }
   port_code: {
     api_key_id: string
