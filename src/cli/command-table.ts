@@ -17,7 +17,8 @@ export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
       names: ['serve', 'backup', 'restore', 'status', 'openapi'],
       load: async () => (await import('./account/server.ts')).rows,
     },
-    { names: ['login', 'logout', 'profiles'], load: async () => (await import('./account/login.ts')).rows },
+    { names: ['login', 'logout', 'whoami'], load: async () => (await import('./account/login.ts')).rows },
+    { names: ['accounts', 'profiles'], load: async () => (await import('./account/profile.ts')).rows },
     { names: ['completion'], load: async () => (await import('./kit/completion.ts')).rows },
   ],
   'Customers:': [
@@ -100,6 +101,7 @@ export const groupDescriptions: Readonly<Record<string, string>> = {
   requests: 'inference requests',
   purchases: 'payments and credits',
   invoices: 'invoices, one per month',
+  accounts: 'accounts you are logged in to',
   profiles: 'servers you are logged in to',
   volumes: 'storage volumes, which outlive machines',
   groups: 'containers on several machines, with a private network',

@@ -2,12 +2,15 @@
 import { readFileSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import { report } from './kit/failure.ts'
+import { systemKeyring } from './kit/keyring.ts'
 import { personAt } from './kit/person.ts'
 import { runCli } from './program.ts'
 import type { Shell } from './kit/shell.ts'
 
 const STDIN = 0
 const plain = (process.env['NO_COLOR'] ?? '') !== '' || process.env['TERM'] === 'dumb'
+
+const keyring = systemKeyring(process.env, process.platform)
 
 const shell: Shell = {
   env: process.env,
@@ -20,6 +23,7 @@ const shell: Shell = {
   ...(process.stdout.isTTY && process.stdout.columns > 0 ? { columns: process.stdout.columns } : {}),
   // Questions go to the error output, so that the answer of a command can go to a file.
   ...(isatty(STDIN) && process.stderr.isTTY ? { person: personAt(process.stdin, process.stderr) } : {}),
+  ...(keyring === undefined ? {} : { keyring }),
 }
 
 function read(file: string | number): string | undefined {

@@ -1,6 +1,6 @@
 /** A person at a browser that keeps its cookies, with a mailbox on a real SMTP server. */
 import type { App } from '../../src/app/app.ts'
-import { createDeviceLogin, type NewLogin } from '../../src/app/person/device-login.ts'
+import { beginDeviceLogin, type NewLogin } from '../../src/app/person/device-login.ts'
 import { startPersonSession, type Browser } from '../../src/app/person/session.ts'
 import { CODE_PATH, REDEEM_CODE_PATH } from '../../src/contract/session.ts'
 import { makeApiKey } from '../../src/base/api-key.ts'
@@ -91,9 +91,9 @@ export async function makePersonal({ app, operator }: Journey, owner: { id: stri
 
 /** Devices that wait for a decision. */
 async function makeDevices(app: App) {
-  const people = { publicUrl: 'https://cloud.example', signUp: 'closed' } as const
   const begin = async (): Promise<NewLogin> => {
-    const begun = await createDeviceLogin({ ...app, people }, { hostName: 'test', address: '127.0.0.1', days: null })
+    const device = { hostName: 'test', address: '127.0.0.1', days: null }
+    const begun = await transact(app.database, (tx) => beginDeviceLogin(tx, device))
     if (!begun.ok) throw new Error(begun.message)
     return begun.value
   }

@@ -6,6 +6,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import { inject } from 'vitest'
+import type { Keyring } from '../../src/cli/kit/keyring.ts'
 import { runCli } from '../../src/cli/program.ts'
 import { removeFolder } from '../harness/leftover.ts'
 import { testServer, type TestServer } from '../harness/server.ts'
@@ -23,6 +24,9 @@ export interface Front {
   readonly input?: string
   /** Answers to its prompts, in order; then the input ends. */
   readonly answers?: ReadonlyArray<string | (() => Promise<string>)>
+  readonly keyring?: Keyring
+  /** Gets the error output so far, as somebody who reads it while the command runs. */
+  readonly onError?: (shown: string) => void
 }
 
 const SCREEN_COLUMNS = 80
@@ -72,7 +76,7 @@ export async function startCliTest(serverEnv: Readonly<Record<string, string>> =
     XDG_CONFIG_HOME: path.join(folder, 'config'),
     ...more,
   })
-  const berth: CliTest['berth'] = async (args, env, { input, answers } = {}) => {
+  const berth: CliTest['berth'] = async (args, env, { input, answers, keyring, onError } = {}) => {
     let [out, error] = ['', '']
     const left = answers === undefined ? undefined : [...answers]
     const ask = async (question: string): Promise<string | undefined> => {
@@ -84,9 +88,13 @@ export async function startCliTest(serverEnv: Readonly<Record<string, string>> =
       env: environment(env),
       color: { out: false, error: false },
       write: (text) => void (out += text),
-      writeError: (text) => void (error += text),
+      writeError: (text) => {
+        error += text
+        onError?.(error)
+      },
       readFile: readIfThere,
       readInput: () => input,
+      ...(keyring === undefined ? {} : { keyring }),
       ...(left === undefined ? {} : { person: { ask } }),
     })
     return { code, out, error }

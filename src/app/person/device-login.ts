@@ -50,27 +50,34 @@ export interface NewLogin {
   readonly userCode: string
 }
 
-export async function createDeviceLogin(
-  app: App,
-  { hostName, address, days }: { readonly hostName: string; readonly address: string; readonly days: number | null },
-): Promise<Result<NewLogin>> {
+export interface Device {
+  /** As it calls itself. */
+  readonly hostName: string
+  readonly address: string
+  /** How long it asks for. null: it does not say. */
+  readonly days: number | null
+}
+
+export async function createDeviceLogin(app: App, device: Device): Promise<Result<NewLogin>> {
   if (app.people === undefined) return fail('people_not_configured')
-  return transact(app.database, async (tx): Promise<Result<NewLogin>> => {
-    const now = tx.clock.now()
-    if ((await countDeviceLogins(tx, address, addMs(now, -HOUR_MS))) >= limits.deviceLoginsPerHour)
-      return fail('too_many_device_logins', { perHour: limits.deviceLoginsPerHour })
-    const deviceCode = randomBytes(DEVICE_CODE_BYTES).toString('base64url')
-    const userCode = Array.from({ length: CODE_CHARS }, () => CONSONANTS[randomInt(CONSONANTS.length)]).join('')
-    await insertDeviceLogin(tx, {
-      deviceCodeHash: sha256(deviceCode),
-      userCodeHash: sha256(userCode),
-      hostName,
-      address,
-      days,
-      expiresAt: addMs(now, limits.deviceLoginMs),
-    })
-    return ok({ deviceCode, userCode: `${userCode.slice(0, 4)}-${userCode.slice(4)}` })
+  return transact(app.database, (tx) => beginDeviceLogin(tx, device))
+}
+
+export async function beginDeviceLogin(tx: Tx, { hostName, address, days }: Device): Promise<Result<NewLogin>> {
+  const now = tx.clock.now()
+  if ((await countDeviceLogins(tx, address, addMs(now, -HOUR_MS))) >= limits.deviceLoginsPerHour)
+    return fail('too_many_device_logins', { perHour: limits.deviceLoginsPerHour })
+  const deviceCode = randomBytes(DEVICE_CODE_BYTES).toString('base64url')
+  const userCode = Array.from({ length: CODE_CHARS }, () => CONSONANTS[randomInt(CONSONANTS.length)]).join('')
+  await insertDeviceLogin(tx, {
+    deviceCodeHash: sha256(deviceCode),
+    userCodeHash: sha256(userCode),
+    hostName,
+    address,
+    days,
+    expiresAt: addMs(now, limits.deviceLoginMs),
   })
+  return ok({ deviceCode, userCode: `${userCode.slice(0, 4)}-${userCode.slice(4)}` })
 }
 
 export interface FetchedKey {

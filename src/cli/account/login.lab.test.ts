@@ -55,7 +55,6 @@ describe('login', () => {
   test.each([
     [['login', '--server', 'http://127.0.0.1:9', '--key', 'bk_x'], 3, 'Cannot reach http://127.0.0.1:9'],
     [['login', '--server', 'localhost:1', '--key', 'bk_x'], 2, 'is not an http or https URL'],
-    [['login'], 2, 'No API key was given.\n  Use --key-file, or a pipe: berth login < key-file'],
     [['login', '--key-file', '/nowhere'], 2, 'Cannot read the key file /nowhere.'],
     [['login', '--profile', 'a b'], 2, 'Use letters, digits, dots, - and _'],
     [['logout'], 1, 'no profile is in use'],
@@ -66,6 +65,12 @@ describe('login', () => {
     const { code, out, error } = await cli.berth(args, elsewhere)
     expect({ code, out }).toEqual({ code: exitCode, out: '' })
     expect(error).toContain(text)
+  })
+
+  test('asks for a key where people do not sign in', async () => {
+    const { code, error } = await cli.berth(['login', '--server', cli.server.url], elsewhere)
+    expect(code).toBe(2)
+    expect(error).toContain('No API key was given.\n  Use --key-file, or a pipe: berth login < key-file')
   })
 
   test('reports that there is no folder for profiles', async () => {

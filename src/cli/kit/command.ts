@@ -235,5 +235,5 @@ function whoOf(access: Access | undefined): Who {
 async function accountOf({ client, isGuess, json }: Session): Promise<string | undefined> {
   if (!isGuess || json) return undefined
   const { account } = await client.call('getMe')
-  return `Account: ${account.name} (${account.id}) at ${client.url}. To use another: --profile, --key-file or BERTH_KEY.`
+  return `Account: ${account.name} (${account.id}) at ${client.url}. To use another: berth accounts use, --profile, --key-file or BERTH_KEY.`
 }

@@ -1,3 +1,5 @@
+import type { Keyring } from './keyring.ts'
+
 /** The command's environment. Only main.ts uses the real one. */
 export interface Shell {
   readonly env: Readonly<Record<string, string | undefined>>
@@ -13,6 +15,8 @@ export interface Shell {
   readonly columns?: number
   /** Absent: there is no terminal, so no questions are asked. */
   readonly person?: Person
+  /** Absent: this system has none, so keys are kept in a private file. */
+  readonly keyring?: Keyring
 }
 
 /** The person at the terminal. */

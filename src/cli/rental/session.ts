@@ -6,7 +6,15 @@
 import path from 'node:path'
 import { ADDRESS_FILE, parseAddress, type ServerAddress } from '../../base/net/server-address.ts'
 import { makeClient, type Client } from '../../client/client.ts'
-import { chooseProfile, readProfiles, type Profile } from '../kit/profile.ts'
+import {
+  chooseProfile,
+  isSameServer,
+  keyIdOf,
+  keyOfProfile,
+  publicIdIn,
+  readProfiles,
+  type Profile,
+} from '../kit/profile.ts'
 import { makeScreen, type Screen } from '../kit/screen.ts'
 import { CliError, exitCodes, type Shell } from '../kit/shell.ts'
 
@@ -46,9 +54,9 @@ export interface Session {
 }
 
 export function openSession(shell: Shell, options: GlobalOptions, who: Who): Session {
-  const profile = chooseProfile(shell, options.profile)
   // A profile named on the command line wins over the environment.
   const fromEnvironment = options.profile === undefined ? urlOfEnvironment(shell) : undefined
+  const profile = chooseProfile(shell, options.profile, options.url ?? fromEnvironment)
   const url = options.url ?? fromEnvironment ?? profile?.url ?? urlOfDataFolder(shell, options) ?? DEFAULT_URL
   checkUrl(url)
   const key = findKey(shell, options, { who, url, profile })
@@ -64,7 +72,7 @@ function countKeys(shell: Shell, who: Who): number {
   const files = names.flatMap((name) => shell.readFile(path.join(dataFolder(shell), name))?.trim() ?? [])
   const { profiles } = readProfiles(shell)
   const saved = who === 'operator' ? profiles.filter((profile) => suits(profile, who)) : profiles
-  return new Set([...files, ...saved.map(({ key }) => key)]).size
+  return new Set([...files.map(publicIdIn), ...saved.map(keyIdOf)]).size
 }
 
 /** BERTH_URL, or the address of a server with the same settings. */
@@ -168,12 +176,11 @@ function findKey(
   const isNamed = options.profile !== undefined
   const text = isNamed ? undefined : envValue(shell, 'BERTH_KEY')
   if (text !== undefined) return { text: text.trim(), from: 'BERTH_KEY' }
-  const saved =
-    profile !== undefined && isSameServer(profile.url, url)
-      ? { text: profile.key, from: `the profile ${profile.name}`, profile: profile.name, isDefault: !isNamed }
-      : undefined
-  if (profile !== undefined && saved !== undefined && (isNamed || suits(profile, who))) return saved
-  return findInDataFolder(shell, who, url) ?? saved
+  const saved = profile !== undefined && isSameServer(profile.url, url) ? profile : undefined
+  const inFolder = saved !== undefined && (isNamed || suits(saved, who)) ? undefined : findInDataFolder(shell, who, url)
+  if (inFolder !== undefined || saved === undefined) return inFolder
+  const { name } = saved
+  return { text: keyOfProfile(shell, saved), from: `the profile ${name}`, profile: name, isDefault: !isNamed }
 }
 
 function findInDataFolder(shell: Shell, who: Who, url: string): FoundKey | undefined {
@@ -192,10 +199,6 @@ function findInDataFolder(shell: Shell, who: Who, url: string): FoundKey | undef
 /** Whether its key is of the kind that the command needs. If not, the data folder may have a better one. */
 function suits({ scopes }: Profile, who: Who): boolean {
   return who === 'operator' ? scopes.includes('operator') : scopes.some((scope) => scope !== 'operator')
-}
-
-function isSameServer(one: string, other: string): boolean {
-  return URL.canParse(one) && URL.canParse(other) && new URL(one).href === new URL(other).href
 }
 
 function noKey(who: Who, url: string, dataDir: string): CliError {

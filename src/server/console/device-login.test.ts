@@ -67,8 +67,8 @@ describe('promise 25: a device code is approved only by typing it, with host and
   test('the person sees the device before they decide', async () => {
     const login = await begin(7)
     expect(login.user_code).toMatch(/^[B-DF-HJ-NP-TV-Z]{4}-[B-DF-HJ-NP-TV-Z]{4}$/)
-    const shown = await person.send('POST', '/v2/device/find', { userCode: login.user_code })
-    expect(bodyOf(shown)).toEqual({
+    const page = await person.send('POST', '/v2/device/find', { userCode: login.user_code })
+    expect(bodyOf(page)).toEqual({
       hostName: 'workstation',
       address: '127.0.0.1',
       createdAt: new Date(clock.now()).toISOString(),
