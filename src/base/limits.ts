@@ -186,6 +186,12 @@ export const limits = {
   /** How often a device may ask, and by how much longer it waits after it asked too soon. */
   devicePollS: 5,
   devicePollMostS: 600,
+  /** Passkeys of a person, what their authenticators may send, and how long one may take to answer. */
+  passkeys: 20,
+  passkeyTransports: 10,
+  passkeyAnswerChars: 65_536,
+  passkeyMs: 5 * 60_000,
+  recoveryCodes: 10,
   /** How long a browser may take for a sign-in. */
   signInFlowMs: 30 * 60_000,
   emailCodeKeptMs: 24 * 3_600_000,

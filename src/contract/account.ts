@@ -20,6 +20,7 @@ export const accountRecord = z
     supplier: z.boolean(),
     keepsBodies: z.boolean().describe('Whether the request log stores the bodies of inference requests and answers'),
     storesResponses: z.boolean().describe('Whether responses (`/v1/responses`) are stored unless `store` is false'),
+    requiresFactor: z.boolean().describe('Whether members must show a passkey in the console'),
   })
   .meta({ id: 'Account' })
 
@@ -31,6 +32,7 @@ export const memberRecord = z
     picture: z.string().nullable(),
     role,
     state: z.enum(['invited', 'active']).describe('`invited`: has not accepted. Keys that others gave them work'),
+    hasPasskey: z.boolean().describe('Whether they could show one where the account requires it'),
     createdAt: timestamp,
   })
   .meta({ id: 'Member' })
@@ -111,6 +113,10 @@ export const accountEndpoints = {
           .boolean()
           .optional()
           .describe('If false, no new responses (`/v1/responses`) are stored, whatever `store` says'),
+        requiresFactor: z
+          .boolean()
+          .optional()
+          .describe('If true, sessions of members need a passkey. It needs a recent sign-in that showed one'),
       })
       .refine((settings) => Object.values(settings).some((value) => value !== undefined), 'names a setting')
       .meta({ id: 'ChangeAccountSettings' }),

@@ -10,6 +10,7 @@ import { costEndpoints } from './cost.ts'
 import { deviceLoginEndpoints } from './device-login.ts'
 import { endpoint, type AnswerKind } from './endpoint.ts'
 import { eventEndpoints } from './event.ts'
+import { factorEndpoints } from './factor.ts'
 import { fileEndpoints } from './file.ts'
 import { groupEndpoints } from './group.ts'
 import { hostEndpoints } from './host.ts'
@@ -93,6 +94,7 @@ export const api = {
   ...economicsEndpoints,
   ...accountEndpoints,
   ...personEndpoints,
+  ...factorEndpoints,
   ...deviceLoginEndpoints,
   ...invitationEndpoints,
   ...operatorPersonEndpoints,

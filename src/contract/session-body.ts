@@ -38,4 +38,36 @@ export type SignInWays = z.output<typeof signInWays>
 
 export const requestCode = z.strictObject({ email: z.email().max(255) })
 
+/** The fields that we read; an authenticator may send others. */
+const credentialId = z.string().min(1).max(1_400)
+const base64url = z.string().max(limits.passkeyAnswerChars)
+
+/** `AuthenticationResponseJSON` of WebAuthn. */
+export const passkeyAnswer = z.looseObject({
+  id: credentialId,
+  rawId: credentialId,
+  type: z.literal('public-key'),
+  response: z.looseObject({
+    clientDataJSON: base64url,
+    authenticatorData: base64url,
+    signature: base64url,
+    userHandle: z.string().max(200).optional(),
+  }),
+})
+
+export const newPasskey = z.strictObject({
+  name: z.string().trim().min(1).max(100),
+  /** `RegistrationResponseJSON` of WebAuthn. */
+  response: z.looseObject({
+    id: credentialId,
+    rawId: credentialId,
+    type: z.literal('public-key'),
+    response: z.looseObject({
+      clientDataJSON: base64url,
+      attestationObject: base64url,
+      transports: z.array(z.string().max(50)).max(limits.passkeyTransports).optional(),
+    }),
+  }),
+})
+
 export const redeemCode = z.strictObject({ code: z.string().min(1).max(50) })

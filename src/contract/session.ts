@@ -25,3 +25,16 @@ export const REDEEM_CODE_PATH = '/console/sign-in/code/redeem'
 export function providerPath(id: string): string {
   return `${SIGN_IN_PATH}/${id}`
 }
+/**
+ * POST: asks for an answer of a passkey (`PublicKeyCredentialRequestOptionsJSON`). Both paths also renew the session of the
+ * same person.
+ */
+export const PASSKEY_PATH = '/console/sign-in/passkey'
+/** POST: signs in with the answer, in the browser that asked for it. */
+export const REDEEM_PASSKEY_PATH = '/console/sign-in/passkey/redeem'
+/** POST, of the person who is signed in: asks for a new passkey (`PublicKeyCredentialCreationOptionsJSON`). */
+export const BEGIN_PASSKEY_PATH = '/console/passkeys/begin'
+/** POST: adds it under a name. The session gets a new token. */
+export const ADD_PASSKEY_PATH = '/console/passkeys'
+/** POST, of the person who is signed in: a code on paper stands for a passkey that was lost. The session gets a new token. */
+export const RECOVERY_CODE_PATH = '/console/step-up/recovery-code'

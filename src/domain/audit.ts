@@ -6,6 +6,7 @@ const actionLabels = {
   'account.change': 'Changed an account',
   'account.restore_owner': 'Restored an owner',
   'person.disable': 'Disabled a person',
+  'person.reset_factors': 'Removed the passkeys of a person',
   'person.enable': 'Enabled a person',
   'account.set_sso': 'Set the sign-in provider of an account',
   'account.require_sso': 'Changed the required sign-in of an account',

@@ -54,6 +54,8 @@ export interface Owned {
   readonly deviceToApprove: string
   readonly deviceToDeny: string
   readonly deviceKeyToEnd: string
+  readonly passkey: string
+  readonly passkeyToRemove: string
   readonly sshKeyToDelete: string
   readonly secretToDelete: string
   readonly template: string
@@ -229,6 +231,11 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listDeviceKeys: none,
   endDeviceKey: (its) => owned({ id: its.deviceKeyToEnd }),
   logOutDevice: withBody(exampleBodies.logOutDevice),
+  listFactors: none,
+  renamePasskey: (its) => owned({ id: its.passkey }, exampleBodies.renamePasskey),
+  removePasskey: (its) => owned({ id: its.passkeyToRemove }),
+  createRecoveryCodes: none,
+  resetFactors: (its) => ({ params: { id: its.member }, body: exampleBodies.resetFactors }),
   switchAccount: (its) => ({ body: { accountId: its.account } }),
   acceptOffer: (its) => owned({ id: its.offerToAccept }),
   declineOffer: (its) => owned({ id: its.offerToDecline }),
@@ -443,6 +450,8 @@ export const absent: Owned = {
   deviceToApprove: 'ZZZZ-ZZZZ',
   deviceToDeny: 'ZZZZ-ZZZZ',
   deviceKeyToEnd: '00000000000000',
+  passkey: 'pky_absent',
+  passkeyToRemove: 'pky_absent',
   sshKeyToDelete: 'ssh_0000000000000000000000',
   secretToDelete: 'absent',
   job: 'job_absent',

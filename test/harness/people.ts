@@ -8,6 +8,7 @@ import { randomId } from '../../src/base/id.ts'
 import { addMs, DAY_MS, toDate } from '../../src/base/instant.ts'
 import { listMembers } from '../../src/store/account/account.ts'
 import { insertApiKey, noKeyLimits } from '../../src/store/account/api-key.ts'
+import { insertPasskey } from '../../src/store/account/passkey.ts'
 import { listConsoleSessions } from '../../src/store/account/console-session.ts'
 import { insertProvider } from '../../src/store/account/identity-provider.ts'
 import { insertIdentity, listIdentities } from '../../src/store/account/identity.ts'
@@ -22,7 +23,8 @@ import { waitFor } from './wait.ts'
 
 export const testBrowser: Browser = { address: '127.0.0.1', name: undefined, isHttps: false, replaces: undefined }
 
-const proof = { method: 'code', providerId: null, hasFactor: false } as const
+/** With a passkey, so that they may also change what they can show. */
+const proof = { method: 'passkey', providerId: null, hasFactor: true } as const
 
 /** The headers of a person who proved their address, accepted the account that others opened for them, and signed in. */
 export async function personHeaders(app: App, owner: { id: string; call: Call }): Promise<Record<string, string>> {
@@ -85,6 +87,8 @@ export async function makePersonal({ app, operator }: Journey, owner: { id: stri
       invitationToRevoke: await invite({ accountId: owner.id, email: 'invited@example.test', senderId: id }),
       deviceKeyToEnd: await insertDeviceKey(tx, { accountId: owner.id, personId: id }),
       ...devices,
+      passkey: await writePasskey(tx, id),
+      passkeyToRemove: await writePasskey(tx, id),
     }
   })
 }
@@ -107,6 +111,13 @@ async function makeDevices(app: App) {
   const expiresAt = toDate(addMs(app.clock.now(), DAY_MS))
   await app.database.db.updateTable('device_login').set({ expires_at: expiresAt }).execute()
   return devices
+}
+
+async function writePasskey(tx: Tx, personId: string): Promise<string> {
+  const id = randomId('pky')
+  const credential = { credential_id: id, public_key: Buffer.alloc(1), counter: 0, transports: [], is_synced: true }
+  await insertPasskey(tx, { ...credential, id, person_id: personId, name: 'Phone' })
+  return id
 }
 
 async function insertDeviceKey(tx: Tx, holder: { accountId: string; personId: string }): Promise<string> {

@@ -142,15 +142,27 @@ async function refuseToWeaken(tx: Tx, actor: Actor, member: Member): Promise<Fai
 export async function changeAccountSettings(
   tx: Tx,
   actor: Actor,
-  settings: Pick<AccountChange, 'keepsBodies' | 'storesResponses'>,
+  settings: Pick<AccountChange, 'keepsBodies' | 'storesResponses' | 'requiresFactor'>,
 ): Promise<Result<Account>> {
-  const refused = await requireOwner(tx, actor, 'change its settings')
+  const refused = (await requireOwner(tx, actor, 'change its settings')) ?? refuseToRequire(tx, actor, settings)
   if (refused !== undefined) return refused
   await updateAccount(tx, actor.accountId, settings)
   // Servers cache the setting with the keys.
   await notifyAccountKeys(tx, actor.accountId)
   const account = await findAccount(tx.db, actor.accountId)
   return account === undefined ? notAMember() : ok(account)
+}
+
+/** Who switches it on must be able to go on themselves. */
+function refuseToRequire(
+  { clock }: Tx,
+  actor: Actor,
+  { requiresFactor }: Pick<AccountChange, 'requiresFactor'>,
+): Failure | undefined {
+  if (requiresFactor === undefined) return undefined
+  const old = refuseOldSignIn(clock, actor)
+  if (old !== undefined || actor.session === undefined) return old
+  return requiresFactor && actor.session.factorAt === null ? fail('passkey_required') : undefined
 }
 
 export interface NewAccount {

@@ -78,6 +78,19 @@ them. With off, only counts, times and costs are recorded.`,
         ? ['Request and response bodies are now stored for 7 days.', 'To read one: berth requests show ID']
         : ['Bodies are no longer stored.', 'Those stored so far are deleted when they are 7 days old.'],
   }),
+  act('account require-passkey', 'changeAccountSettings', 'require passkeys of members (owners only)', {
+    args: { '<on|off>': { help: 'whether the console requires them from now on', choices: ['on', 'off'] } },
+    only: [],
+    notes: `With on, members sign in to the account in the console with a passkey, or confirm
+with one after another sign-in. Who has none can add one. API keys and
+berth login go on as before; new logins of berth login need a passkey.`,
+    examples: ['berth account require-passkey on'],
+    prepare: ({ args }) => ({ parts: { body: { requiresFactor: args[0] === 'on' } } }),
+    done: ({ requiresFactor }) =>
+      requiresFactor
+        ? ['The console now requires a passkey of members of this account.', 'API keys work as before.']
+        : ['The console no longer requires a passkey of members of this account.'],
+  }),
   act('account store-responses', 'changeAccountSettings', 'turn storage of responses on or off (owners only)', {
     args: { '<on|off>': { help: 'whether to store them from now on', choices: ['on', 'off'] } },
     only: [],

@@ -50,6 +50,14 @@ export const rows: readonly Row[] = [
     prepare: ({ input }) => withBody(input, { disabled: false }),
     done: ({ email }) => `Enabled ${email}.`,
   }),
+  act('operator people reset-passkeys', 'resetFactors', 'remove all passkeys of a person who lost them; asks first', {
+    target: person,
+    flags: { reason: 'why; recorded in the audit log' },
+    confirm: ({ target }) => `Remove all passkeys and recovery codes of ${target.email}? Make sure that it is they who ask.`,
+    examples: ['berth operator people reset-passkeys second@example.com --reason "lost the phone"'],
+    done: ({ passkeys }, { target }) =>
+      `Removed ${passkeys} ${passkeys === 1 ? 'passkey' : 'passkeys'} of ${target.email}, and ended their sessions.`,
+  }),
   list('operator mail ls', 'listMails', 'list e-mail that was sent, failed or withheld', {
     columns: ['to', 'about', 'state', { TIME: (one) => utcTime(one.createdAt), ERROR: (one) => one.error ?? '' }],
     flags: { state: 'only messages in this state' },

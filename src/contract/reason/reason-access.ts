@@ -27,7 +27,24 @@ export const accessReasons = {
   no_account: forbidden('You do not belong to an account yet.', 'Accept an invitation, or ask an owner for one.'),
   factor_required: forbidden(
     'This account requires a second factor.',
-    'Add a passkey on the page Security, and sign in with it.',
+    'Confirm with your passkey or a recovery code, or add a passkey on the page Security.',
+  ),
+  passkey_required: forbidden(
+    'This needs a session that showed a passkey or a recovery code.',
+    'Confirm with your passkey, then try again.',
+  ),
+  passkey_refused: forbidden('This passkey was not accepted.', 'Try again, or sign in in another way.'),
+  passkey_unknown: forbidden(
+    'Nobody here has this passkey.',
+    'Use another one, or sign in in another way and add it on the page Security.',
+  ),
+  passkey_expired: invalid('This took too long, or was begun in another browser.', 'Try again.'),
+  passkey_exists: conflict('This passkey was added before.'),
+  passkey_not_found: notFound('You have no such passkey.'),
+  no_passkey: conflict('Recovery codes stand for passkeys, and you have none.', 'Add a passkey first.'),
+  wrong_recovery_code: forbidden(
+    'This recovery code is wrong, or was used.',
+    'Try another one. If you have none, an operator can remove your passkeys.',
   ),
   sso_required: forbidden(
     ({ provider }: { readonly provider: string }) => `Members of this account must sign in with ${provider}.`,

@@ -18,6 +18,7 @@ import { validate } from '../http/validation.ts'
 import { admitAddress, browserOf, isSecure, openSession, refuse, type ConsoleOptions } from './console-request.ts'
 import { noteDemoTaken, openDemoLink, welcomeFor } from './console-welcome.ts'
 import { addEmailCodeRoutes } from './email-code-routes.ts'
+import { addPasskeyRoutes } from './passkey-routes.ts'
 import { signInWays } from './sign-in-ways.ts'
 import { addSsoRoutes } from './sso-routes.ts'
 
@@ -43,6 +44,7 @@ export function addConsoleRoutes(server: FastifyInstance, options: ConsoleOption
   })
   addSsoRoutes(server, options)
   addEmailCodeRoutes(server, options)
+  addPasskeyRoutes(server, options)
 
   server.delete(SESSION_PATH, async (request, reply) => {
     const counted = admitAddress(options, request, reply)

@@ -76,11 +76,12 @@ export function accountOnWire(account: Account): ResponseOf<Api['getMe']>['accou
     supplier: account.platform_fee_bp !== null,
     keepsBodies: account.keeps_bodies,
     storesResponses: account.stores_responses,
+    requiresFactor: account.requires_factor,
   }
 }
 
 function memberOnWire(member: Member): ResponseOf<Api['addMember']> {
   const { id, email, name, picture, role } = member
   const state = member.accepted_at === null ? 'invited' : 'active'
-  return { id, email, name, picture, role, state, createdAt: member.created_at }
+  return { id, email, name, picture, role, state, hasPasskey: member.has_passkey, createdAt: member.created_at }
 }

@@ -18,6 +18,7 @@ import { economicsHandlers } from './economics.ts'
 import { driverAuditHandlers } from './driver-audit.ts'
 import { deviceLoginHandlers } from './device-login.ts'
 import { eventHandlers } from './event.ts'
+import { factorHandlers } from './factor.ts'
 import { fileHandlers } from './file.ts'
 import { groupHandlers } from './group.ts'
 import { hostHandlers } from './host.ts'
@@ -98,6 +99,7 @@ export function makeHandlers(
     ...marketplaceSearchHandlers,
     ...accountHandlers,
     ...personHandlers,
+    ...factorHandlers,
     ...deviceLoginHandlers,
     ...invitationHandlers,
     ...operatorPersonHandlers,

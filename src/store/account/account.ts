@@ -22,6 +22,7 @@ export interface Member {
   readonly mail_confirmed_at: Instant | null
   /** null: others added them, and they have not agreed. */
   readonly accepted_at: Instant | null
+  readonly has_passkey: boolean
   readonly created_at: Instant
 }
 
@@ -62,6 +63,7 @@ export interface AccountChange {
   readonly suspendedAt?: Instant | null
   readonly keepsBodies?: boolean | undefined
   readonly storesResponses?: boolean | undefined
+  readonly requiresFactor?: boolean | undefined
 }
 
 export async function updateAccount(tx: Tx, id: string, change: AccountChange): Promise<void> {
@@ -73,6 +75,7 @@ export async function updateAccount(tx: Tx, id: string, change: AccountChange): 
       ...(change.suspendedAt === undefined ? {} : { suspended_at: toDateOrNull(change.suspendedAt) }),
       ...(change.keepsBodies === undefined ? {} : { keeps_bodies: change.keepsBodies }),
       ...(change.storesResponses === undefined ? {} : { stores_responses: change.storesResponses }),
+      ...(change.requiresFactor === undefined ? {} : { requires_factor: change.requiresFactor }),
     })
     .where('id', '=', id)
     .execute()
@@ -146,6 +149,7 @@ function selectMembers(db: Db, accountId: string) {
     .innerJoin('person', 'person.id', 'member.person_id')
     .select(['person.id', 'person.email', 'member.name', 'member.role', 'member.created_at'])
     .select(['member.mail_confirmed_at', 'member.accepted_at'])
+    .select(sql<boolean>`exists (select 1 from passkey k where k.person_id = person.id)`.as('has_passkey'))
     .select(sql<string | null>`null`.as('picture'))
     .where('member.account_id', '=', accountId)
 }
