@@ -87,6 +87,7 @@ async function loadOperator(): Promise<readonly Row[]> {
     import('./operator/operator-mail.ts'),
     import('./operator/operator-person.ts'),
     import('./operator/operator-sso.ts'),
+    import('./operator/operator-terms.ts'),
     import('./operator/operator-reseal.ts'),
   ])
   return files.flatMap(({ rows }) => rows)

@@ -49,6 +49,7 @@ import { rentalVolumeEndpoints } from './rental-volume.ts'
 import { secretEndpoints } from './secret.ts'
 import { supplyEndpoints } from './supply.ts'
 import { templateEndpoints } from './template.ts'
+import { termsEndpoints } from './terms.ts'
 import { transcriptionEndpoints } from './transcription.ts'
 import { volumeEndpoints } from './volume.ts'
 
@@ -95,6 +96,7 @@ export const api = {
   ...accountEndpoints,
   ...personEndpoints,
   ...factorEndpoints,
+  ...termsEndpoints,
   ...deviceLoginEndpoints,
   ...invitationEndpoints,
   ...operatorPersonEndpoints,

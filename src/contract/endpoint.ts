@@ -84,6 +84,8 @@ export interface Endpoint<
   readonly idempotent?: true
   /** In the console it needs a sign-in of the last minutes (`limits.recentSignInMs`). Keys need nothing more. */
   readonly needsRecentSignIn?: true
+  /** It orders something: an owner of the account must have accepted the operator's newest terms. */
+  readonly needsTerms?: true
 }
 
 type EndpointInput<E extends Endpoint> = Omit<E, 'answers'> & Partial<Pick<E, 'answers'>>

@@ -138,6 +138,7 @@ export const groupEndpoints = {
     response: group,
   }),
   createGroup: endpoint({
+    needsTerms: true,
     ...groups,
     method: 'POST',
     access: ['compute:write'],

@@ -44,6 +44,7 @@ const schedules = { family: 'v2', tag: 'Jobs' } as const
 
 export const jobScheduleEndpoints = {
   createJobSchedule: endpoint({
+    needsTerms: true,
     ...schedules,
     method: 'POST',
     path: '/v2/job-schedules',

@@ -183,6 +183,7 @@ const jobs = { family: 'v2', tag: 'Jobs' } as const
 
 export const jobEndpoints = {
   createJob: endpoint({
+    needsTerms: true,
     ...jobs,
     method: 'POST',
     path: '/v2/jobs',

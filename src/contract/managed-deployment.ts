@@ -228,6 +228,7 @@ export const managedDeploymentEndpoints = {
     response: managedDeployment,
   }),
   createManagedDeployment: endpoint({
+    needsTerms: true,
     ...deployment,
     method: 'POST',
     path: base,

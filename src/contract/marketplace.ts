@@ -157,6 +157,7 @@ export const marketplaceEndpoints = {
     }),
   }),
   createInstance: endpoint({
+    needsTerms: true,
     ...marketplace,
     method: 'POST',
     path: '/v1/marketplace/instances/create',
@@ -225,6 +226,7 @@ export const marketplaceEndpoints = {
     response: z.object({ status: z.literal('success') }),
   }),
   createCheapestInstance: endpoint({
+    needsTerms: true,
     method: 'POST',
     path: '/v2/marketplace/instances/create-cheapest',
     family: 'v2',

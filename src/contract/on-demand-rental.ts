@@ -219,6 +219,7 @@ const base = '/v2/alpha/on-demand'
 
 export const onDemandRentalEndpoints = {
   createBareMetalRental: endpoint({
+    needsTerms: true,
     method: 'POST',
     path: `${base}/bare-metal-rentals`,
     family: 'v2',
@@ -256,6 +257,7 @@ export const onDemandRentalEndpoints = {
     response: terminateReply,
   }),
   createVirtualMachineRental: endpoint({
+    needsTerms: true,
     method: 'POST',
     path: `${base}/virtual-machine-rentals`,
     family: 'v2',

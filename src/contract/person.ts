@@ -62,6 +62,9 @@ export const personEndpoints = {
       session: sessionRecord,
       accounts: z.array(membershipRecord),
       offers: z.array(offerRecord).describe('Accounts that the person may join or open'),
+      terms: z
+        .object({ newest: z.number().nullable(), accepted: z.number().nullable() })
+        .describe('Versions of the terms of the operator; null: none'),
     }),
   }),
   listSessions: endpoint({

@@ -90,6 +90,7 @@ export const rentalVolumeEndpoints = {
     }),
   }),
   cloneVolume: endpoint({
+    needsTerms: true,
     ...shared,
     method: 'POST',
     path: `${ofVolume}/clone`,

@@ -200,6 +200,7 @@ export const rentalEndpoints = {
     response: z.object({ rentals: z.array(rentalSummary), nextCursor: z.string().nullable() }),
   }),
   createRental: endpoint({
+    needsTerms: true,
     ...rentals,
     method: 'POST',
     access: ['compute:write'],

@@ -124,6 +124,7 @@ export const volumeEndpoints = {
     response: z.array(storageOption),
   }),
   createVolume: endpoint({
+    needsTerms: true,
     method: 'POST',
     path: base,
     family: 'v2',

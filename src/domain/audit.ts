@@ -5,6 +5,7 @@ const actionLabels = {
   'account.create': 'Created an account',
   'account.change': 'Changed an account',
   'account.restore_owner': 'Restored an owner',
+  'terms.publish': 'Published terms',
   'person.disable': 'Disabled a person',
   'person.reset_factors': 'Removed the passkeys of a person',
   'person.enable': 'Enabled a person',

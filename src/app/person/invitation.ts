@@ -19,6 +19,7 @@ import {
   lockAccount,
   type Member,
 } from '../../store/account/account.ts'
+import { notifyAccountKeys } from '../../store/account/api-key.ts'
 import {
   countInvitations,
   endInvitation,
@@ -144,6 +145,8 @@ export async function acceptOffer(tx: Tx, actor: Actor, id: string): Promise<Res
   const invitation = await findInvitation(tx.db, id)
   const joined = invitation === undefined ? await acceptMember(tx, id, person) : await accept(tx, invitation, person)
   if (!joined.ok) return joined
+  // A new owner may have accepted the terms before.
+  await notifyAccountKeys(tx, joined.value)
   const switched = await switchAccount(tx, session, joined.value)
   if (!switched.ok) return switched
   const membership = await findMembership(tx.db, person.id, joined.value)

@@ -85,6 +85,8 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   },
   denyDeviceLogin: { userCode: 'BCDF-GHJK' },
   logOutDevice: { everywhere: false },
+  acceptTerms: { version: 1 },
+  publishTerms: { body: 'You pay for what you order.' },
   renamePasskey: { name: 'Laptop' },
   resetFactors: { reason: 'lost the phone; called back by the number of the contract' },
   switchAccount: { accountId: 'acc_0Jk3Yv1mT9bQeX5sLw2Ra' },

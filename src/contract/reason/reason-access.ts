@@ -29,6 +29,11 @@ export const accessReasons = {
     'This account requires a second factor.',
     'Confirm with your passkey or a recovery code, or add a passkey on the page Security.',
   ),
+  terms_not_accepted: forbidden(
+    'New orders need the newest terms of the operator, which no owner of this account has accepted.',
+    'An owner accepts them in the console, on the page Terms. What runs goes on.',
+  ),
+  terms_outdated: conflict('These are not the newest terms.', 'Read and accept the newest version.'),
   passkey_required: forbidden(
     'This needs a session that showed a passkey or a recovery code.',
     'Confirm with your passkey, then try again.',

@@ -65,6 +65,7 @@ import { statementHandlers } from './statement.ts'
 import { storageOptionHandlers } from './storage-option.ts'
 import { supplyHandlers } from './supply.ts'
 import { templateHandlers } from './template.ts'
+import { termsHandlers } from './terms.ts'
 import { trafficHandlers } from './traffic.ts'
 import { volumeHandlers } from './volume.ts'
 import { webhookHandlers } from './webhook.ts'
@@ -100,6 +101,7 @@ export function makeHandlers(
     ...accountHandlers,
     ...personHandlers,
     ...factorHandlers,
+    ...termsHandlers,
     ...deviceLoginHandlers,
     ...invitationHandlers,
     ...operatorPersonHandlers,

@@ -7,6 +7,7 @@ import type { ResponseOf } from '../../contract/endpoint.ts'
 import { fail, ok, type Failure } from '../../contract/result.ts'
 import { deleteSessionsOf, listConsoleSessions, type ConsoleSession } from '../../store/account/console-session.ts'
 import type { Membership } from '../../store/account/person.ts'
+import { findAcceptedVersion, findNewestTerms } from '../../store/account/terms.ts'
 import { transact } from '../../store/platform/database.ts'
 import type { Handlers } from '../http/handler.ts'
 
@@ -24,6 +25,10 @@ export const personHandlers = {
       session: sessionOnWire(session, session.id),
       accounts: memberships.map((one) => membershipOnWire(one, actor.accountId)),
       offers: offers.map(offerOnWire),
+      terms: {
+        newest: (await findNewestTerms(app.database.db))?.version ?? null,
+        accepted: await findAcceptedVersion(app.database.db, person.id),
+      },
     })
   },
 

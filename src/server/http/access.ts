@@ -5,6 +5,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor, App } from '../../app/app.ts'
 import { refuseOldSignIn } from '../../app/person/recent-sign-in.ts'
+import { refuseWithoutTerms } from '../../app/person/terms.ts'
 import type { BodyBudget } from '../../domain/body-budget.ts'
 import type { Instant } from '../../base/instant.ts'
 import { defaultRates } from '../../base/limits.ts'
@@ -68,7 +69,7 @@ async function admit(
   if (!rate.allowed) return tooMany(reply, rate, app.clock.now())
   if (foreign !== undefined) return foreign
   if (!mayCall(endpoint.access, caller.value)) return missingScope(endpoint.access)
-  return refuseDangerous(app, endpoint, caller.value) ?? caller
+  return refuseDangerous(app, endpoint, caller.value) ?? refuseWithoutTerms(endpoint, caller.value.key) ?? caller
 }
 
 async function admitPerson(

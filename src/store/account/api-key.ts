@@ -216,6 +216,8 @@ export interface KnownKey {
   /** The provider at which people must sign in. null: any way. */
   readonly sso_provider_id: string | null
   readonly sso_provider_name: string | null
+  /** Whether no owner has accepted the newest terms. False: there are none. */
+  readonly owes_terms: boolean
 }
 
 /** A key whose person has left the account counts as unknown. */
@@ -256,6 +258,12 @@ export async function findKnownKey(db: Db, publicId: string): Promise<KnownKey |
       'a.sso_provider_id',
       'i.name as sso_provider_name',
     ])
+    .select(
+      sql<boolean>`exists (select 1 from terms) and not exists (
+        select 1 from member o join terms_acceptance t on t.person_id = o.person_id
+        where o.account_id = k.account_id and o.role = 'owner' and o.accepted_at is not null
+          and t.version = (select max(version) from terms))`.as('owes_terms'),
+    )
     .where('k.public_id', '=', publicId)
     .executeTakeFirst()
 }
