@@ -240,5 +240,18 @@ export const defaultQuota = {
 } as const
 export type Quota = { readonly [noun in keyof typeof defaultQuota]: number }
 
+/** What an account gets that somebody opened by themselves, until an operator raises it. */
+export const signUpQuota: Partial<Quota> = {
+  gpus: 8,
+  volumes: 10,
+  volumeGb: 5_120,
+  keys: 20,
+  webhooks: 5,
+  fileGb: 2,
+  requestsPerMinute: 600,
+  tokensPerMinute: 500_000,
+  streams: 64,
+}
+
 /** Requests per minute. A key has its account's: a full GPU answers more than 6,000 short requests. */
 export const defaultRates = { perKey: 60_000, perAddress: 6_000, perAddressUnauthenticated: 600 } as const

@@ -47,7 +47,8 @@ export const factorEndpoints = {
     method: 'DELETE',
     path: '/v2/people/me/passkeys/{id}',
     summary: 'Remove a passkey',
-    description: 'Your recovery codes end with the last one. It needs a recent sign-in that showed a passkey or a recovery code.',
+    description:
+      'Your recovery codes end with the last one. It needs a recent sign-in that showed a passkey or a recovery code.',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     response: message,
@@ -70,7 +71,8 @@ export const factorEndpoints = {
     method: 'POST',
     path: '/v2/operator/people/{id}/reset-factors',
     summary: 'Remove all passkeys and recovery codes of a person who lost them',
-    description: 'Their sessions end. They sign in with their address again and add a passkey. Make sure that it is they who ask.',
+    description:
+      'Their sessions end. They sign in with their address again and add a passkey. Make sure that it is they who ask.',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z.strictObject({ reason: reasonText }).meta({ id: 'ResetFactors' }),

@@ -42,11 +42,15 @@ export const requestCode = z.strictObject({ email: z.email().max(255) })
 const credentialId = z.string().min(1).max(1_400)
 const base64url = z.string().max(limits.passkeyAnswerChars)
 
+/** Nothing of them is read. */
+const extensions = z.looseObject({}).default({})
+
 /** `AuthenticationResponseJSON` of WebAuthn. */
 export const passkeyAnswer = z.looseObject({
   id: credentialId,
   rawId: credentialId,
   type: z.literal('public-key'),
+  clientExtensionResults: extensions,
   response: z.looseObject({
     clientDataJSON: base64url,
     authenticatorData: base64url,
@@ -62,6 +66,7 @@ export const newPasskey = z.strictObject({
     id: credentialId,
     rawId: credentialId,
     type: z.literal('public-key'),
+    clientExtensionResults: extensions,
     response: z.looseObject({
       clientDataJSON: base64url,
       attestationObject: base64url,

@@ -115,7 +115,7 @@ async function makeDevices(app: App) {
 
 async function writePasskey(tx: Tx, personId: string): Promise<string> {
   const id = randomId('pky')
-  const credential = { credential_id: id, public_key: Buffer.alloc(1), counter: 0, transports: [], is_synced: true }
+  const credential = { credential_id: id, public_key: Buffer.alloc(1), counter: 0n, transports: [], is_synced: true }
   await insertPasskey(tx, { ...credential, id, person_id: personId, name: 'Phone' })
   return id
 }

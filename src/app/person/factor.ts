@@ -45,7 +45,9 @@ export async function listFactors(db: Db, personId: string): Promise<Factors> {
 export async function lockToChangeFactors(
   tx: Tx,
   actor: Actor,
-): Promise<Result<{ readonly personId: string; readonly session: ConsoleSession; readonly passkeys: readonly Passkey[] }>> {
+): Promise<
+  Result<{ readonly personId: string; readonly session: ConsoleSession; readonly passkeys: readonly Passkey[] }>
+> {
   const signedIn = sessionOf(actor)
   if (!signedIn.ok) return signedIn
   const { personId, session } = signedIn.value

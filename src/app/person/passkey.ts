@@ -86,9 +86,9 @@ export async function redeemPasskey<T>(
   const party = relyingParty(app)
   if (!party.ok) return party
   const challenge = challengeIn(response.response.clientDataJSON)
-  const asked = { challengeHash: sha256(challenge), flowHash, purpose: 'passkey', sessionId: null } as const
+  const expected = { challengeHash: sha256(challenge), flowHash, purpose: 'passkey', sessionId: null } as const
   // A challenge is answered once, rightly or not.
-  if (!(await transact(app.database, (tx) => takeChallenge(tx, asked)))) return fail('passkey_expired')
+  if (!(await transact(app.database, (tx) => takeChallenge(tx, expected)))) return fail('passkey_expired')
   const passkey = await findPasskeyByCredential(app.database.db, response.id)
   if (passkey === undefined) return fail('passkey_unknown')
   const use = await verifyAnswer(party.value, challenge, passkey, response)
@@ -107,9 +107,10 @@ async function verifyAnswer(
   challenge: string,
   passkey: Passkey,
   response: AuthenticationResponseJSON,
-): Promise<{ readonly counter: number; readonly isSynced: boolean } | undefined> {
+): Promise<{ readonly counter: bigint; readonly isSynced: boolean } | undefined> {
   const { userHandle } = response.response
-  if (userHandle !== undefined && Buffer.from(userHandle, 'base64url').toString() !== passkey.person_id) return undefined
+  if (userHandle !== undefined && Buffer.from(userHandle, 'base64url').toString() !== passkey.person_id)
+    return undefined
   try {
     const { verified, authenticationInfo } = await verifyAuthenticationResponse({
       response,
@@ -124,7 +125,7 @@ async function verifyAnswer(
       },
     })
     return verified
-      ? { counter: authenticationInfo.newCounter, isSynced: authenticationInfo.credentialBackedUp }
+      ? { counter: BigInt(authenticationInfo.newCounter), isSynced: authenticationInfo.credentialBackedUp }
       : undefined
   } catch {
     // The library throws what is wrong with the answer, which only an attacker could use.
@@ -190,8 +191,8 @@ export async function addPasskey(
   if (!party.ok) return party
   const challenge = challengeIn(response.response.clientDataJSON)
   const sessionId = actor.session?.id ?? null
-  const asked = { challengeHash: sha256(challenge), flowHash, purpose: 'add-passkey', sessionId } as const
-  if (!(await transact(app.database, (tx) => takeChallenge(tx, asked)))) return fail('passkey_expired')
+  const expected = { challengeHash: sha256(challenge), flowHash, purpose: 'add-passkey', sessionId } as const
+  if (!(await transact(app.database, (tx) => takeChallenge(tx, expected)))) return fail('passkey_expired')
   const credential = await verifyNew(party.value, challenge, response)
   if (credential === undefined) return refusedPasskey()
   return transact(app.database, async (tx): Promise<Result<AddedPasskey>> => {
@@ -229,7 +230,7 @@ async function verifyNew(
     return {
       credential_id: credential.id,
       public_key: Buffer.from(credential.publicKey),
-      counter: credential.counter,
+      counter: BigInt(credential.counter),
       transports: (credential.transports ?? []).slice(0, limits.passkeyTransports),
       is_synced: credentialBackedUp,
     }

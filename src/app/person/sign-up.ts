@@ -1,8 +1,9 @@
 /** Who may become a person here, and what a new person gets. */
 import { randomId } from '../../base/id.ts'
+import { signUpQuota } from '../../base/limits.ts'
 import { fail, ok, type Result } from '../../contract/result.ts'
 import type { SignUpMode } from '../../domain/sign-up.ts'
-import { findOrInsertPerson, insertAccount, insertMember } from '../../store/account/account.ts'
+import { findOrInsertPerson, insertAccount, insertMember, updateAccount } from '../../store/account/account.ts'
 import { hasOpenInvitation } from '../../store/account/invitation.ts'
 import { acceptMembership, findPersonByEmail, proveAddress, type Person } from '../../store/account/person.ts'
 import type { Tx } from '../../store/platform/database.ts'
@@ -36,7 +37,10 @@ export async function admitAddress(
   const person = await findOrInsertPerson(tx, { email: address, name })
   await proveAddress(tx, person.id)
   // An invited person may want to join that account only, so no other one is opened.
-  if (!isInvited) await openOwnAccount(tx, person)
+  if (!isInvited) {
+    const accountId = await openOwnAccount(tx, person)
+    await updateAccount(tx, accountId, { quota: signUpQuota })
+  }
   return ok(person)
 }
 

@@ -23,7 +23,6 @@ export async function publishTerms({ people }: App, tx: Tx, actor: Actor, body: 
     actor: actor.keyId,
     action: 'terms.publish',
     subject: String(terms.version),
-    reason: null,
     detail: { version: terms.version },
   })
   return ok(terms)

@@ -53,7 +53,8 @@ export const rows: readonly Row[] = [
   act('operator people reset-passkeys', 'resetFactors', 'remove all passkeys of a person who lost them; asks first', {
     target: person,
     flags: { reason: 'why; recorded in the audit log' },
-    confirm: ({ target }) => `Remove all passkeys and recovery codes of ${target.email}? Make sure that it is they who ask.`,
+    confirm: ({ target }) =>
+      `Remove all passkeys and recovery codes of ${target.email}? Make sure that it is they who ask.`,
     examples: ['berth operator people reset-passkeys second@example.com --reason "lost the phone"'],
     done: ({ passkeys }, { target }) =>
       `Removed ${passkeys} ${passkeys === 1 ? 'passkey' : 'passkeys'} of ${target.email}, and ended their sessions.`,

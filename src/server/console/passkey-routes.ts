@@ -51,7 +51,6 @@ function addSignInRoutes(server: FastifyInstance, options: ConsoleOptions): void
     const body = validate(passkeyAnswer, request.body)
     if (!body.ok) return send(reply, v2Form.writeInvalid('body', body.issues))
     const flow = flowOf(request)
-    // The library checks the fields that the schema leaves open.
     const answer = body.value as z.output<typeof passkeyAnswer> as AuthenticationResponseJSON
     const proof = { method: 'passkey', providerId: null, hasFactor: true } as const
     const token = flow.ok

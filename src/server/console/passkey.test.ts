@@ -92,9 +92,9 @@ describe('a passkey', () => {
       attestation: 'none',
       authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
     })
-    const asked = bodyOf(await new TestBrowser(server.url, mails).send('POST', PASSKEY_PATH))
-    expect(asked).toMatchObject({ rpId: 'cloud.example', userVerification: 'required' })
-    expect(asked.allowCredentials ?? []).toEqual([])
+    const request = bodyOf(await new TestBrowser(server.url, mails).send('POST', PASSKEY_PATH))
+    expect(request).toMatchObject({ rpId: 'cloud.example', userVerification: 'required' })
+    expect(request.allowCredentials ?? []).toEqual([])
   })
 
   test('is renamed and removed by its person, and by nobody else', async () => {
@@ -173,7 +173,8 @@ describe('promise 28: a passkey with another origin, relying party, challenge or
     const authenticator = await enrolled()
     const browser = new TestBrowser(server.url, mails)
     expect((await signIn(browser, authenticator, { counter: 5 })).status).toBe(200)
-    for (const counter of [5, 4, 0]) expect(reasonOf(await signIn(browser, authenticator, { counter }))).toBe('passkey_refused')
+    for (const counter of [5, 4, 0])
+      expect(reasonOf(await signIn(browser, authenticator, { counter }))).toBe('passkey_refused')
     expect((await signIn(browser, authenticator, { counter: 6 })).status).toBe(200)
   })
 
@@ -215,23 +216,27 @@ describe('promise 30: what is dangerous needs a sign-in of the last 15 minutes',
     const [before, token] = [await sessionOf(person), person.cookies.get('berth_session')]
     expect((await signIn(person, authenticator)).status).toBe(200)
     const after = await sessionOf(person)
-    expect(after).toMatchObject({ id: before.id, method: 'passkey', authenticatedAt: new Date(clock.now()).toISOString() })
+    expect(after).toMatchObject({
+      id: before.id,
+      method: 'passkey',
+      authenticatedAt: new Date(clock.now()).toISOString(),
+    })
     const old = { ...consoleHeaders, Cookie: `berth_session=${token}` }
     expect(reasonOf(await ask(server.url, '/v2/people/me', { headers: old }))).toBe('session_ended')
     expect((await person.send('POST', BEGIN_PASSKEY_PATH)).status).toBe(200)
   })
 
   test('a passkey of somebody else does not renew it', async () => {
-    const [own, before] = [person, await sessionOf(person)]
+    const [browser, before] = [person, await sessionOf(person)]
     const stranger = `stranger-${people}@example.test`
     await server.operator('POST', '/v2/operator/accounts', { name: stranger, ownerEmail: stranger })
     person = new TestBrowser(server.url, mails)
     await person.signIn(stranger)
     const authenticator = await enrolled()
-    await signIn(own, authenticator)
-    const now = await sessionOf(own)
+    await signIn(browser, authenticator)
+    const now = await sessionOf(browser)
     expect(now.id).not.toBe(before.id)
-    expect(bodyOf(await own.send('GET', '/v2/people/me')).email).toBe(stranger)
+    expect(bodyOf(await browser.send('GET', '/v2/people/me')).email).toBe(stranger)
   })
 
   test('who reads the mail of a person with a passkey adds no other, removes none and makes no codes', async () => {
@@ -302,7 +307,10 @@ describe('recovery codes', () => {
     expect(reasonOf(await person.send('GET', '/v2/people/me'))).toBe('session_ended')
     expect(reasonOf(await signIn(person, authenticator))).toBe('passkey_unknown')
     await person.signIn(email)
-    expect(bodyOf(await person.send('GET', '/v2/people/me/factors'))).toMatchObject({ passkeys: [], recoveryCodes: { unused: 0 } })
+    expect(bodyOf(await person.send('GET', '/v2/people/me/factors'))).toMatchObject({
+      passkeys: [],
+      recoveryCodes: { unused: 0 },
+    })
     expect((await addPasskey(person, new Authenticator(ORIGIN))).status).toBe(200)
   })
 })
@@ -317,7 +325,9 @@ describe('promise 29: a required factor holds for every session of a member', ()
     clock.advance(HOUR_MS)
     const other = new TestBrowser(server.url, mails)
     await other.signIn(email)
-    const refused = ['/v2/users/me', '/v2/api-keys', '/v2/members', '/v2/rentals'].map((path) => other.send('GET', path))
+    const refused = ['/v2/users/me', '/v2/api-keys', '/v2/members', '/v2/rentals'].map((path) =>
+      other.send('GET', path),
+    )
     expect((await Promise.all(refused)).map(reasonOf)).toEqual(Array.from({ length: 4 }, () => 'factor_required'))
     expect((await account.call('GET', '/v2/api-keys')).status).toBe(200)
     // What leads out of it works: who they are, and a passkey.

@@ -14,7 +14,11 @@ let second: TestServer
 let people = 0
 beforeAll(async () => {
   mails = await startMailServer()
-  const env = { BERTH_PUBLIC_URL: 'https://cloud.example', BERTH_SMTP_URL: mails.url, BERTH_MAIL_FROM: 'a@cloud.example' }
+  const env = {
+    BERTH_PUBLIC_URL: 'https://cloud.example',
+    BERTH_SMTP_URL: mails.url,
+    BERTH_MAIL_FROM: 'a@cloud.example',
+  }
   first = await testServer({ env })
   second = await testServer({ databaseUrl: first.databaseUrl, runLoops: false, env })
 })

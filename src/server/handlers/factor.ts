@@ -1,5 +1,11 @@
 /** Passkeys and recovery codes over HTTP; the ceremonies themselves are paths of the console (server/console/passkey-routes.ts). */
-import { createRecoveryCodes, listFactors, removePasskey, renamePasskey, resetFactors } from '../../app/person/factor.ts'
+import {
+  createRecoveryCodes,
+  listFactors,
+  removePasskey,
+  renamePasskey,
+  resetFactors,
+} from '../../app/person/factor.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { ok } from '../../contract/result.ts'

@@ -13,6 +13,5 @@ export const termsHandlers = {
     return accepted.ok ? ok({ version: accepted.value.version }) : accepted
   },
 
-  publishTerms: async (app, { actor, body }) =>
-    transact(app.database, (tx) => publishTerms(app, tx, actor, body.body)),
+  publishTerms: async (app, { actor, body }) => transact(app.database, (tx) => publishTerms(app, tx, actor, body.body)),
 } satisfies Partial<Handlers>
