@@ -1,6 +1,7 @@
 /**
- * Answers between values and the wire. Each schema is walked once, for the places that have codecs (`shared.ts`); an
- * answer is then copied along these places alone and never parsed. An operation without any is not touched.
+ * Converts answers between values and their form on the wire. Each schema is walked once to find the fields with codecs
+ * (`shared.ts`); only these fields of an answer are then copied and converted, and nothing is parsed. An answer without
+ * such fields is passed on unchanged.
  */
 import { z } from 'zod'
 import { api, type OperationId } from './api.ts'
@@ -12,12 +13,12 @@ type Record = { [name: string]: unknown }
 
 const converts = { encode: new Map<OperationId, Convert>(), decode: new Map<OperationId, Convert>() }
 
-/** Turns what a handler returns into what is sent. */
+/** Converts the answer of a handler to its form on the wire. */
 export function writerOf(operation: OperationId): Convert {
   return convertOf(operation, 'encode')
 }
 
-/** Turns what was sent into what a handler returned. */
+/** Converts an answer on the wire to the values that the handler returned. */
 export function readerOf(operation: OperationId): Convert {
   return convertOf(operation, 'decode')
 }
@@ -70,7 +71,7 @@ function compileObject(schema: z.ZodObject, direction: Direction): Convert | und
   }
 }
 
-/** Only a union with a discriminator tells which of its schemas an answer has. */
+/** A union needs a discriminator, which tells the schema of an answer. */
 function compileUnion(schema: z.ZodUnion, direction: Direction): Convert | undefined {
   const options = schema.options.map((option) => ({ option, convert: compile(option, direction) }))
   if (options.every(({ convert }) => convert === undefined)) return undefined

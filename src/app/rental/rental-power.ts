@@ -1,13 +1,13 @@
 /**
- * Stop and start of a rental. A request records the desired state; `power` passes it on to the provider and `observe`
- * records when it is so. The bill follows what the provider shows: the full price until the machine is off, the price
- * of the disk until it runs again. The two segments touch.
+ * Stop and start of a rental. A request records the desired state; `power` passes it on to the provider, and `observe`
+ * records when the machine has reached it. The bill follows what the provider shows: the full price until the machine is
+ * off, then the price of the disk until the machine runs again, without a gap between the two segments.
  *
  *   Running ──> Stopping ──> Stopped ──> Starting ──> Running
  *                   ^───── start failed ─────┘
  *
- * Where the GPUs are taken, a rental can start without them: it then claims none, has a small part of its host, and pays a
- * price of its own (`cpu_nano_per_hour`) until it is off again. Or it moves to another machine (rental-move.ts).
+ * If others use the GPUs, a rental can start without them: it then claims none, has a small part of its host, and costs
+ * `cpu_nano_per_hour` until it is off again. Or it moves to another machine (rental-move.ts).
  */
 import { randomUUID } from 'node:crypto'
 import type { Instant } from '../../base/instant.ts'
@@ -44,13 +44,13 @@ export function powersOf(app: App, rental: Pick<Rental, 'driver' | 'kind' | 'spe
   const [node, ...others] = rental.spec.nodes
   const isOneMachine = node !== undefined && others.length === 0 && offerOfUnit(node.machineId) === undefined
   return {
-    // The others of a group would wait for it, at full price.
+    // The other nodes of a group would wait for a stopped one, at full price.
     stop: canStop(driver, rental.kind) && isOneMachine && term.reservation === null && rental.spec.group === undefined,
     reboot: driver?.power !== undefined && driver.traits.power.reboot.includes(rental.kind),
   }
 }
 
-/** The price of the disk of a rental: what is charged for it while it is stopped, else what it would cost now. */
+/** The price of a stopped rental's disk. For a rental that runs, the price that a stop would have now. */
 export function stoppedPriceOf(
   app: App,
   rental: Pick<Rental, 'spec' | 'status' | 'stopped_nano_per_hour'>,
@@ -64,7 +64,7 @@ export function stoppedPriceOf(
   )
 }
 
-/** The price while it runs without its GPUs: the one shown at that start, else the one that a start would have now. */
+/** The price of a rental that runs without its GPUs; otherwise the price that such a start would have now. */
 export function cpuOnlyPriceOf(
   app: App,
   rental: Pick<Rental, 'spec' | 'status' | 'stopped_nano_per_hour' | 'cpu_nano_per_hour'>,
@@ -75,12 +75,12 @@ export function cpuOnlyPriceOf(
   return cpuOnlyPricePerHour(app.cpuPerHour, cpuCount, stoppedPriceOf(app, rental, term), term)
 }
 
-/** The part of its host that it has while it runs. */
+/** The share of its host that a running rental has. */
 export function shareOf(rental: Pick<Rental, 'spec' | 'cpu_nano_per_hour'>): Share {
   return rental.cpu_nano_per_hour === null ? rental.spec : shareWithoutGpus(rental.spec)
 }
 
-/** The segment of a rental that runs. */
+/** The price of a running rental, and whether it runs without its GPUs. */
 export async function runningSegmentOf(
   tx: Pick<Tx, 'db'>,
   rental: Rental,
@@ -102,8 +102,8 @@ export function whyNotStoppable(app: App, rental: Rental, term: Term): Failure |
 }
 
 /**
- * Begins to stop a locked rental. `off`: the machine was seen off at that instant already; else the full price is
- * charged until `observe` sees it off.
+ * Begins to stop a locked rental. `off`: the instant at which the machine was seen off already. Absent: the full price
+ * is charged until `observe` sees the machine off.
  */
 export async function beginStop(
   app: App,
