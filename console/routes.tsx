@@ -30,7 +30,7 @@ const invitation = createRoute({
   component: lazyPage(async () => (await import('./pages/invitation/page.tsx')).InvitationPage),
 })
 
-/** Of a person whose session may not act in its account. */
+/** The page of a person whose session may not act in its account. */
 const access = createRoute({
   getParentRoute: () => root,
   path: '/access',

@@ -4,7 +4,7 @@
  */
 import { openTabs } from './tabs.ts'
 
-/** Where a provider leads after a step-up. */
+/** The page to which a provider sends the browser after a step-up. */
 export const CONFIRMED_PATH = '/confirmed'
 
 let waiting: ReadonlyArray<(isProved: boolean) => void> = []

@@ -18,8 +18,8 @@ interface CodeFormProps {
   readonly isSent?: boolean
 }
 
-export function CodeForm({ address: known, onSend, onRedeem, action, isSent = false }: CodeFormProps) {
-  const [address, setAddress] = useState(known ?? '')
+export function CodeForm({ address: initialAddress, onSend, onRedeem, action, isSent = false }: CodeFormProps) {
+  const [address, setAddress] = useState(initialAddress ?? '')
   const [sent, setSent] = useState(isSent ? 1 : 0)
   const { attempt, busy, error } = useAttempt()
   const form = useFieldFocus()
@@ -39,7 +39,7 @@ export function CodeForm({ address: known, onSend, onRedeem, action, isSent = fa
         action={action}
         onRedeem={(code) => void attempt('redeem', () => onRedeem(code))}
         onAgain={address === '' ? undefined : () => void send()}
-        onOther={known === undefined ? () => setSent(0) : undefined}
+        onOther={initialAddress === undefined ? () => setSent(0) : undefined}
       />
     )
   }
@@ -52,7 +52,7 @@ export function CodeForm({ address: known, onSend, onRedeem, action, isSent = fa
       }}
       className="flex flex-col gap-4"
     >
-      {known === undefined ? (
+      {initialAddress === undefined ? (
         <TextField
           label="Email address"
           type="email"
@@ -65,7 +65,7 @@ export function CodeForm({ address: known, onSend, onRedeem, action, isSent = fa
         />
       ) : (
         <p className="text-sm">
-          We send a code to <span className="font-medium break-words">{known}</span>.
+          We send a code to <span className="font-medium break-words">{initialAddress}</span>.
         </p>
       )}
       {error !== null && <ErrorNotice error={error} />}

@@ -1,4 +1,4 @@
-/** What an invitation offers, and its two answers. The session acts in the account from then on. */
+/** An invitation with the buttons to accept and decline it. Once accepted, the session acts in the account. */
 import type { Reply } from '../../src/client/client.ts'
 import { roleLabels } from '../../src/view/account.ts'
 import { localTime } from '../../src/view/time.ts'

@@ -22,7 +22,7 @@ export function StepUpDialog() {
           This needs a sign-in of the last 15 minutes. What you were doing goes on afterwards.
         </p>
         <Answer of={person}>
-          {(signedIn) => <Answer of={ways}>{(known) => <Ways person={signedIn} ways={known} />}</Answer>}
+          {(signedIn) => <Answer of={ways}>{(signInWays) => <Ways person={signedIn} ways={signInWays} />}</Answer>}
         </Answer>
       </div>
     </Dialog>

@@ -1,4 +1,4 @@
-/** Where a provider leads after a step-up in another tab. Tells the tab that waits. */
+/** The page after a step-up at a provider in another tab. It notifies the tab that waits. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useEffect } from 'react'
 import { useSignInWays } from '../../api/sign-in.ts'

@@ -1,4 +1,4 @@
-/** What follows a sign-in: the page that was asked for. */
+/** Opens the requested page after a sign-in. */
 import { getRouteApi, useRouter } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ClientError } from '../../../src/client/error.ts'

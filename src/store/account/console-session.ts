@@ -148,7 +148,7 @@ export async function renewConsoleSession(
       method: renewal.method,
       auth_at: now,
       seen_at: now,
-      // What was shown before still counts for an account that requires it.
+      // Earlier proofs still count for an account that requires them.
       ...(renewal.providerId === null ? {} : { provider_id: renewal.providerId }),
       ...(renewal.factorAt === null ? {} : { factor_at: toDate(renewal.factorAt) }),
     })
