@@ -73,8 +73,8 @@ export function useCall<Op extends CallableId>(
 }
 
 /**
- * Changes something. `changes` names the reads that it makes stale. Creates carry an idempotency key, so that one sent
- * again after a lost answer happens once.
+ * Calls an operation that changes something. `changes` names the reads that become stale. A create carries an
+ * idempotency key, so that it happens once even if it is sent again after a lost answer.
  */
 export function useAction<Op extends CallableId>(
   operation: Op,
@@ -120,7 +120,7 @@ export async function readEverything(): Promise<void> {
   await queries.invalidateQueries({}, { cancelRefetch: false })
 }
 
-/** A call outside of components. What needs a recent sign-in asks for one, and is sent again. */
+/** Calls an operation outside of components. If it needs a recent sign-in, it is sent again after one. */
 export async function call<Op extends CallableId>(operation: Op, input: CallInput<Op>): Promise<Reply<Op>> {
   const send = (): Promise<Reply<Op>> =>
     (client.call as (operation: Op, input: CallInput<Op>) => Promise<Reply<Op>>)(operation, input)

@@ -31,7 +31,7 @@ export interface Form<Values> {
   readonly check: (name: Flags<Values>) => { checked: boolean; onChange: (event: Ticked) => void }
   /** Returns the error to show at a field, and records that the field shows it. */
   readonly error: (name: Named<Values>) => string | undefined
-  /** The same for a part of the body that has no field of its own name. */
+  /** Returns the error at a path of the body whose field has another name. */
   readonly errorAt: (path: string) => string | undefined
   /** Errors that no field shows. Read after the fields are rendered. */
   readonly elsewhere: () => { readonly error: ClientError | null; readonly messages: readonly string[] }

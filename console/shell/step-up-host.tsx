@@ -1,4 +1,4 @@
-/** Shows the step-up dialog while a request waits for it. Its code is loaded then. */
+/** Shows the step-up dialog while a request waits for it. The dialog's code is loaded when it is first shown. */
 import { lazy, Suspense, useSyncExternalStore } from 'react'
 import { isAsked, listen } from '../api/step-up.ts'
 

@@ -10,7 +10,7 @@ import type { Desired, HostReport, StreamRequest, Workload } from '../contract/a
 import type { WorkloadStatus, RuntimeStream } from '../runtimes/runtime.ts'
 import { runAgent, type AgentEnd, type AgentEvent, type AgentStatus } from './agent.ts'
 import { askControl } from './control.ts'
-import type { HostRuntime } from './engine.ts'
+import type { HostRuntime } from './host-runtime.ts'
 import { openAgentFolder, type AgentFolder } from './folder.ts'
 import { simulatedGpus } from './gpu-source.ts'
 import { openKey, type Membership } from './identity.ts'

@@ -12,7 +12,7 @@ const MAX_SUPPLIERS = 1_000
 export function MachineDialog({ machine, onClose }: { machine: FleetMachine; onClose: () => void }) {
   const isDraining = machine.status === 'node_draining'
   const mayDrain = machine.status === 'node_ready' || isDraining
-  const sickByEngine = machine.gpusSick.filter((gpu) => !machine.gpusWithdrawn.includes(gpu))
+  const sickByReport = machine.gpusSick.filter((gpu) => !machine.gpusWithdrawn.includes(gpu))
   return (
     <FieldDialog
       operation="changeMachine"
@@ -38,7 +38,7 @@ export function MachineDialog({ machine, onClose }: { machine: FleetMachine; onC
           ['GPUs', `${gpusLabel(machine.gpusTotal, gpuLabel(machine.gpuModel))}, ${machine.gpusInUse} in use`],
           ['Cluster', machine.clusterName],
           ['Engine', machine.driver],
-          ['Faulty (reported by the engine)', sickByEngine.length > 0 && sickByEngine.join(', ')],
+          ['Faulty (reported by the engine)', sickByReport.length > 0 && sickByReport.join(', ')],
         ]}
       />
     </FieldDialog>

@@ -108,7 +108,7 @@ export class OidcProtocol implements ProviderProtocol {
     ]
   }
 
-  /** Some providers state the address there only. */
+  /** Adds the user info, because some providers state the address only there. */
   async #withUserInfo(config: oidc.Configuration, accessToken: string, claims: oidc.IDToken): Promise<Claims> {
     if (claims.email !== undefined || config.serverMetadata().userinfo_endpoint === undefined) return claims
     return oidc.fetchUserInfo(config, accessToken, claims.sub)

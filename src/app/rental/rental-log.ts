@@ -17,7 +17,7 @@ export async function saveLastLog(
   if (rental !== undefined) await keepRentalLog(app, rental, Buffer.from(tail, 'base64').toString('utf8'))
 }
 
-/** Each line of the text starts with its time. */
+/** Stores a text whose lines start with their times. */
 export async function keepRentalLog(
   app: Pick<App, 'database' | 'clock' | 'vault'>,
   rental: { readonly id: number; readonly accountId: string },
@@ -27,7 +27,7 @@ export async function keepRentalLog(
   await saveRentalLog(app.database.db, rental.id, sealed, app.clock.now())
 }
 
-/** Each line starts with its time. undefined: nothing was kept. */
+/** Returns a text whose lines start with their times. undefined: nothing was kept. */
 export async function readLastLog(
   app: Pick<App, 'database' | 'vault'>,
   rental: Pick<Rental, 'id' | 'account_id'>,
@@ -35,6 +35,6 @@ export async function readLastLog(
   const sealed = await readRentalLog(app.database.db, rental.id)
   if (sealed === undefined) return undefined
   const { accountId, text } = sealedLog.parse(JSON.parse(app.vault.open(sealed)))
-  // Ids come back when a database is set back to a backup.
+  // A database that was restored from a backup uses ids again.
   return accountId === rental.account_id ? text : undefined
 }

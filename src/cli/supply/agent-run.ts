@@ -4,7 +4,7 @@
  */
 import path from 'node:path'
 import type { AgentEnd } from '../../agent/agent.ts'
-import type { MakeRuntime } from '../../agent/engine.ts'
+import type { MakeRuntime } from '../../agent/host-runtime.ts'
 import type { AgentFolder } from '../../agent/folder.ts'
 import { readHardware } from '../../agent/hardware.ts'
 import {
@@ -96,9 +96,9 @@ async function openRuntime(
   settings: RunSettings,
   shell: Shell,
 ): Promise<MakeRuntime> {
-  // Engines are heavy, and no other command needs them.
-  const { openEngine } = await import('../../agent/engine.ts')
-  return openEngine({
+  // The runtimes are large, and no other command needs them.
+  const { prepareRuntime } = await import('../../agent/host-runtime.ts')
+  return prepareRuntime({
     offering,
     isSimulated: simulated !== null,
     folder,

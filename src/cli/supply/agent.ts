@@ -52,7 +52,7 @@ export const rows: readonly Row[] = [
     options: folderOption,
     run: ({ screen, options }) =>
       withAgentErrors(async () => {
-        const { smallImage } = await import('../../agent/engine.ts')
+        const { smallImage } = await import('../../agent/host-runtime.ts')
         const never = new AbortController().signal
         const image = await smallImage(folderOf(options), (message) => screen.remark(message), never)
         screen.show(image, () => describeRecord(image))

@@ -8,7 +8,7 @@ const SEARCH_SECONDS = 0.012
 /** Compares every fourth position and sample first, then each position near the best. */
 const COARSE = 4
 
-/** `pace` 2: half as long. The length of the result is exact to the sample. */
+/** At `pace` 2 the result is half as long. Its length is exact to the sample. */
 export function stretchTime(samples: Float32Array, pace: number, sampleRate: number): Float32Array<ArrayBuffer> {
   const length = Math.round(samples.length / pace)
   const window = 2 * Math.round((WINDOW_SECONDS * sampleRate) / 2)

@@ -19,7 +19,7 @@ export interface StoredBudget extends Budget {
   readonly accountId: string
   readonly name: string
   readonly scope: BudgetScope
-  /** '': the account. */
+  /** The key or the label. Empty for the scope `account`. */
   readonly scopeValue: string
   readonly createdAt: Instant
   readonly updatedAt: Instant | null
@@ -72,7 +72,7 @@ export async function insertBudget(
   return row === undefined ? undefined : budgetOf(row)
 }
 
-/** The oldest come first. */
+/** Lists the budgets of an account, oldest first. */
 export async function listBudgets(db: Db, accountId: string): Promise<StoredBudget[]> {
   const rows = await db
     .selectFrom('budget')
@@ -85,7 +85,7 @@ export async function listBudgets(db: Db, accountId: string): Promise<StoredBudg
   return rows.map(budgetOf)
 }
 
-/** The reconciler reads the budgets of all accounts, in the order of ids. */
+/** Lists budgets of all accounts in the order of ids, for the reconciler. */
 export async function listBudgetsAfter(db: Db, after: string, limit: number): Promise<StoredBudget[]> {
   const rows = await db.selectFrom('budget').selectAll().where('id', '>', after).orderBy('id').limit(limit).execute()
   return rows.map(budgetOf)

@@ -19,7 +19,7 @@ import { claimMachine } from './machine-claim.ts'
 import type { GpuSnapshot } from './gpu-source.ts'
 import type { AgentTerms, RunSettings } from './identity.ts'
 
-/** `close` releases its resources; workloads keep running. */
+/** `close` releases the runtime's resources; workloads keep running. */
 export type HostRuntime = Runtime & { close(): Promise<void> | void }
 
 /** Called once, with the GPUs in index order. */
@@ -29,7 +29,7 @@ export type MakeRuntime = (
   downloads: AgentDownloads,
 ) => HostRuntime
 
-export interface EngineOptions {
+export interface HostRuntimeOptions {
   readonly offering: AgentTerms['offering']
   readonly isSimulated: boolean
   readonly folder: AgentFolder
@@ -39,12 +39,12 @@ export interface EngineOptions {
 
 const DEFAULT_IMAGE = 'debian:12'
 
-/** Checks that the engine works before the machine is offered. Throws an error with the next step. */
-export async function openEngine(options: EngineOptions): Promise<MakeRuntime> {
+/** Checks that Docker, Podman or QEMU works before the machine is offered. Throws an error with the next step. */
+export async function prepareRuntime(options: HostRuntimeOptions): Promise<MakeRuntime> {
   return options.offering === 'virtual-machine' ? openQemu(options) : openDocker(options)
 }
 
-/** The default image of virtual machines. Built once, then reused. */
+/** The default image of virtual machines, which is built once and then reused. */
 export function smallImage(
   folder: AgentFolder,
   progress: (message: string) => void,
@@ -54,7 +54,7 @@ export function smallImage(
   return buildSmallImage({ folder: path.join(folder.dir, 'small-image'), arch, progress, signal })
 }
 
-function openQemu({ folder, settings, isSimulated }: EngineOptions): MakeRuntime {
+function openQemu({ folder, settings, isSimulated }: HostRuntimeOptions): MakeRuntime {
   const accel = settings.accel ?? 'auto'
   try {
     const emulator = qemuProgram(process.arch === 'arm64' ? 'arm64' : 'x64')
@@ -77,7 +77,7 @@ function openQemu({ folder, settings, isSimulated }: EngineOptions): MakeRuntime
         name: gpu.name,
         pciAddress: snapshot.simulated ? null : gpu.pciAddress,
       })),
-      // Checking whether it is still current takes seconds: only for the first machine after a start.
+      // It takes seconds to check whether the image is current, so that is done for the first machine only.
       smallImage: async (progress, signal) => {
         if (built === undefined || !fs.existsSync(built.initrd)) built = await smallImage(folder, progress, signal)
         return built
@@ -87,7 +87,7 @@ function openQemu({ folder, settings, isSimulated }: EngineOptions): MakeRuntime
     })
 }
 
-async function openDocker({ socket, folder, settings, isSimulated }: EngineOptions): Promise<MakeRuntime> {
+async function openDocker({ socket, folder, settings, isSimulated }: HostRuntimeOptions): Promise<MakeRuntime> {
   const socketPath = await findDockerSocket(socket)
   const registries = settings.registryAuth === undefined ? {} : readLogins(settings.registryAuth)
   const { pullStall, allowUnfenced = false } = settings
