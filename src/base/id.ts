@@ -45,6 +45,8 @@ export type IdPrefix =
   | 'inv'
   | 'idn'
   | 'pky'
+  | 'pay'
+  | 'rfd'
 
 /** 120 random bits after a prefix for the kind: `acc_4Yt…`. */
 export function randomId(prefix: IdPrefix): string {

@@ -16,11 +16,28 @@ const rentalName = z
   .meta({ id: 'RentalName' })
 export type RentalName = z.output<typeof rentalName>
 
+/** Kinds of postings that change a balance. */
+export const statementKinds = [
+  'purchase',
+  'credit',
+  'adjustment',
+  'refund',
+  'charge',
+  'payout',
+  'credit_draw',
+  'credit_repayment',
+  'payment_refund',
+  'dispute',
+  'dispute_return',
+  'debt_repayment',
+  'payout_return',
+] as const
+
 export const statementLine = z
   .object({
     id: z.string(),
     at: timestamp,
-    kind: z.enum(['purchase', 'credit', 'adjustment', 'refund', 'charge', 'payout', 'credit_draw', 'credit_repayment']),
+    kind: z.enum(statementKinds),
     memo: z.string(),
     amountUsd: usdAmount.describe('Positive: the balance increased'),
     balanceAfterUsd: usdAmount,

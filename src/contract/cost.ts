@@ -1,6 +1,7 @@
 /** Cost by day and group, and the statement by day: both are sums of the ledger. */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
+import { statementKinds } from './billing.ts'
 import { endpoint } from './endpoint.ts'
 import { pageQuery, usdAmount } from './shared.ts'
 
@@ -34,7 +35,7 @@ const costGroup = z
 export const statementDay = z
   .object({
     day,
-    kind: z.enum(['purchase', 'credit', 'adjustment', 'refund', 'charge', 'credit_draw', 'credit_repayment']),
+    kind: z.enum(statementKinds).exclude(['payout', 'payout_return']),
     description: z.string(),
     service: costService.nullable().describe('null: not a charge or refund'),
     rentalId: z.number().nullable(),

@@ -13,6 +13,11 @@ export const entryLabels = {
   payout: ['Payout', 'info'],
   credit_draw: ['Credit line drawn', 'info'],
   credit_repayment: ['Credit line repaid', 'info'],
+  payment_refund: ['Payment refunded', 'info'],
+  dispute: ['Payment disputed', 'bad'],
+  dispute_return: ['Dispute won', 'good'],
+  debt_repayment: ['Debt repaid', 'info'],
+  payout_return: ['Payout returned', 'warn'],
 } as const satisfies Record<Entry['kind'], readonly [label: string, tone: Tone]>
 
 /** Each check, as the fact that holds while it passes. */
@@ -43,6 +48,14 @@ const checks: Readonly<Record<string, string>> = {
   supplier_gets_its_share_of_early_ends: 'Every supplier received its share of early ends',
   credit_used_is_what_was_drawn: 'Used credit equals credit drawn and not repaid',
   credit_is_repaid_first: 'No account with used credit has an available balance',
+  payments_are_their_postings: 'Every paid payment was credited once, with its tax',
+  refunds_are_their_postings: 'Every refund was taken once, and failed ones came back',
+  disputes_are_their_postings: 'Every dispute took what it says, and won ones gave it back',
+  payments_are_not_overdrawn: 'Refunds and disputes took no more than was paid',
+  tax_is_what_was_paid: 'Tax is that of payments, less refunds and disputes',
+  debts_are_what_was_lent: 'Every debt is what disputes left, less repayments',
+  debt_is_repaid_first: 'No account in debt has an available balance',
+  automatic_payments_stay_within_caps: 'No automatic payments of a month exceeded their cap',
   gpus_claimed_are_counted: 'Every machine’s GPU count matches its claims',
   gpus_claimed_are_in_use: 'Every claimed GPU belongs to a rental that uses it',
   disks_are_counted: 'Every machine’s disk space matches the disks of its rentals',
@@ -74,6 +87,10 @@ const houseAccounts: Readonly<Record<string, string>> = {
   payouts: 'Payouts: paid out to suppliers',
   cost_of_goods: 'Cost of goods: charged by other clouds for rented machines',
   payables: 'Payables: owed to other clouds',
+  processor: 'Processor: money at Stripe',
+  tax: 'Tax: owed to tax offices',
+  processor_fees: 'Processor fees: kept by Stripe',
+  receivables: 'Receivables: owed by customers after chargebacks',
 }
 
 export function checkLabel(name: string): string {

@@ -206,6 +206,10 @@ const paymentNames = {
   charge: 'Other usage',
   credit_draw: 'Drawn from the credit line',
   credit_repayment: 'Credit line repaid',
+  payment_refund: 'Payment refunded',
+  dispute: 'Payment disputed',
+  dispute_return: 'Dispute won',
+  debt_repayment: 'Debt repaid',
 } as const satisfies Record<StatementDay['kind'], string>
 
 const rentalNames = {

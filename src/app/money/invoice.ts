@@ -196,6 +196,11 @@ const paymentNames = {
   payout: 'Payout',
   credit_draw: null,
   credit_repayment: null,
+  payment_refund: null,
+  dispute: null,
+  dispute_return: null,
+  debt_repayment: null,
+  payout_return: null,
 } as const satisfies Record<MonthPayment['kind'], string | null>
 
 function paymentLine(payment: MonthPayment): InvoiceLine {

@@ -109,7 +109,7 @@ export async function payOutSupplier(tx: Tx, actor: Actor, input: MoneyInput): P
 }
 
 interface MoveOptions {
-  readonly kind: Posting['kind']
+  readonly kind: 'purchase' | 'credit' | 'adjustment' | 'refund' | 'payout'
   readonly from: LedgerKind
   readonly to: LedgerKind
   readonly memo: string

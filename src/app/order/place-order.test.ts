@@ -308,6 +308,38 @@ test('a reserved order draws from the credit line what the balance lacks, and an
   expect((await alone(payer, orderAt([place('node-18')]))).outcome).toBe('insufficient_balance')
 })
 
+test('promise 48: an account in debt orders nothing, not on credit and not for nothing; others in its batch do', async () => {
+  const [debtor, other] = [await openPayer([]), await openPayer([])]
+  const { db } = ledger.database
+  await sql`insert into credit_line (account_id, line_nano) values (${debtor.accountId}, ${usd('50')})`.execute(db)
+  const owe = (nano: bigint) =>
+    sql`insert into account_debt (account_id, owed_nano) values (${debtor.accountId}, ${nano.toString()}::bigint)
+      on conflict (account_id) do update set owed_nano = excluded.owed_nano`.execute(db)
+  await owe(1n)
+  const before = await countRows()
+  const free = orderAt([place('node-18')])
+  const orders = [
+    orderAt([place('node-18')]),
+    orderAt([place('node-18')], { total: usd('30') }),
+    { ...free, term: { ...free.term, costPerHour: nanoUsdOf(0n) } },
+  ]
+  for (const order of orders) expect((await alone(debtor, order)).outcome).toBe('account_in_debt')
+  expect((await together(debtor, [orderAt([place('node-18')])])).map((one) => one?.outcome)).toEqual([
+    'account_in_debt',
+  ])
+  expect(await countRows()).toEqual(before)
+  const batch = [debtor, other].map((payer, n) => ({
+    payer,
+    order: orderAt([place(`node-${18 + n}`)]),
+    needsSshKey: true,
+    price: PRICE,
+  }))
+  const answers = await transact(ledger.database, (tx) => placeTogether(tx, batch))
+  expect(answers.map((one) => one?.outcome)).toEqual(['account_in_debt', 'placed'])
+  await owe(0n)
+  expect((await alone(debtor, orderAt([place('node-18')]))).outcome).toBe('placed')
+})
+
 test('an order takes the first place with room on all machines, and costs nothing on the others', async () => {
   const payer = await openPayer([])
   const answer = await alone(

@@ -149,6 +149,8 @@ function failureOf({ term, summary }: Order, answer: OrderRefusal): Failure {
       return budgetFailure(answer.detail.name, nanoUsdOf(BigInt(answer.detail.amount)))
     case 'insufficient_balance':
       return fail('insufficient_balance', { amount, purpose: term.commitment === null ? 'first_hour' : 'term' })
+    case 'account_in_debt':
+      return fail('account_in_debt')
     case 'no_capacity':
       return fail('no_capacity', summary)
   }

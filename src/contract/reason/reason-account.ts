@@ -103,6 +103,10 @@ export const accountReasons = {
       shortfalls[purpose](formatUsdForPeople(amount)),
     ({ purpose }) => moneySteps[purpose],
   ),
+  account_in_debt: insufficientBalance(
+    'The account owes money after a disputed payment.',
+    'Add money: payments repay the debt first.',
+  ),
   key_spending_limit: insufficientBalance(
     ({ amount, left: allowance }: { readonly amount: NanoUsd; readonly left?: NanoUsd }) =>
       `This can cost up to ${formatUsdForPeople(amount)}, more than this key can still spend${

@@ -72,7 +72,7 @@ export function balanceNow(accountId: string): RawBuilder<NanoUsd> {
 export interface StatementLine {
   readonly id: bigint
   readonly at: Instant
-  readonly kind: Exclude<Tables['posting']['kind'], 'hold' | 'release' | 'cost'>
+  readonly kind: Exclude<Tables['posting']['kind'], 'hold' | 'release' | 'cost' | 'fee'>
   readonly memo: string
   readonly amount: NanoUsd
   readonly balanceAfter: NanoUsd

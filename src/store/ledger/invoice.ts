@@ -4,7 +4,7 @@ import { formatDay, type Instant } from '../../base/instant.ts'
 import type { NanoUsd } from '../../base/money.ts'
 import type { RentalKind } from '../../domain/rental.ts'
 import { at, type Db } from '../platform/database.ts'
-import { lines, lineTransfers, notInference } from './billing.ts'
+import { lines, lineTransfers, notInference, type StatementLine } from './billing.ts'
 
 export interface MonthTotal {
   /** `2026-11` */
@@ -93,7 +93,7 @@ export async function listMonthCharges(db: Db, accountId: string, month: Month):
 
 export interface MonthPayment {
   readonly at: Instant
-  readonly kind: 'purchase' | 'credit' | 'adjustment' | 'refund' | 'payout' | 'credit_draw' | 'credit_repayment'
+  readonly kind: Exclude<StatementLine['kind'], 'charge'>
   readonly memo: string
   readonly reason: string | null
   readonly amount: NanoUsd

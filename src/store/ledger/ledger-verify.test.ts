@@ -15,6 +15,7 @@ import {
   stopRental,
   type TestLedger,
 } from '../../../test/harness/ledger.ts'
+import { paymentPlants, recordPayments } from '../../../test/harness/payment-ledger.ts'
 import { makeTreasury } from '../../app/money/treasury.ts'
 import type { Actor } from '../../app/app.ts'
 import { inferenceRecord } from '../../../test/harness/ended-request.ts'
@@ -88,6 +89,7 @@ async function recordOperatorPostings(): Promise<void> {
   await settleRequests(actor)
   await commit(supplier)
   await buyMachine(running)
+  await recordPayments(ledger)
 }
 
 /** A machine of another cloud whose price changed once. */
@@ -233,7 +235,11 @@ test('the balances of the house mirror those of its customers', async () => {
     'funding',
     'payables',
     'payouts',
+    'processor',
+    'processor_fees',
+    'receivables',
     'revenue',
+    'tax',
   ])
   expect(house.get('funding')).toBe(0n - usd('731.5'))
   const sum = [...house.values()].reduce((sum, amount) => sum + amount, 0n)
@@ -334,7 +340,7 @@ describe('a planted fault', () => {
     purchase_settled_to_the_millisecond | not to its end | purchase {purchase}    | update purchase set ended_at = ended_at + interval '1 ms' where id = {purchase}
     provider_cost_is_its_postings | it grew            | prv_verify 2026-01-02 rental {running} | update provider_cost set cost_nano = cost_nano + 1
     provider_cost_is_its_postings | it is gone         | prv_verify 2026-01-02 rental {running} | delete from provider_cost`
-  const cases = plants
+  const cases = (plants + paymentPlants)
     .trim()
     .split('\n')
     .map((line) => line.split(' | ').map((cell) => cell.trim()))

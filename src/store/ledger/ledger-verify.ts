@@ -13,6 +13,7 @@ import type { LedgerCheck } from './ledger-check.ts'
 import { batchChecks } from './ledger-verify-batch.ts'
 import { commitmentChecks } from './ledger-verify-commitment.ts'
 import { dayChecks } from './ledger-verify-day.ts'
+import { paymentChecks } from './ledger-verify-payment.ts'
 import { purchaseChecks } from './ledger-verify-purchase.ts'
 
 export interface Finding {
@@ -308,6 +309,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
   ...batchChecks,
   ...commitmentChecks,
   ...dayChecks,
+  ...paymentChecks,
   ...purchaseChecks,
   {
     name: 'gpus_claimed_are_counted',

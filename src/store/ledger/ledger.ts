@@ -19,11 +19,22 @@ export interface LedgerRef {
 
 export interface Posting {
   readonly key: string
-  readonly kind: 'purchase' | 'credit' | 'adjustment' | 'refund' | 'payout'
-  readonly accountId: string
+  readonly kind:
+    | 'purchase'
+    | 'credit'
+    | 'adjustment'
+    | 'refund'
+    | 'payout'
+    | 'payment_refund'
+    | 'dispute'
+    | 'dispute_return'
+    | 'fee'
+  /** null: a fee of the processor, which is on nobody's statement. */
+  readonly accountId: string | null
   readonly memo: string
-  readonly actor: string
-  readonly reason: string
+  /** null: nobody asked for it, such as a chargeback. */
+  readonly actor: string | null
+  readonly reason: string | null
   readonly rentalId?: number
   readonly transfers: ReadonlyArray<{ from: LedgerRef; to: LedgerRef; amount: NanoUsd }>
 }

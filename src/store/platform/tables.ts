@@ -52,6 +52,10 @@ export interface Tables {
     stores_responses: Optional<boolean>
     suspended_at: AtOrNull
   }
+  account_debt: {
+    account_id: string
+    owed_nano: Nano
+  }
   account_spend: {
     account_id: string
     month: string
@@ -101,6 +105,23 @@ export interface Tables {
     id: GeneratedAlways<bigint>
     reason: OrNull<string>
     subject: OrNull<string>
+  }
+  auto_top_up: {
+    account_id: string
+    amount_nano: Nano
+    attempted_at: AtOrNull
+    below_nano: Nano
+    cap_nano: Nano
+    card_id: string
+    consent_address: OrNull<string>
+    consent_at: At
+    consent_by: OrNull<string>
+    consent_key: string
+    consent_text: string
+    failures: Optional<number>
+    is_on: boolean
+    off_reason: OrNull<'failures' | 'card_removed' | 'authentication'>
+    updated_at: At
   }
   base_image: {
     arch: 'x64' | 'arm64'
@@ -154,6 +175,12 @@ export interface Tables {
     offset_bytes: bigint
     result: OrNull<Buffer>
     size_bytes: number
+  }
+  billing_profile: {
+    account_id: string
+    created_at: At
+    customer_id: string
+    is_live: boolean
   }
   budget: {
     account_id: string
@@ -531,7 +558,7 @@ export interface Tables {
     account_id: OrNull<string>
     balance_nano: NanoOrNull
     id: GeneratedAlways<bigint>
-    kind: 'revenue' | 'funding' | 'adjustments' | 'payouts' | 'credit' | 'cost_of_goods' | 'payables' | 'available' | 'held' | 'earnings'
+    kind: 'revenue' | 'funding' | 'adjustments' | 'payouts' | 'credit' | 'cost_of_goods' | 'payables' | 'processor' | 'tax' | 'processor_fees' | 'receivables' | 'available' | 'held' | 'earnings'
   }
   ledger_check: {
     at: At
@@ -746,6 +773,71 @@ export interface Tables {
     public_key: Buffer
     transports: Optional<string[]>
   }
+  payment: {
+    account_id: string
+    amount_nano: Nano
+    attempts: Optional<number>
+    cap_nano: NanoOrNull
+    card_id: OrNull<string>
+    charge_id: OrNull<string>
+    created_at: At
+    customer_id: OrNull<string>
+    due_at: AtOrNull
+    expires_at: At
+    failure: OrNull<string>
+    fraud_at: AtOrNull
+    id: string
+    intent_id: OrNull<string>
+    is_live: boolean
+    kind: 'checkout' | 'automatic'
+    lease_token: OrNull<string>
+    lease_until: AtOrNull
+    paid_at: AtOrNull
+    person_id: OrNull<string>
+    saves_card: Optional<boolean>
+    session_id: OrNull<string>
+    session_url: OrNull<string>
+    state: 'open' | 'paid' | 'failed' | 'expired' | 'mismatch'
+    tax_nano: NanoOrNull
+  }
+  payment_alert: {
+    account_id: OrNull<string>
+    at: At
+    detail: string
+    id: GeneratedAlways<bigint>
+    kind: 'foreign' | 'mismatch' | 'dispute' | 'fraud_warning' | 'difference'
+    subject: string
+  }
+  payment_dispute: {
+    amount_nano: Nano
+    created_at: At
+    id: string
+    is_returned: Optional<boolean>
+    payment_id: string
+    reason: string
+    state: 'inquiry' | 'open' | 'won' | 'lost' | 'closed'
+    taken_nano: NanoOptional
+    takes: Optional<number>
+    tax_nano: NanoOptional
+    updated_at: At
+  }
+  payment_refund: {
+    actor: string
+    amount_nano: Nano
+    attempts: Optional<number>
+    created_at: At
+    due_at: AtOrNull
+    ended_at: AtOrNull
+    failure: OrNull<string>
+    id: string
+    lease_token: OrNull<string>
+    lease_until: AtOrNull
+    payment_id: string
+    reason: string
+    refund_id: OrNull<string>
+    state: 'open' | 'sent' | 'succeeded' | 'failed'
+    tax_nano: Nano
+  }
   person: {
     created_at: At
     disabled_at: AtOrNull
@@ -788,12 +880,26 @@ export interface Tables {
     at: At
     id: GeneratedAlways<bigint>
     key: string
-    kind: 'purchase' | 'credit' | 'adjustment' | 'refund' | 'hold' | 'release' | 'charge' | 'payout' | 'credit_draw' | 'credit_repayment' | 'cost'
+    kind: 'purchase' | 'credit' | 'adjustment' | 'refund' | 'hold' | 'release' | 'charge' | 'payout' | 'credit_draw' | 'credit_repayment' | 'cost' | 'payment_refund' | 'dispute' | 'dispute_return' | 'debt_repayment' | 'payout_return' | 'fee'
     memo: string
     model: OrNull<string>
     reason: OrNull<string>
     rental_id: OrNull<number>
     volume_id: OrNull<number>
+  }
+  processor_event: {
+    attempts: Optional<number>
+    created_at: At
+    due_at: AtOrNull
+    handled_at: AtOrNull
+    id: string
+    is_live: boolean
+    last_error: OrNull<string>
+    lease_token: OrNull<string>
+    lease_until: AtOrNull
+    object_id: string
+    received_at: At
+    type: string
   }
   provider_account: {
     answered_at: AtOrNull
@@ -1100,6 +1206,18 @@ export interface Tables {
     root_id: string
     sealed: Buffer
     size_bytes: number
+  }
+  saved_card: {
+    account_id: string
+    brand: string
+    exp_month: number
+    exp_year: number
+    fingerprint: OrNull<string>
+    id: string
+    is_live: boolean
+    last4: string
+    removed_at: AtOrNull
+    saved_at: At
   }
   secret: {
     account_id: string

@@ -1,4 +1,4 @@
-/** Orders: the facts they are checked against, and their one writer, `place_orders` (schema/0063_place_orders.sql). */
+/** Orders: the facts they are checked against, and their one writer, `place_orders` (schema/0063_place_orders.sql, 0081_payment.sql). */
 import { randomInt } from 'node:crypto'
 import { sql } from 'kysely'
 import { randomName } from '../../base/id.ts'
@@ -75,7 +75,7 @@ export type OrderRefusal =
   | { readonly outcome: 'quota_exceeded'; readonly detail: { readonly quota: number; readonly used: number } }
   | { readonly outcome: 'key_spending_limit'; readonly detail: { readonly left: string } }
   | { readonly outcome: 'budget_exceeded'; readonly detail: { readonly name: string; readonly amount: string } }
-  | { readonly outcome: 'no_ssh_key' | 'limit_below_term' | 'insufficient_balance' | 'no_capacity' }
+  | { readonly outcome: 'no_ssh_key' | 'limit_below_term' | 'insufficient_balance' | 'account_in_debt' | 'no_capacity' }
 
 export type OrderAnswer<Placed> = OrderRefusal | { readonly outcome: 'placed'; readonly rental: Placed }
 

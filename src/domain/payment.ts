@@ -1,0 +1,41 @@
+/** How the tax of a payment is divided between its refunds and disputes. The processor knows whole cents only. */
+import { nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
+
+export const CENT: NanoUsd = usd('0.01')
+
+export interface Part {
+  /** What was credited, and goes back. */
+  readonly amount: NanoUsd
+  readonly tax: NanoUsd
+}
+
+/**
+ * The tax that goes back with a part of a payment, so that all parts together get all of it: the share of what is back
+ * afterwards, less what went back before.
+ */
+export function taxOfRefund(paid: Part, before: Part, amount: NanoUsd): NanoUsd {
+  const back = nanoUsdOf(before.amount + amount)
+  const share = floorCents((paid.tax * back) / paid.amount)
+  return nanoUsdOf(share > before.tax ? share - before.tax : 0n)
+}
+
+/** Divides what a dispute takes, tax included, as far as the rest of its payment goes. */
+export function partOfDispute(rest: Part, gross: NanoUsd): Part {
+  const total = rest.amount + rest.tax
+  if (gross >= total) return rest
+  const tax = floorCents((gross * rest.tax) / total)
+  return { amount: nanoUsdOf(gross - tax), tax }
+}
+
+/** undefined: not a whole number of cents. */
+export function centsOf(amount: NanoUsd): number | undefined {
+  return amount % CENT === 0n ? Number(amount / CENT) : undefined
+}
+
+export function usdOfCents(cents: number): NanoUsd {
+  return nanoUsdOf(BigInt(cents) * CENT)
+}
+
+function floorCents(amount: bigint): NanoUsd {
+  return nanoUsdOf(amount - (amount % CENT))
+}
