@@ -71,6 +71,7 @@ const samples: {
   statement_too_long: { maxLines: 100_000 },
   mail_refused: { message: 'connect ECONNREFUSED' },
   still_a_supplier: { unpaid: usd('12.5') },
+  top_up_range: { min: usd('5'), max: usd('10000') },
   refund_too_large: { max: usd('12.5') },
   provider_not_supported: { provider: 'verda' },
   provider_not_found: { name: 'main' },

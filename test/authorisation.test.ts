@@ -217,12 +217,13 @@ describe('accepts a key that has only the required scope', () => {
       const reply = await call(operation, examples[operation](its), acceptedHeaders(endpoint, held))
       expect(reply.headers.get('x-request-id')).toMatch(/^req_/)
       // An earlier call may have used up the example's resource; a server without model engines accepts the key and
-      // then finds no model; a simulated machine has no logs; a test server sends no e-mail and has no clusters or
+      // then finds no model; a simulated machine has no logs; a test server sends no e-mail, takes no payments and has no clusters or
       // provider accounts.
       const lacks = [
         'model_not_found',
         'simulated_machine',
         'mail_not_configured',
+        'payments_off',
         'cluster_not_found',
         'provider_not_found',
         'missing_credential',

@@ -12,6 +12,7 @@ import type { DeploymentHealth, LocalModelState } from '../contract/model.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { Result } from '../contract/result.ts'
 import type { Mailer } from '../domain/mail.ts'
+import type { Processor } from '../domain/processor.ts'
 import type { InstanceOrder } from '../domain/order.ts'
 import type { SignUpMode } from '../domain/sign-up.ts'
 import type { Driver } from '../drivers/driver.ts'
@@ -41,6 +42,8 @@ export interface App {
   readonly bucket?: Bucket
   /** Absent: the server has no public URL, so people cannot sign in as themselves. */
   readonly people?: PeopleSettings
+  /** Takes payments by card. Absent: only operators add money. */
+  readonly processor?: Processor
   /** Absent: no mail server is configured. */
   readonly mailer?: Mailer
   /** Logs a problem that does not fail the request. */

@@ -115,6 +115,16 @@ export const limits = {
   agentDownloadsEach: 8,
   agentDownloadMs: 15 * 60_000,
   models: 1_000,
+  /** Rows of the operator's list. */
+  listedPayments: 500,
+  /** Pages to pay on that one account has open. */
+  openCheckouts: 10,
+  /** A call of the payment processor. */
+  processorTimeoutMs: 20_000,
+  /** The largest messages of the processor have some 20 KB. */
+  processorMessageBytes: 262_144,
+  /** Messages to read in one pass after an outage. */
+  processorMessages: 10_000,
   /** Jobs of one account that have not ended, tasks of one job, and rows of its list. */
   jobsPerAccount: 10_000,
   jobTasks: 1_000,

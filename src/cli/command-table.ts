@@ -85,6 +85,7 @@ async function loadOperator(): Promise<readonly Row[]> {
     import('./operator/operator-economics.ts'),
     import('./operator/operator-upstream.ts'),
     import('./operator/operator-mail.ts'),
+    import('./operator/operator-payment.ts'),
     import('./operator/operator-person.ts'),
     import('./operator/operator-sso.ts'),
     import('./operator/operator-terms.ts'),

@@ -5,6 +5,7 @@ import { accountRecoveryEndpoints } from './account-recovery.ts'
 import { batchEndpoints } from './batch.ts'
 import { billingEndpoints } from './billing.ts'
 import { budgetEndpoints } from './budget.ts'
+import { paymentEndpoints } from './payment.ts'
 import { clusterEndpoints } from './cluster.ts'
 import { costEndpoints } from './cost.ts'
 import { deviceLoginEndpoints } from './device-login.ts'
@@ -77,6 +78,7 @@ export const api = {
   ...billingEndpoints,
   ...costEndpoints,
   ...budgetEndpoints,
+  ...paymentEndpoints,
   ...requestLogEndpoints,
   ...marketplaceEndpoints,
   ...marketplaceSearchEndpoints,

@@ -27,6 +27,7 @@ export const notificationKinds = {
   deployment_blocked: { audience: 'account', label: 'Replica could not be ordered', email: true },
   operator_stuck: { audience: 'operator', label: 'Stuck work', email: true },
   operator_engine: { audience: 'operator', label: 'Engine down', email: true },
+  operator_payment: { audience: 'operator', label: 'Payment to look at', email: true },
   operator_ledger: { audience: 'operator', label: 'Ledger check failed', email: true },
 } as const satisfies Readonly<Record<string, KindEntry>>
 export type NotificationKind = keyof typeof notificationKinds

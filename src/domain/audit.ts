@@ -17,6 +17,7 @@ const actionLabels = {
   'sso_provider.remove': 'Removed a sign-in provider',
   'account.credit': 'Added money',
   'balance.purchase': 'Added money (payment)',
+  'payment.refund': 'Refunded a payment',
   'balance.credit': 'Added money (credit)',
   'balance.adjustment': 'Adjusted a balance',
   'balance.refund': 'Refunded a rental',

@@ -152,11 +152,24 @@ const describers: { readonly [Kind in NotificationKind]: (notice: Notice) => Not
     title: `Engine ${subject.id} is down`,
     text: `It has not listed its machines since ${textOf(data, 'since') ?? 'the last start'}. Nothing of it is billed meanwhile.`,
   }),
-  operator_ledger: ({ data }) => ({
+  operator_payment: paymentToLookAt,
+  operator_ledger: ledgerFailed,
+}
+
+function paymentToLookAt({ subject, data }: Notice): NoticeText {
+  return {
+    severity: 'critical',
+    title: `Payment to look at: ${subject.id}`,
+    text: `${textOf(data, 'detail') ?? 'It does not match.'}.`,
+  }
+}
+
+function ledgerFailed({ data }: Notice): NoticeText {
+  return {
     severity: 'critical',
     title: 'Ledger check failed',
     text: `The daily check found ${counted(data['findings'], 'problem')}. Run berth ledger verify.`,
-  }),
+  }
 }
 
 function contactLost(notice: Notice): NoticeText {

@@ -1,10 +1,14 @@
 /** How the tax of a payment is divided between its refunds and disputes. The processor knows whole cents only. */
-import { nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
+import { centsRoundedDown, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
 
-export const CENT: NanoUsd = usd('0.01')
+const CENT: NanoUsd = usd('0.01')
+
+/** One top-up by card. */
+export const MIN_TOP_UP: NanoUsd = usd('5')
+export const MAX_TOP_UP: NanoUsd = usd('10000')
 
 export interface Part {
-  /** What was credited, and goes back. */
+  /** Credit that goes back. */
   readonly amount: NanoUsd
   readonly tax: NanoUsd
 }
@@ -20,16 +24,16 @@ export function taxOfRefund(paid: Part, before: Part, amount: NanoUsd): NanoUsd 
 }
 
 /** Divides what a dispute takes, tax included, as far as the rest of its payment goes. */
-export function partOfDispute(rest: Part, gross: NanoUsd): Part {
-  const total = rest.amount + rest.tax
-  if (gross >= total) return rest
-  const tax = floorCents((gross * rest.tax) / total)
+export function partOfDispute(remaining: Part, gross: NanoUsd): Part {
+  const total = remaining.amount + remaining.tax
+  if (gross >= total) return remaining
+  const tax = floorCents((gross * remaining.tax) / total)
   return { amount: nanoUsdOf(gross - tax), tax }
 }
 
 /** undefined: not a whole number of cents. */
 export function centsOf(amount: NanoUsd): number | undefined {
-  return amount % CENT === 0n ? Number(amount / CENT) : undefined
+  return amount % CENT === 0n ? centsRoundedDown(amount) : undefined
 }
 
 export function usdOfCents(cents: number): NanoUsd {

@@ -18,6 +18,7 @@ import { measure } from './measure.ts'
 import { meter } from './meter.ts'
 import { observeVolumes } from './observe-volumes.ts'
 import { observe } from './observe.ts'
+import { catchUpOnEvents, settlePayments } from './payments.ts'
 import { power } from './power.ts'
 import { settlePurchases } from './purchases.ts'
 import { provision } from './provision.ts'
@@ -87,6 +88,7 @@ export function allReconcilers(
     summarizeMetrics(app),
     watchIdle(app),
     watchUptime(app),
+    ...(app.processor === undefined ? [] : [settlePayments(app, app.processor), catchUpOnEvents(app, app.processor)]),
     {
       name: 'deliver-webhooks',
       due: hasDueDelivery,

@@ -30,6 +30,7 @@ import { openModelCatalog } from './parts/model-catalog.ts'
 import { openPeople } from './parts/people.ts'
 import { openOperations } from './parts/operations.ts'
 import { openParts, type Context } from './parts/part.ts'
+import { openPayments } from './parts/payments.ts'
 import { openRoutes } from './parts/routes.ts'
 import { setUp, type NewAccounts } from './parts/set-up.ts'
 import { openStore } from './parts/store.ts'
@@ -87,8 +88,10 @@ export function serve(settings: Settings, options: ServeOptions = {}): Promise<R
     const drivers = await parts.add(openMachineDrivers(context, store.app))
     const mail = await parts.add(openMail(context, http.url))
     const people = await parts.add(openPeople(context, store.app))
+    const payments = await parts.add(openPayments(context))
     const catalog = await parts.add(openModelCatalog(context))
-    const core = { ...store.app, ...drivers.app, ...mail.app, ...people.app, ...catalog.app, ...appSettings(context) }
+    const opened = { ...store.app, ...drivers.app, ...mail.app, ...people.app, ...payments.app, ...catalog.app }
+    const core = { ...opened, ...appSettings(context) }
     const newAccounts = await setUp(context, core, { newOperatorKey })
     const welcome = welcomeOptions(context, options.isTrial)
 

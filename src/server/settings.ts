@@ -3,12 +3,15 @@ import os from 'node:os'
 import path from 'node:path'
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
-import { parseUsd, usd, type NanoUsd } from '../base/money.ts'
+import type { NanoUsd } from '../base/money.ts'
 import type { ObjectStore } from '../base/net/object-store.ts'
 import type { BodyBudgetOptions } from '../domain/body-budget.ts'
 import { issueText } from '../contract/issue-text.ts'
 import { signUpModes } from '../contract/session-body.ts'
 import { defaultRetention, type Retention } from '../domain/retention.ts'
+import { readStripe, stripeEnvironment, type StripeSettings } from './payment/stripe-setting.ts'
+import { priceSetting } from './price-setting.ts'
+import { SettingsError } from './settings-error.ts'
 import { localPortDomain, PORT_DOMAIN_HELP, readPortDomain, type PortDomain } from './ports/port-domain.ts'
 import { readTrustedProxy, TRUST_PROXY_HELP, type TrustedProxy } from './http/trusted-proxy.ts'
 
@@ -31,21 +34,6 @@ const MAX_OTHER_KEYS = 4
 const MAX_WORKERS = 64
 
 const MAX_RETENTION_DAYS = 36_500
-
-/** Far above what disks cost; a typing error in the unit is larger. */
-const MAX_PRICE = usd('1000')
-
-function priceSetting(usual: string) {
-  return z
-    .string()
-    .transform((text, context) => {
-      const price = parseUsd(text)
-      if (price !== undefined && price >= 0n && price <= MAX_PRICE) return price
-      context.addIssue({ code: 'custom', message: `must be an amount in USD from 0 to 1000, such as ${usual}` })
-      return z.NEVER
-    })
-    .default(usd(usual))
-}
 
 const environment = z.object({
   BERTH_HOST: z.string().min(1).default('127.0.0.1'),
@@ -101,6 +89,7 @@ const environment = z.object({
   BERTH_TRUST_PROXY: z.string().default('0'),
   BERTH_PUBLIC_URL: z.url({ protocol: /^https?$/ }).optional(),
   BERTH_SIGN_UP: z.enum(signUpModes).default('closed'),
+  ...stripeEnvironment,
   BERTH_SMTP_URL: z
     .url({ protocol: /^smtps?$/, error: 'must be a URL such as smtp://user:password@mail.example.com:587' })
     .optional(),
@@ -197,6 +186,8 @@ export interface Settings {
   readonly publicUrl: string | undefined
   /** Who may open an account. */
   readonly signUp: Environment['BERTH_SIGN_UP']
+  /** undefined: no payments by card. */
+  readonly stripe: StripeSettings | undefined
   /** undefined: no e-mail is sent. */
   readonly mail: { readonly url: string; readonly from: string } | undefined
   /** `gateway`: answers requests and runs no background loops. */
@@ -231,7 +222,7 @@ export interface Settings {
   }
 }
 
-export class SettingsError extends Error {}
+export { SettingsError }
 
 export function readSettings(env: Readonly<Record<string, string | undefined>>): Settings {
   const values = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''))
@@ -277,6 +268,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     allowPrivateAddresses: read.BERTH_ALLOW_PRIVATE_ADDRESSES,
     publicUrl: read.BERTH_PUBLIC_URL?.replace(/\/+$/, ''),
     signUp: read.BERTH_SIGN_UP,
+    stripe: readStripe(read),
     mail: readMail(read),
     role: read.BERTH_ROLE,
     workers: read.BERTH_WORKERS,

@@ -5,12 +5,14 @@
  */
 import { passForReal } from './simulated-machine.ts'
 import type { OperationId } from '../../src/contract/api.ts'
+import { usd } from '../../src/base/money.ts'
 import { silentWav } from '../../src/base/sound/wav.ts'
 import { exampleBodies, inferenceExamples } from '../../src/contract/openapi/example-body.ts'
 import { makeSshKeyPair } from '../../src/base/ssh-key-pair.ts'
 import { LIST_LAG_MS, succeed, type Journey } from './journey.ts'
 import { makePersonal } from './people.ts'
 import { saveResponse } from '../../src/app/response/response.ts'
+import { pay } from './payment-ledger.ts'
 import { testSshKey, type Call } from './server.ts'
 import { writeRequest } from './ended-request.ts'
 import { noUnits } from '../../src/domain/inference.ts'
@@ -72,6 +74,7 @@ export interface Owned {
   readonly webhookToDelete: string
   readonly delivery: string
   readonly budget: string
+  readonly payment: string
   readonly budgetToDelete: string
   readonly request: string
   readonly file: string
@@ -192,6 +195,8 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   getCosts: () => ({ query: { from: `${MONTH}-01`, to: `${MONTH}-31`, groupBy: 'resource', limit: '5' } }),
   getDailyStatement: () => ({ query: { from: `${MONTH}-01`, to: `${MONTH}-31`, limit: '10' } }),
   exportStatement: () => ({ query: { from: `${MONTH}-01`, to: `${MONTH}-31` } }),
+  createTopUp: withBody(exampleBodies.createTopUp),
+  getTopUp: (its) => owned({ id: its.payment }),
   listBudgets: none,
   createBudget: withBody({ ...exampleBodies.createBudget, monthlyUsd: '900000' }),
   changeBudget: (its) => owned({ id: its.budget }, exampleBodies.changeBudget),
@@ -348,6 +353,8 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   adjustAccount: (its) => owned({ id: its.account }, exampleBodies.adjustAccount),
   refundCharge: (its) =>
     owned({ id: its.account }, { ...exampleBodies.refundCharge, amountUsd: '0.01', rentalId: its.virtualMachine }),
+  listPayments: none,
+  refundPayment: (its) => owned({ id: its.payment }, exampleBodies.refundPayment),
   payOutSupplier: (its) => owned({ id: its.account }, { ...exampleBodies.payOutSupplier, amountUsd: '0.01' }),
   getPriceBook: none,
   changePriceBook: withBody(exampleBodies.changePriceBook),
@@ -471,6 +478,7 @@ export const absent: Owned = {
   portTokenToRevoke: 'ptk_0000000000000000000000',
   delivery: 'dlv_00000000000000000000000000000000',
   budget: 'bud_0000000000000000000000',
+  payment: 'pay_0000000000000000000000',
   budgetToDelete: 'bud_0000000000000000000000',
   request: 'req_00000000000000000000000000000000',
   file: 'file_00000000000000000000',
@@ -487,6 +495,11 @@ export const absent: Owned = {
   host: 'absent-host',
   metalHost: 'absent-metal',
   baseImageToDelete: 'absent',
+}
+
+async function paidPayment({ app, clock }: Journey, accountId: string): Promise<string> {
+  await pay({ database: app.database, clock }, accountId, 'example', { amount: usd('10'), tax: usd('1.90') })
+  return 'pay_example'
 }
 
 /** Creates all resources of the examples through the API and runs them until they have cost something. */
@@ -584,6 +597,7 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     webhookToDelete: await webhook(),
     delivery: (await make(`/v2/webhooks/${hook}/test`)).id,
     budget: await budget('kept'),
+    payment: await paidPayment(journey, owner.id),
     budgetToDelete: await budget('to delete'),
     request: await logRequest(journey, owner.id),
     file: await file(),

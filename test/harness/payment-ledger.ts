@@ -1,7 +1,7 @@
 /** A ledger with payments, refunds and disputes of every outcome, written by the functions that production uses. */
 import { sql } from 'kysely'
 import { DAY_MS, addMs, toDate } from '../../src/base/instant.ts'
-import { usd, type NanoUsd } from '../../src/base/money.ts'
+import { usd, zeroUsd, type NanoUsd } from '../../src/base/money.ts'
 import {
   creditPayment,
   lockPayment,
@@ -16,7 +16,7 @@ import { openAccount, type TestLedger } from './ledger.ts'
 
 /** Writes a paid payment of `pay_<name>` with the intent `pi_<name>`. */
 export async function pay(
-  ledger: TestLedger,
+  ledger: Pick<TestLedger, 'database' | 'clock'>,
   accountId: string,
   name: string,
   paid: { readonly amount: NanoUsd; readonly tax: NanoUsd; readonly cap?: NanoUsd },
@@ -88,6 +88,15 @@ export async function saveCard(ledger: TestLedger, accountId: string): Promise<v
       saved_at: at,
     })
     .execute()
+}
+
+export async function readDebt({ database }: Pick<TestLedger, 'database'>, accountId: string): Promise<NanoUsd> {
+  const row = await database.db
+    .selectFrom('account_debt')
+    .select('owed_nano')
+    .where('account_id', '=', accountId)
+    .executeTakeFirst()
+  return row?.owed_nano ?? zeroUsd
 }
 
 async function lockedPayment(tx: Tx, name: string): Promise<Payment> {

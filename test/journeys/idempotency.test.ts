@@ -9,17 +9,21 @@ import { fingerprint } from '../harness/fingerprint.ts'
 import { checkLedgerAndEngines, startJourney, succeed, type Journey } from '../harness/journey.ts'
 import { send } from '../harness/send.ts'
 import type { Call } from '../harness/server.ts'
+import { manualClock } from '../sim/clock.ts'
+import { StripeSimulator } from '../sim/stripe-server.ts'
 
 const path = '/v2/alpha/on-demand/virtual-machine-rentals'
 const order = { gpuCount: 1, region: 'mock-region', label: 'once' }
 
 let journey: Journey
+let stripe: StripeSimulator
 let ada: { id: string; key: string; call: Call }
 let its: Owned
 beforeAll(async () => {
   // Nothing listens there: what matters is that messages are queued.
   const mail = { BERTH_SMTP_URL: 'smtp://127.0.0.1:9', BERTH_MAIL_FROM: 'berth@cloud.example' }
-  journey = await startJourney({ env: { BERTH_PUBLIC_URL: 'https://cloud.example', ...mail } })
+  stripe = await StripeSimulator.open(manualClock())
+  journey = await startJourney({ env: { ...stripe.env, ...mail, BERTH_PUBLIC_URL: 'https://cloud.example' } })
   const scopes = [
     'inference',
     'compute:read',
@@ -32,7 +36,10 @@ beforeAll(async () => {
   ada = await journey.account({ usd: '5000', scopes: [...scopes], platformFeePercentage: 10 })
   its = await makeOwned(journey, ada)
 })
-afterAll(() => journey.close())
+afterAll(async () => {
+  await journey.close()
+  await stripe.close()
+})
 
 const heldBy = async (by: Call): Promise<string> => (await succeed(by, 'GET', '/v2/customer/balance')).heldUsd
 
@@ -159,6 +166,8 @@ const otherBody: { readonly [Op in OperationId]?: object } = {
   createAccount: { name: 'other' },
   creditAccount: { amountUsd: '99.00' },
   adjustAccount: { amountUsd: '-2.51' },
+  createTopUp: { amountUsd: '99.00' },
+  refundPayment: { amountUsd: '0.02' },
   refundCharge: { amountUsd: '0.02' },
   payOutSupplier: { amountUsd: '0.02' },
   restoreOwner: { ownerEmail: 'other@example.com' },

@@ -15,6 +15,7 @@ import { deploymentProtocol, engineName, modelKind } from '../../src/contract/mo
 import { volumeState } from '../../src/contract/operator-volume.ts'
 import { operatorEndpoints } from '../../src/contract/operator.ts'
 import { term } from '../../src/contract/on-demand-rental.ts'
+import { alertKinds, paymentRecord, paymentState, refundRecord } from '../../src/contract/payment.ts'
 import { rentalState, rentalType } from '../../src/contract/rental.ts'
 import { requestOutcome } from '../../src/contract/request-log.ts'
 import { ethernetVariant, gpuFormFactor, gpuType, networkType, simulation } from '../../src/contract/shared.ts'
@@ -25,7 +26,7 @@ const [, report] = fromAgent.options
 const reportedStates = report.shape.workloads.element.shape.state.options
 const listedRental = operatorEndpoints.listAllRentals.response.shape.rentals.element
 /** Postings on statements, those that only move money within an account, and costs of the house. */
-const postingKinds = [...statementLine.shape.kind.options, 'hold', 'release', 'cost']
+const postingKinds = [...statementLine.shape.kind.options, 'hold', 'release', 'cost', 'fee']
 
 /** By `table.column`: the lists of the code that it must agree with. */
 export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[]>>> = {
@@ -39,6 +40,10 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'job_task.state': [jobStates],
   'job_attempt.outcome': [attemptOutcomes],
   'posting.kind': [postingKinds],
+  'payment.kind': [paymentRecord.shape.kind.options],
+  'payment.state': [paymentState.options],
+  'payment_refund.state': [refundRecord.shape.state.options],
+  'payment_alert.kind': [alertKinds],
   'machine.offering': [suppliedMachine.shape.offering.options],
   'machine.gpu_type': [gpuType.options],
   'machine.gpu_form_factor': [gpuFormFactor.options],
@@ -94,4 +99,6 @@ export const listsOfStore = [
   'identity_provider.kind',
   'invitation.outcome',
   'device_login.decision',
+  'payment_dispute.state',
+  'auto_top_up.off_reason',
 ]

@@ -12,14 +12,7 @@ import type { EventType } from '../../contract/event-type.ts'
 import { writeAudit } from '../../store/platform/audit.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { recordEvent } from '../../store/notice/event.ts'
-import {
-  lockAvailable,
-  post,
-  readBalances,
-  type Balances,
-  type LedgerKind,
-  type Posting,
-} from '../../store/ledger/ledger.ts'
+import { lockAvailable, post, readBalances, type Balances, type LedgerKind } from '../../store/ledger/ledger.ts'
 import { findOperatorPosting, readRefundable, type OperatorPosting } from '../../store/ledger/operator-posting.ts'
 import { findRental } from '../../store/rental/rental.ts'
 import { resumeBatches } from '../../store/batch/batch.ts'

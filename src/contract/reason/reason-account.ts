@@ -103,6 +103,18 @@ export const accountReasons = {
       shortfalls[purpose](formatUsdForPeople(amount)),
     ({ purpose }) => moneySteps[purpose],
   ),
+  payments_off: conflict('This server takes no payments by card.', 'Ask the operator to add money to the account.'),
+  payment_not_found: notFound('There is no such payment in this account.'),
+  payment_not_paid: conflict('Only a paid payment can be refunded.'),
+  too_many_open_payments: conflict(
+    'The account has too many open payments.',
+    'Pay one of them, or wait until they expire after 40 minutes.',
+  ),
+  not_whole_cents: invalid('The amount must be a whole number of cents.'),
+  top_up_range: invalid(
+    ({ min, max }: { readonly min: NanoUsd; readonly max: NanoUsd }) =>
+      `The amount must be from ${formatUsdForPeople(min)} to ${formatUsdForPeople(max)}.`,
+  ),
   account_in_debt: insufficientBalance(
     'The account owes money after a disputed payment.',
     'Add money: payments repay the debt first.',

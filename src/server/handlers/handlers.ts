@@ -11,6 +11,7 @@ import { baseImageHandlers } from './base-image.ts'
 import { batchHandlers } from './batch.ts'
 import { billingHandlers } from './billing.ts'
 import { budgetHandlers } from './budget.ts'
+import { paymentHandlers } from './payment.ts'
 import { catalogHandlers } from './catalog.ts'
 import { clusterHandlers } from './cluster.ts'
 import { costHandlers } from './cost.ts'
@@ -72,6 +73,15 @@ import { webhookHandlers } from './webhook.ts'
 
 let v2: Record<string, unknown> | undefined
 
+const moneyHandlers = {
+  ...billingHandlers,
+  ...statementHandlers,
+  ...invoiceHandlers,
+  ...costHandlers,
+  ...budgetHandlers,
+  ...paymentHandlers,
+}
+
 export function makeHandlers(
   gateway: Pick<Gateway, 'catalog' | 'whenKnown' | 'countTokens'>,
   responses: ResponsePorts,
@@ -88,11 +98,7 @@ export function makeHandlers(
     ...volumeHandlers,
     ...storageOptionHandlers,
     ...rentalVolumeHandlers,
-    ...billingHandlers,
-    ...statementHandlers,
-    ...invoiceHandlers,
-    ...costHandlers,
-    ...budgetHandlers,
+    ...moneyHandlers,
     ...catalogHandlers,
     ...requestLogHandlers,
     ...marketplaceHandlers,

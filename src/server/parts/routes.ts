@@ -21,6 +21,7 @@ import { addInstallRoutes } from '../install/install-routes.ts'
 import { addMailRoutes } from '../mail/mail-link.ts'
 import { logsOf } from '../handlers/rental-logs.ts'
 import { addMcpRoutes } from '../mcp/mcp-routes.ts'
+import { addStripeRoutes } from '../payment/stripe-webhook.ts'
 import type { Callers } from './callers.ts'
 import type { Context, Part } from './part.ts'
 
@@ -80,6 +81,7 @@ export function openRoutes(context: Context, { routes }: HttpServer, needs: Rout
   addReferenceRoutes(routes)
   addConsoleRoutes(routes, { app, authenticator, rates, welcome })
   addMailRoutes(routes, { app, rates })
+  addStripeRoutes(routes, { app, rates })
   const bundles = makeAgentBundles({ dataDir, onError: (message) => log.error(message) })
   addInstallRoutes(routes, { bundles, rates, clock })
   addAgentFiles(routes, { app, settings, dataDir, links, engines, log })

@@ -2,7 +2,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { LedgerCheck } from './ledger-check.ts'
 
-/** What the postings with this key moved between the account's money, debts, the processor and tax. */
+/** Sums by posting of what moved between the account's money, debts, the processor and tax. */
 const moved = (pattern: string): RawBuilder<unknown> => sql`(
   select p.key, p.account_id, p.kind,
          coalesce(sum(case when t.to_id = c.id then t.amount_nano else -t.amount_nano end)

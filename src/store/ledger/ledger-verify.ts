@@ -1,7 +1,6 @@
 /**
- * Verifies the ledger from its first rows. Each check is one query for the rows that violate an invariant, and shares no
- * code with the code that maintains it: where a constraint forbids the fault, the check finds damage by a restored backup
- * or a manual change. All checks read one snapshot.
+ * Verifies the ledger from its first rows. Each check is one query for rows that violate an invariant, and shares no code
+ * with what maintains it: it also finds damage by a restored backup or a manual change. All checks read one snapshot.
  */
 import { sql } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'

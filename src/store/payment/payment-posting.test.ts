@@ -3,12 +3,19 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { toDate } from '../../base/instant.ts'
 import { usd, zeroUsd, type NanoUsd } from '../../base/money.ts'
 import { buy, openAccount, openTestLedger, type TestLedger } from '../../../test/harness/ledger.ts'
-import { dispute, failRefund, pay, refundPayment, saveCard, winDispute } from '../../../test/harness/payment-ledger.ts'
+import {
+  dispute,
+  failRefund,
+  pay,
+  readDebt,
+  refundPayment,
+  saveCard,
+  winDispute,
+} from '../../../test/harness/payment-ledger.ts'
 import { transact } from '../platform/database.ts'
 import { ledgerChecks, readHouse, readWholeLedger, runCheck } from '../ledger/ledger-verify.ts'
 import { readBalances } from '../ledger/ledger.ts'
 import { saveCreditLine } from '../ledger/standing.ts'
-import { bookFee, readDebt } from './payment-posting.ts'
 
 let ledger: TestLedger
 beforeAll(async () => {
@@ -89,15 +96,15 @@ test('promises 46 and 48: a chargeback of spent money leaves a debt, which depos
   await pay(ledger, accountId, 'spender', { amount: usd('100'), tax: usd('19') })
   await spend(accountId, usd('70'))
   await dispute(ledger, 'spender', 'dp_spender', usd('119'))
-  expect([await available(accountId), await readDebt(ledger.database.db, accountId)]).toEqual([zeroUsd, usd('70')])
+  expect([await available(accountId), await readDebt(ledger, accountId)]).toEqual([zeroUsd, usd('70')])
   expect(await findings()).toEqual([])
   // Again is not more.
   await dispute(ledger, 'spender', 'dp_spender', usd('119'))
-  expect(await readDebt(ledger.database.db, accountId)).toBe(usd('70'))
+  expect(await readDebt(ledger, accountId)).toBe(usd('70'))
   await buy(ledger, accountId, usd('20'))
-  expect([await available(accountId), await readDebt(ledger.database.db, accountId)]).toEqual([zeroUsd, usd('50')])
+  expect([await available(accountId), await readDebt(ledger, accountId)]).toEqual([zeroUsd, usd('50')])
   await giveBack(accountId, usd('60'))
-  expect([await available(accountId), await readDebt(ledger.database.db, accountId)]).toEqual([usd('10'), zeroUsd])
+  expect([await available(accountId), await readDebt(ledger, accountId)]).toEqual([usd('10'), zeroUsd])
   expect(await findings()).toEqual([])
 })
 
@@ -119,7 +126,7 @@ test('a debt is repaid before the credit line', async () => {
     .select('used_nano')
     .where('account_id', '=', accountId)
     .executeTakeFirstOrThrow()
-  expect([await readDebt(ledger.database.db, accountId), used_nano]).toEqual([zeroUsd, usd('25')])
+  expect([await readDebt(ledger, accountId), used_nano]).toEqual([zeroUsd, usd('25')])
   expect(await findings()).toEqual([])
 })
 
@@ -130,7 +137,7 @@ test('promise 47: a won dispute returns exactly what it took, to the debt first'
   await dispute(ledger, 'winner', 'dp_winner', usd('119'))
   expect(await winDispute(ledger, 'winner', 'dp_winner')).toBe(true)
   expect(await winDispute(ledger, 'winner', 'dp_winner')).toBe(false)
-  expect([await available(accountId), await readDebt(ledger.database.db, accountId)]).toEqual([usd('30'), zeroUsd])
+  expect([await available(accountId), await readDebt(ledger, accountId)]).toEqual([usd('30'), zeroUsd])
   expect(await findings()).toEqual([])
 })
 
@@ -139,10 +146,10 @@ test('promise 47: refund and dispute never both take; if the refund fails, the d
   await pay(ledger, accountId, 'once', { amount: usd('100'), tax: usd('19') })
   await refundPayment(ledger, 'once', 'rfd_once', usd('40'))
   expect(await dispute(ledger, 'once', 'dp_once', usd('119'))).toEqual({ amount: usd('60'), tax: usd('11.40') })
-  expect([await available(accountId), await readDebt(ledger.database.db, accountId)]).toEqual([zeroUsd, zeroUsd])
+  expect([await available(accountId), await readDebt(ledger, accountId)]).toEqual([zeroUsd, zeroUsd])
   await failRefund(ledger, 'once', 'rfd_once')
   expect(await dispute(ledger, 'once', 'dp_once', usd('119'))).toEqual({ amount: usd('40'), tax: usd('7.60') })
-  expect([await available(accountId), await readDebt(ledger.database.db, accountId)]).toEqual([zeroUsd, zeroUsd])
+  expect([await available(accountId), await readDebt(ledger, accountId)]).toEqual([zeroUsd, zeroUsd])
   expect(await refundPayment(ledger, 'once', 'rfd_late', usd('0.01'))).toBe('too_much')
   expect(await findings()).toEqual([])
 })
@@ -156,7 +163,7 @@ test('promise 49: a dispute takes nothing from the earnings of suppliers', async
     ${supplier}, 45000000000, null, null, null, null)`.execute(ledger.database.db)
   await dispute(ledger, 'renter', 'dp_renter', usd('50'))
   expect((await readBalances(ledger.database.db, supplier)).earnings).toBe(usd('45'))
-  expect(await readDebt(ledger.database.db, accountId)).toBe(usd('50'))
+  expect(await readDebt(ledger, accountId)).toBe(usd('50'))
 })
 
 test('promise 42: the schema refuses an automatic payment that exceeds the cap by a cent', async () => {
@@ -172,16 +179,4 @@ test('promise 42: the schema refuses an automatic payment that exceeds the cap b
   expect(await attempt('capped2', usd('19.01'))).toBe('payment_within_cap')
   expect(await attempt('capped2', usd('19'))).toBe('paid')
   expect(await attempt('capped3', zeroUsd)).toBe('payment_within_cap')
-})
-
-test('a fee is booked once, and on nobody’s statement', async () => {
-  const before = (await readHouse(ledger.database.db)).get('processor_fees') ?? 0n
-  for (let n = 0; n < 2; n += 1) await transact(ledger.database, (tx) => bookFee(tx, 'txn_1', usd('3.75')))
-  expect((await readHouse(ledger.database.db)).get('processor_fees')).toBe(before - usd('3.75'))
-  const posting = await ledger.database.db
-    .selectFrom('posting')
-    .select('account_id')
-    .where('key', '=', 'stripe-fee:txn_1')
-    .executeTakeFirstOrThrow()
-  expect(posting.account_id).toBeNull()
 })

@@ -1,5 +1,5 @@
 /**
- * What payments, refunds and disputes do to the ledger, each with its row in one transaction. Keys come from the
+ * Books payments, refunds and disputes, each with its row in one transaction. Keys come from the
  * processor's ids or ours, so nothing moves twice. The row of the payment is locked before the balances.
  */
 import { sql, type Selectable } from 'kysely'
@@ -18,7 +18,7 @@ export async function lockPayment(tx: Tx, id: string): Promise<Payment | undefin
   return tx.db.selectFrom('payment').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
 }
 
-/** What the processor says about a payment that succeeded. */
+/** Facts of the processor about a payment that succeeded. */
 export interface PaidFacts {
   readonly intentId: string
   readonly chargeId: string | null
@@ -58,8 +58,8 @@ export async function creditPayment(tx: Tx, payment: Payment, facts: PaidFacts):
   return answer === 'posted'
 }
 
-/** What refunds and disputes have taken of a payment so far. */
-export async function readTaken(db: Db, paymentId: string): Promise<Part> {
+/** Sums up what refunds and disputes have taken of a payment. */
+async function readTaken(db: Db, paymentId: string): Promise<Part> {
   const { rows } = await sql<Part>`
     select coalesce(sum(amount), 0)::bigint as amount, coalesce(sum(tax), 0)::bigint as tax from (
       select amount_nano as amount, tax_nano as tax from payment_refund
@@ -71,12 +71,12 @@ export async function readTaken(db: Db, paymentId: string): Promise<Part> {
   return rows[0] ?? { amount: zeroUsd, tax: zeroUsd }
 }
 
-/** What is left of a payment. */
+/** The part of a payment that nobody has taken back. */
 export async function readRest(db: Db, payment: Payment): Promise<Part> {
-  const taken = await readTaken(db, payment.id)
+  const earlier = await readTaken(db, payment.id)
   return {
-    amount: nanoUsdOf(payment.amount_nano - taken.amount),
-    tax: nanoUsdOf((payment.tax_nano ?? 0n) - taken.tax),
+    amount: nanoUsdOf(payment.amount_nano - earlier.amount),
+    tax: nanoUsdOf((payment.tax_nano ?? 0n) - earlier.tax),
   }
 }
 
@@ -97,10 +97,10 @@ export async function takeRefund(
   refund: NewRefund,
 ): Promise<PaymentRefund | 'too_much' | 'insufficient'> {
   const now = toDate(tx.clock.now())
-  const taken = await readTaken(tx.db, payment.id)
-  if (taken.amount + refund.amount > payment.amount_nano) return 'too_much'
+  const earlier = await readTaken(tx.db, payment.id)
+  if (earlier.amount + refund.amount > payment.amount_nano) return 'too_much'
   const paid = { amount: payment.amount_nano, tax: payment.tax_nano ?? zeroUsd }
-  const tax = taxOfRefund(paid, taken, refund.amount)
+  const tax = taxOfRefund(paid, earlier, refund.amount)
   const answer = await post(tx, {
     key: `stripe-refund:${refund.id}`,
     kind: 'payment_refund',
@@ -215,31 +215,6 @@ export async function returnDispute(tx: Tx, payment: Payment, dispute: PaymentDi
     ),
   })
   return true
-}
-
-/** Books a fee of the processor, once per balance transaction. Below zero: the processor gave one back. */
-export async function bookFee(tx: Tx, balanceTransactionId: string, amount: NanoUsd): Promise<void> {
-  if (amount === 0n) return
-  const [from, to] =
-    amount > 0n ? (['processor_fees', 'processor'] as const) : (['processor', 'processor_fees'] as const)
-  await post(tx, {
-    key: `stripe-fee:${balanceTransactionId}`,
-    kind: 'fee',
-    accountId: null,
-    memo: 'Fee of the processor',
-    actor: null,
-    reason: null,
-    transfers: [{ from: house(from), to: house(to), amount: nanoUsdOf(amount > 0n ? amount : 0n - amount) }],
-  })
-}
-
-export async function readDebt(db: Db, accountId: string): Promise<NanoUsd> {
-  const row = await db
-    .selectFrom('account_debt')
-    .select('owed_nano')
-    .where('account_id', '=', accountId)
-    .executeTakeFirst()
-  return row?.owed_nano ?? zeroUsd
 }
 
 type Transfer = Posting['transfers'][number]

@@ -14,6 +14,9 @@ interface Keys {
   attachment: { readonly volume_id: number; readonly rental_id: number }
   webhook_delivery: { readonly id: string }
   mail: { readonly id: string }
+  payment: { readonly id: string }
+  payment_refund: { readonly id: string }
+  processor_event: { readonly id: string }
 }
 
 type LeasedTable = keyof Keys
@@ -24,6 +27,9 @@ const keyColumns: { readonly [Table in LeasedTable]: ReadonlyArray<keyof Keys[Ta
   attachment: ['volume_id', 'rental_id'],
   webhook_delivery: ['id'],
   mail: ['id'],
+  payment: ['id'],
+  payment_refund: ['id'],
+  processor_event: ['id'],
 }
 
 export interface Leased<Row> {

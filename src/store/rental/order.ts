@@ -1,4 +1,4 @@
-/** Orders: the facts they are checked against, and their one writer, `place_orders` (schema/0063_place_orders.sql, 0081_payment.sql). */
+/** Orders: the facts they are checked against, and their one writer, `place_orders` (schema/0063_place_orders.sql, 0082_payment.sql). */
 import { randomInt } from 'node:crypto'
 import { sql } from 'kysely'
 import { randomName } from '../../base/id.ts'

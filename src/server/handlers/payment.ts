@@ -1,0 +1,79 @@
+/** Payments by card over HTTP. */
+import { createOnce } from '../../app/idempotency.ts'
+import { refundPayment } from '../../app/payment/refund.ts'
+import { createTopUp, openTopUp, readTopUp } from '../../app/payment/top-up.ts'
+import { limits } from '../../base/limits.ts'
+import type { Api } from '../../contract/api.ts'
+import type { ResponseOf } from '../../contract/endpoint.ts'
+import { fail, ok } from '../../contract/result.ts'
+import { listPayments } from '../../store/payment/payment.ts'
+import { listAlerts } from '../../store/payment/processor-event.ts'
+import type { Payment, PaymentRefund } from '../../store/payment/payment-posting.ts'
+import type { Handlers } from '../http/handler.ts'
+import { mapOk } from './billing.ts'
+
+export const paymentHandlers = {
+  createTopUp: async (app, { operation, actor, body, idempotencyKey }) => {
+    const once = { key: idempotencyKey, operation, request: { body } }
+    const created = await createOnce(app, actor, once, async (tx) => {
+      const order = { amount: body.amountUsd, savesCard: body.saveCard }
+      return mapOk(await createTopUp(app, tx, actor, order), paymentOnWire)
+    })
+    if (!created.ok) return created
+    // The processor is called after the commit; a repeated request gets the same page.
+    const payment = await openTopUp(app, created.value.id)
+    return payment === undefined ? fail('payment_not_found') : ok(paymentOnWire(payment))
+  },
+
+  getTopUp: async (app, { actor, params }) => mapOk(await readTopUp(app, actor, params.id), paymentOnWire),
+
+  listPayments: async ({ database: { db } }) => {
+    const [alerts, payments] = [
+      await listAlerts(db, limits.listedPayments),
+      await listPayments(db, limits.listedPayments),
+    ]
+    return ok({
+      alerts: alerts.map(({ kind, subject, account_id: accountId, detail, at }) => ({
+        kind,
+        subject,
+        accountId,
+        detail,
+        at,
+      })),
+      payments: payments.map((payment) => ({ ...paymentOnWire(payment), accountId: payment.account_id })),
+    })
+  },
+
+  refundPayment: async (app, { operation, actor, params, body, idempotencyKey }) =>
+    createOnce(app, actor, { key: idempotencyKey, operation, request: { params, body } }, async (tx) => {
+      const order = { paymentId: params.id, amount: body.amountUsd, reason: body.reason }
+      return mapOk(await refundPayment(app, tx, actor, order), refundOnWire)
+    }),
+} satisfies Partial<Handlers>
+
+function paymentOnWire(payment: Payment): ResponseOf<Api['getTopUp']> {
+  return {
+    id: payment.id,
+    kind: payment.kind,
+    state: payment.state,
+    amountUsd: payment.amount_nano,
+    taxUsd: payment.tax_nano,
+    url: payment.state === 'open' ? payment.session_url : null,
+    failure: payment.state === 'mismatch' ? null : payment.failure,
+    createdAt: payment.created_at,
+    expiresAt: payment.expires_at,
+    paidAt: payment.paid_at,
+  }
+}
+
+function refundOnWire(refund: PaymentRefund): ResponseOf<Api['refundPayment']> {
+  return {
+    id: refund.id,
+    paymentId: refund.payment_id,
+    state: refund.state,
+    amountUsd: refund.amount_nano,
+    taxUsd: refund.tax_nano,
+    reason: refund.reason,
+    createdAt: refund.created_at,
+  }
+}
