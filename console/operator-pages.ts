@@ -7,6 +7,7 @@ import { fleetSearch } from './pages/fleet/search.ts'
 import { mailSearch } from './pages/mail/search.ts'
 import { peopleSearch } from './pages/people/search.ts'
 import { providerSearch } from './pages/provider/search.ts'
+import { ssoSearch } from './pages/sso/search.ts'
 
 export const operatorPages = [
   page({
@@ -49,6 +50,15 @@ export const operatorPages = [
     scopes: ['operator'],
     search: peopleSearch,
     load: async () => (await import('./pages/people/page.tsx')).PeoplePage,
+  }),
+  page({
+    path: '/operator/sso',
+    title: 'Sign-in providers',
+    icon: 'key',
+    in: 'Operator',
+    scopes: ['operator'],
+    search: ssoSearch,
+    load: async () => (await import('./pages/sso/page.tsx')).SsoPage,
   }),
   page({
     path: '/operator/mail',

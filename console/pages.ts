@@ -9,12 +9,14 @@ import { costsSearch } from './pages/costs/search.ts'
 import { eventsSearch } from './pages/events/search.ts'
 import { jobSearch } from './pages/job/search.ts'
 import { marketplaceSearch } from './pages/marketplace/search.ts'
+import { membersSearch } from './pages/members/search.ts'
 import { notificationsSearch } from './pages/notifications/search.ts'
 import { playgroundSearch } from './pages/playground/search.ts'
 import { rentSearch } from './pages/rent/search.ts'
 import { rentalSearch } from './pages/rental/search.ts'
 import { rentalsSearch } from './pages/rentals/search.ts'
 import { requestsSearch } from './pages/requests/search.ts'
+import { securitySearch } from './pages/security/search.ts'
 import { usageSearch } from './pages/usage/search.ts'
 import { volumesSearch } from './pages/volumes/search.ts'
 
@@ -299,15 +301,17 @@ export const pages = [
     icon: 'users',
     in: 'Account',
     scopes: ['keys'],
+    search: membersSearch,
     load: async () => (await import('./pages/members/page.tsx')).MembersPage,
   }),
   page({
     path: '/security',
     title: 'Security',
-    icon: 'lock',
+    icon: 'shield',
     in: 'Account',
     scopes: anyKey,
     forPeople: true,
+    search: securitySearch,
     load: async () => (await import('./pages/security/page.tsx')).SecurityPage,
   }),
   page({

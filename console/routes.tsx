@@ -101,7 +101,13 @@ type RoutesOf<Rows extends readonly unknown[]> = {
 const routes = pages.map((row) => routeOf(row as PageRow)) as unknown as RoutesOf<typeof pages>
 
 export const router = createRouter({
-  routeTree: root.addChildren([signIn, invitation, access, confirmed, shell.addChildren([...routes, ...oldRoutes])]),
+  routeTree: root.addChildren([
+    signIn,
+    invitation,
+    access,
+    confirmed,
+    shell.addChildren([...routes, ...oldRoutes]),
+  ]),
   defaultPreload: 'intent',
   defaultPreloadStaleTime: 0,
   // Inside the shell, so that the navigation stays usable.

@@ -140,7 +140,7 @@ function Pages({ me }: { me: Me }) {
       {isPerson(me) && (
         <li>
           <Link to="/security" className={menuRow}>
-            <Icon name="lock" className="text-muted" />
+            <Icon name="shield" className="text-muted" />
             Security
           </Link>
         </li>

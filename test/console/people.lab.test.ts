@@ -4,10 +4,12 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Page } from 'playwright-core'
-import { MINUTE_MS } from '../../src/base/instant.ts'
+import { MINUTE_MS, SECOND_MS, systemClock } from '../../src/base/instant.ts'
 import { browserLeftOut, openBrowser, expectDuring, whyNoBrowser, type ConsoleBrowser } from '../lab/browser.ts'
 import { succeed } from '../harness/journey.ts'
 import { startMailServer, type MailServer } from '../harness/mail-server.ts'
+import { testSshKey } from '../harness/server.ts'
+import { waitFor } from '../harness/wait.ts'
 import { CODE, codeAfter, enterAccount, inMail, signInWithCode } from '../lab/sign-in-page.ts'
 import { manualClock } from '../sim/clock.ts'
 import { needs } from '../needs.ts'
@@ -18,7 +20,7 @@ const PUBLIC_URL = 'https://cloud.example'
 const PHONE = { width: 390, height: 780 }
 
 describe.skipIf(whyNoBrowser() !== undefined)(`people${browserLeftOut}`, () => {
-  const clock = manualClock()
+  const clock = manualClock(systemClock.now())
   let mails: MailServer
   let browser: ConsoleBrowser
   let accounts = 0
@@ -94,10 +96,24 @@ describe.skipIf(whyNoBrowser() !== undefined)(`people${browserLeftOut}`, () => {
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
     await page.getByRole('button', { name: `Signed in to the account ${owner.name}` }).waitFor()
 
+    await page.goto('/ssh-keys')
+    await page.getByRole('button', { name: 'Add key' }).first().click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Public key').fill(testSshKey)
+    await dialog.getByRole('button', { name: 'Add key' }).click()
+    await page
+      .getByRole('table', { name: 'SSH keys' })
+      .getByText(/^SHA256:/)
+      .waitFor()
     await page.goto('/rent?region=mock-region&gpu=h100&count=1')
+    await page.getByLabel('Label', { exact: true }).fill('first')
     await page.getByRole('button', { name: /^Rent for \$/ }).click()
     await page.waitForURL(/\/rentals\/\d+$/)
-    await page.getByText('Running', { exact: true }).first().waitFor()
+    const running = page.getByText('Running', { exact: true })
+    await waitFor('the machine to run', async () => {
+      clock.advance(SECOND_MS)
+      return (await running.count()) > 0
+    })
     await page.goto(link)
     await page.getByText(`There is no open invitation at this address for ${guest}`).waitFor()
     await close()

@@ -65,7 +65,7 @@ export function MailPage() {
 }
 
 const columns: Columns<Mail> = [
-  textColumn('To', ({ to }) => <span className="font-medium break-all">{to}</span>),
+  textColumn('To', ({ to }) => <span className="block min-w-48 font-medium break-words">{to}</span>),
   textColumn('About', ({ about }) => subjects[about] ?? about),
   badgeColumn('State', ({ state }) => states[state]),
   textColumn('What the mail server said', ({ error, attempts }) => <Said error={error} attempts={attempts} />),

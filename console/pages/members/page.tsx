@@ -1,4 +1,5 @@
 /** Members of the account and their roles, and account settings. */
+import { getRouteApi } from '@tanstack/react-router'
 import type { Reply } from '../../../src/client/client.ts'
 import type { Tone } from '../../../src/view/tone.ts'
 import { missingScope, useMay, useMe } from '../../api/me.ts'
@@ -8,11 +9,14 @@ import { ConfirmCall } from '../../form/dialog.tsx'
 import { actionsColumn, badgeColumn, dateColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { ListTable } from '../../list/table.tsx'
 import { roleLabels } from '../../../src/view/account.ts'
+import { ProviderOutcome } from '../../shell/provider-outcome.tsx'
 import { Button } from '../../ui/button.tsx'
-import { useDialog } from '../../ui/dialog.tsx'
+import { useDialog, type OpenDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Page } from '../../ui/page.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
 import { Invitations, InviteDialog } from './invitations.tsx'
+import { AccountSso } from './sso.tsx'
 import { AccountSettings } from './settings.tsx'
 import { AddMemberDialog, RoleDialog } from './role.tsx'
 
@@ -26,63 +30,53 @@ const states = {
 const ONLY_OWNERS = 'Only account owners can manage members.'
 const LAST_OWNER = 'An account needs at least one owner. Make someone else an owner first.'
 
+const route = getRouteApi('/shell/members')
+
 export function MembersPage() {
+  const ways = useSignInWays()
+  // The page is another one where people sign in; nothing should move.
+  if (ways.isPending) {
+    return (
+      <Page>
+        <Skeleton rows={4} />
+      </Page>
+    )
+  }
+  const isForPeople = ways.data?.people === true
+  return <Members isForPeople={isForPeople} invites={isForPeople && ways.data?.code === true} />
+}
+
+const INTRO =
+  'Members sign in with API keys; there are no passwords. Adding a member sends no e-mail: give them a key. Notifications are mailed to members who have confirmed their address.'
+const INTRO_OF_PEOPLE = 'People who can act in this account. Invite them by email: they sign in with their own address.'
+
+/** `isForPeople`: they sign in as themselves. `invites`: by email. */
+function Members({ isForPeople, invites }: { isForPeople: boolean; invites: boolean }) {
   const me = useMe()
   const mayManage = useMay('keys')
   const dialog = useDialog()
-  const owners = useCall('listMembers').data?.members.filter(({ role }) => role === 'owner') ?? []
-  const ways = useSignInWays().data
-  const invites = ways?.people === true && ways.code
   const disabledReason = me.role !== 'owner' ? ONLY_OWNERS : mayManage ? undefined : missingScope('keys')
-  const actions = (member: Member) => {
-    const isLastOwner = owners.length === 1 && owners[0]?.id === member.id
-    const reason = disabledReason ?? (isLastOwner ? LAST_OWNER : undefined)
-    return (
-      <>
-        <Button
-          disabledReason={reason}
-          aria-label={`Change role of ${member.email}`}
-          onClick={() => dialog.open((close) => <RoleDialog member={member} onClose={close} />)}
-        >
-          Change role
-        </Button>
-        <Button
-          disabledReason={reason}
-          aria-label={`Remove ${member.email}`}
-          onClick={() => dialog.open((close) => <RemoveDialog member={member} onClose={close} />)}
-        >
-          Remove
-        </Button>
-      </>
-    )
-  }
-  return (
-    <Page
-      intro={
-        ways === undefined
-          ? undefined
-          : invites
-            ? 'People who can act in this account. Invite them by email: they sign in with their own address.'
-            : 'Members sign in with API keys; there are no passwords. Adding a member sends no e-mail: give them a key. Notifications are mailed to members who have confirmed their address.'
-      }
-      actions={
-        <Button
-          look="primary"
-          disabledReason={disabledReason}
-          onClick={() =>
-            dialog.open((close) => (invites ? <InviteDialog onClose={close} /> : <AddMemberDialog onClose={close} />))
-          }
-        >
-          {invites ? 'Invite' : 'Add member'}
-        </Button>
+  const actions = (member: Member) => <Actions member={member} dialog={dialog} disabledReason={disabledReason} />
+  const add = (
+    <Button
+      look="primary"
+      disabledReason={disabledReason}
+      onClick={() =>
+        dialog.open((close) => (invites ? <InviteDialog onClose={close} /> : <AddMemberDialog onClose={close} />))
       }
     >
+      {invites ? 'Invite' : 'Add member'}
+    </Button>
+  )
+  return (
+    <Page intro={invites ? INTRO_OF_PEOPLE : INTRO} actions={add}>
       {disabledReason !== undefined && (
         <p className="text-sm text-muted">
           {disabledReason}
           {disabledReason === ONLY_OWNERS && ` Your role is ${me.role}.`}
         </p>
       )}
+      <Outcome />
       <ListTable
         label="Members"
         call="listMembers"
@@ -93,6 +87,7 @@ export function MembersPage() {
         after={
           <>
             {invites && <Invitations disabledReason={disabledReason} />}
+            {isForPeople && <AccountSso disabledReason={disabledReason} />}
             <AccountSettings
               disabledReason={
                 disabledReason === ONLY_OWNERS ? 'Only account owners can change settings.' : disabledReason
@@ -103,6 +98,43 @@ export function MembersPage() {
       />
       {dialog.shown}
     </Page>
+  )
+}
+
+/** Of a sign-in at the account's provider that was tried. */
+function Outcome() {
+  const { tested, error, provider } = route.useSearch()
+  const success = tested === undefined ? undefined : 'The sign-in at the provider works. You can require it now.'
+  return <ProviderOutcome error={error} provider={provider} success={success} />
+}
+
+interface ActionsProps {
+  readonly member: Member
+  readonly dialog: OpenDialog
+  readonly disabledReason: string | undefined
+}
+
+function Actions({ member, dialog, disabledReason }: ActionsProps) {
+  const owners = useCall('listMembers').data?.members.filter(({ role }) => role === 'owner') ?? []
+  const isLastOwner = owners.length === 1 && owners[0]?.id === member.id
+  const reason = disabledReason ?? (isLastOwner ? LAST_OWNER : undefined)
+  return (
+    <>
+      <Button
+        disabledReason={reason}
+        aria-label={`Change role of ${member.email}`}
+        onClick={() => dialog.open((close) => <RoleDialog member={member} onClose={close} />)}
+      >
+        Change role
+      </Button>
+      <Button
+        disabledReason={reason}
+        aria-label={`Remove ${member.email}`}
+        onClick={() => dialog.open((close) => <RemoveDialog member={member} onClose={close} />)}
+      >
+        Remove
+      </Button>
+    </>
   )
 }
 

@@ -25,6 +25,7 @@ import { useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Notice } from '../../ui/notice.tsx'
 import { Page } from '../../ui/page.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table } from '../../ui/table.tsx'
 
 type Person = Reply<'listPeople'>['people'][number]
@@ -40,9 +41,19 @@ export function PeoplePage() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const dialog = useDialog()
-  const ways = useSignInWays().data
+  const answer = useSignInWays()
+  const invited = useCall('listSignUpInvitations')
+  const ways = answer.data
   const disabledReason = ways === undefined || ways.code ? undefined : NO_MAIL
   const { find = '' } = search
+  // They are above the list, which should not move.
+  if (answer.isPending || invited.isPending) {
+    return (
+      <Page>
+        <Skeleton rows={8} />
+      </Page>
+    )
+  }
   const change = (person: Person) => (
     <Button
       aria-label={`${person.disabledAt === null ? 'Disable' : 'Enable'} ${person.email}`}
@@ -72,6 +83,7 @@ export function PeoplePage() {
         </Notice>
       )}
       <SignUpInvitations
+        open={invited.data?.invitations ?? []}
         onRevoke={(one) => dialog.open((close) => <RevokeDialog invitation={one} onClose={close} />)}
       />
       <FilterBar
@@ -96,8 +108,8 @@ export function PeoplePage() {
 
 const columns: Columns<Person> = [
   textColumn('Person', ({ email, name }) => (
-    <span className="block min-w-40 leading-tight">
-      <span className="font-medium break-all">{email}</span>
+    <span className="block min-w-48 leading-tight">
+      <span className="font-medium break-words">{email}</span>
       {name !== null && <span className="block text-muted">{name}</span>}
     </span>
   )),
@@ -132,9 +144,13 @@ function Accounts({ accounts }: Pick<Person, 'accounts'>) {
   )
 }
 
+interface SignUpInvitationsProps {
+  readonly open: readonly Invitation[]
+  readonly onRevoke: (invitation: Invitation) => void
+}
+
 /** Nothing where none is open. */
-function SignUpInvitations({ onRevoke }: { onRevoke: (invitation: Invitation) => void }) {
-  const open = useCall('listSignUpInvitations').data?.invitations ?? []
+function SignUpInvitations({ open, onRevoke }: SignUpInvitationsProps) {
   if (open.length === 0) return null
   const invitationColumns: Columns<Invitation> = [
     textColumn('Address', ({ email }) => <span className="font-medium break-all">{email}</span>),

@@ -1,16 +1,27 @@
 /** How the person signs in, and where they are signed in. */
+import { getRouteApi } from '@tanstack/react-router'
 import { isPerson, useMe, usePerson } from '../../api/me.ts'
+import { ProviderOutcome } from '../../shell/provider-outcome.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Page } from '../../ui/page.tsx'
+import { Identities } from './identities.tsx'
 import { Sessions } from './sessions.tsx'
 import { Ways } from './ways.tsx'
 
+const route = getRouteApi('/shell/security')
+
 export function SecurityPage() {
   const me = useMe()
+  const { connected, error, provider } = route.useSearch()
   return (
     <Page intro="How you sign in to this console, and where you are signed in. It is about you, not about the account.">
+      <ProviderOutcome
+        error={error}
+        provider={provider}
+        success={connected === undefined ? undefined : 'Connected. You can sign in with this provider from now on.'}
+      />
       {isPerson(me) ? <OfPerson /> : <WithKey />}
     </Page>
   )
@@ -38,7 +49,10 @@ function OfPerson() {
     <Answer of={person}>
       {(data) => (
         <>
-          <Ways person={data} />
+          <div className="grid items-start gap-5 lg:grid-cols-2">
+            <Ways person={data} />
+            <Identities session={data.session} />
+          </div>
           <Sessions />
         </>
       )}
