@@ -7,7 +7,7 @@ import { call, isSignedOut, queries, useCall } from './query.ts'
 import { consoleFetch } from './client.ts'
 import { openTabs } from './tabs.ts'
 import { apiErrorOf, isRefusal, type ApiError, type ClientError } from '../../src/client/error.ts'
-import { accessReasons } from '../../src/contract/reason/reason-access.ts'
+import { missingScopeReason } from '../../src/contract/reason/reason-scope.ts'
 import { SESSION_PATH } from '../../src/contract/session.ts'
 
 export type Me = Reply<'getMe'>
@@ -54,7 +54,7 @@ export function mayUse(me: Me, scope: Scope): boolean {
 
 /** Why a control is disabled for a key without this scope. */
 export function missingScope(scope: Scope): string {
-  return accessReasons.missing_scope.sentence({ scope })
+  return missingScopeReason.sentence({ scope })
 }
 
 export function useMay(scope: Scope): boolean {

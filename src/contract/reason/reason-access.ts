@@ -1,6 +1,7 @@
 /** Reasons about access: keys, sessions, scopes, rate limits, streams. */
 import { formatInstant, type Instant } from '../../base/instant.ts'
 import { conflict, forbidden, invalid, notFound, rateLimited, unauthenticated, unavailable } from './reason-entry.ts'
+import { missingScopeReason } from './reason-scope.ts'
 
 export const accessReasons = {
   missing_key: unauthenticated(
@@ -110,10 +111,7 @@ export const accessReasons = {
   device_not_found: notFound('You have no such device.'),
   not_a_device: invalid('This API key was not created by a login of a device.', 'Revoke it with berth keys rm.'),
   account_suspended: forbidden('This account is suspended.', 'Contact the operator.'),
-  missing_scope: forbidden(
-    ({ scope }: { readonly scope: string }) => `This key does not have the scope ${scope}.`,
-    'Use a key with this scope, or ask an account owner to create one.',
-  ),
+  missing_scope: missingScopeReason,
   cross_site: forbidden('A console session can only be used from the console itself.'),
   origin_not_allowed: forbidden(
     ({ origin }: { readonly origin: string }) => `This key does not allow requests of web pages of ${origin}.`,
