@@ -30,6 +30,13 @@ const invitation = createRoute({
   component: lazyPage(async () => (await import('./pages/invitation/page.tsx')).InvitationPage),
 })
 
+/** No search parameters: a code in a link is not used. */
+const device = createRoute({
+  getParentRoute: () => root,
+  path: '/device',
+  component: lazyPage(async () => (await import('./pages/device/page.tsx')).DevicePage),
+})
+
 /** The page of a person whose session may not act in its account. */
 const access = createRoute({
   getParentRoute: () => root,
@@ -104,6 +111,7 @@ export const router = createRouter({
   routeTree: root.addChildren([
     signIn,
     invitation,
+    device,
     access,
     confirmed,
     shell.addChildren([...routes, ...oldRoutes]),

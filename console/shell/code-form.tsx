@@ -77,7 +77,7 @@ export function CodeForm({ address: initialAddress, onSend, onRedeem, action, is
 }
 
 /** The field is what the person came for, or what replaced the field that had the focus. */
-function useFieldFocus(): RefObject<HTMLFormElement | null> {
+export function useFieldFocus(): RefObject<HTMLFormElement | null> {
   const form = useRef<HTMLFormElement>(null)
   useEffect(() => form.current?.querySelector('input')?.focus(), [])
   return form

@@ -6,6 +6,7 @@ import { Answer } from '../../ui/answer.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Page } from '../../ui/page.tsx'
+import { Devices } from './devices.tsx'
 import { Identities } from './identities.tsx'
 import { Sessions } from './sessions.tsx'
 import { Ways } from './ways.tsx'
@@ -54,6 +55,7 @@ function OfPerson() {
             <Identities session={data.session} />
           </div>
           <Sessions />
+          <Devices />
         </>
       )}
     </Answer>
