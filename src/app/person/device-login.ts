@@ -31,7 +31,7 @@ import {
 } from '../../store/account/device-login.ts'
 import { findKeyAccount, findMembership } from '../../store/account/person.ts'
 import { recordEvent } from '../../store/notice/event.ts'
-import { transact, type Tx } from '../../store/platform/database.ts'
+import { transact, type Db, type Tx } from '../../store/platform/database.ts'
 import { createApiKey, keyRevoked } from '../account/api-key.ts'
 import type { Actor, App } from '../app.ts'
 import { refuseWeakSession } from './account-requirement.ts'
@@ -230,12 +230,22 @@ async function actorIn(tx: Tx, actor: Actor, { accountId, scopes }: Approval): P
   return ok({ accountId, personId, keyId, role, scopes: effectiveScopes(role, key.scopes) })
 }
 
+/** A session of an account's own provider sees and ends only devices of that account. */
+export async function listOwnDevices(db: Db, { personId, session }: Actor, now: Instant): Promise<DeviceKey[]> {
+  const devices = await listDeviceKeys(db, personId, now)
+  const confinedTo = session?.confinedTo ?? null
+  return devices.filter(({ accountId }) => confinedTo === null || accountId === confinedTo)
+}
+
+export async function endOwnDevice(tx: Tx, actor: Actor, keyId: string): Promise<Result<void>> {
+  const devices = await listOwnDevices(tx.db, actor, tx.clock.now())
+  if (!devices.some(({ id }) => id === keyId)) return fail('device_not_found')
+  await endDeviceKeys(tx, actor.personId, { keyId })
+  return ok(undefined)
+}
+
 /** Logs one device of the person out, or all. Returns how many. */
-export async function endDeviceKeys(
-  tx: Tx,
-  personId: string,
-  which: { readonly keyId: string } | 'all',
-): Promise<number> {
+async function endDeviceKeys(tx: Tx, personId: string, which: { readonly keyId: string } | 'all'): Promise<number> {
   const keys = await listDeviceKeys(tx.db, personId, tx.clock.now())
   const ending = which === 'all' ? keys : keys.filter(({ id }) => id === which.keyId)
   for (const { id, accountId } of ending) await revoke(tx, accountId, id)

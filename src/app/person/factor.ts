@@ -24,7 +24,7 @@ import { findPerson } from '../../store/account/person.ts'
 import { writeAudit } from '../../store/platform/audit.ts'
 import type { Db, Tx } from '../../store/platform/database.ts'
 import type { Actor } from '../app.ts'
-import { sessionOf } from './person.ts'
+import { refuseConfined, sessionOf } from './person.ts'
 import { refuseOldSignIn } from './recent-sign-in.ts'
 import { renewSession } from './session.ts'
 
@@ -53,7 +53,7 @@ export async function lockToChangeFactors(
   const { personId, session } = signedIn.value
   await lockFactors(tx, personId)
   const passkeys = await listPasskeys(tx.db, personId)
-  const refused = refuseOldSignIn(tx.clock, actor) ?? refuseWithoutFactor(session, passkeys)
+  const refused = refuseConfined(session) ?? refuseOldSignIn(tx.clock, actor) ?? refuseWithoutFactor(session, passkeys)
   return refused ?? ok({ personId, session, passkeys })
 }
 
@@ -64,7 +64,9 @@ function refuseWithoutFactor({ factorAt }: ConsoleSession, passkeys: readonly Pa
 export async function renamePasskey(tx: Tx, actor: Actor, id: string, name: string): Promise<Result<Passkey>> {
   const signedIn = sessionOf(actor)
   if (!signedIn.ok) return signedIn
-  const { personId } = signedIn.value
+  const { personId, session } = signedIn.value
+  const refused = refuseConfined(session)
+  if (refused !== undefined) return refused
   if (!(await writeName(tx, personId, id, name))) return fail('passkey_not_found')
   const passkey = (await listPasskeys(tx.db, personId)).find((one) => one.id === id)
   return passkey === undefined ? fail('passkey_not_found') : ok(passkey)

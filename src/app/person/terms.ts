@@ -11,7 +11,7 @@ import { writeAudit } from '../../store/platform/audit.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import type { Actor, App } from '../app.ts'
 import { HOUSE_ACCOUNT } from '../money/house.ts'
-import { sessionOf } from './person.ts'
+import { refuseConfined, sessionOf } from './person.ts'
 
 /** Without people nobody could accept them, and no order would be possible any more. */
 export async function publishTerms({ people }: App, tx: Tx, actor: Actor, body: string): Promise<Result<Terms>> {
@@ -35,7 +35,9 @@ export async function acceptTerms(
 ): Promise<Result<Terms>> {
   const signedIn = sessionOf(actor)
   if (!signedIn.ok) return signedIn
-  const { personId } = signedIn.value
+  const { personId, session } = signedIn.value
+  const refused = refuseConfined(session)
+  if (refused !== undefined) return refused
   const newest = await findNewestTerms(tx.db)
   if (newest === undefined || newest.version !== version) return fail('terms_outdated')
   await insertAcceptance(tx, { personId, version, address })

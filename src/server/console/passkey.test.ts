@@ -6,7 +6,7 @@ import { startMailServer, type MailServer } from '../../../test/harness/mail-ser
 import { reasonOf, TestBrowser } from '../../../test/harness/people.ts'
 import { testServer, type Call, type TestServer } from '../../../test/harness/server.ts'
 import { manualClock } from '../../../test/sim/clock.ts'
-import { HOUR_MS, MINUTE_MS } from '../../base/instant.ts'
+import { HOUR_MS, MINUTE_MS, toDate } from '../../base/instant.ts'
 import {
   ADD_PASSKEY_PATH,
   BEGIN_PASSKEY_PATH,
@@ -252,6 +252,35 @@ describe('promise 30: what is dangerous needs a sign-in of the last 15 minutes',
     ]
     expect(refusals.map(reasonOf)).toEqual(['passkey_required', 'passkey_required', 'passkey_required'])
   })
+})
+
+test('a session that an account’s own provider opened changes nothing that holds in other accounts', async () => {
+  const { db } = server.app.database
+  const provider = `own-${people}`
+  await db
+    .insertInto('identity_provider')
+    .values({
+      id: provider,
+      account_id: account.id,
+      kind: 'oidc',
+      name: 'Own',
+      issuer: 'https://own.example',
+      client_id: 'berth',
+      created_at: toDate(clock.now()),
+    })
+    .execute()
+  const { id } = await sessionOf(person)
+  await db
+    .updateTable('console_session')
+    .set({ provider_id: provider, method: 'provider' })
+    .where('id', '=', id)
+    .execute()
+  const refusals = [
+    await addPasskey(person, new Authenticator(ORIGIN)),
+    await person.send('POST', '/v2/people/me/recovery-codes'),
+    await person.send('POST', '/v2/people/me/terms', { version: 1 }),
+  ]
+  expect(refusals.map(reasonOf)).toEqual(['sso_other_account', 'sso_other_account', 'sso_other_account'])
 })
 
 describe('recovery codes', () => {

@@ -3,14 +3,14 @@ import {
   approveDeviceLogin,
   createDeviceLogin,
   denyDeviceLogin,
-  endDeviceKeys,
+  endOwnDevice,
   findDeviceLogin,
+  listOwnDevices,
   logOutDevice,
   redeemDeviceLogin,
 } from '../../app/person/device-login.ts'
 import { limits } from '../../base/limits.ts'
-import { fail, ok } from '../../contract/result.ts'
-import { listDeviceKeys } from '../../store/account/device-login.ts'
+import { ok } from '../../contract/result.ts'
 import { transact } from '../../store/platform/database.ts'
 import type { Handlers } from '../http/handler.ts'
 
@@ -62,13 +62,13 @@ export const deviceLoginHandlers = {
   },
 
   listDeviceKeys: async ({ database, clock }, { actor }) => {
-    const devices = await listDeviceKeys(database.db, actor.personId, clock.now())
+    const devices = await listOwnDevices(database.db, actor, clock.now())
     return ok({ devices: devices.map((one) => ({ ...one, scopes: [...one.scopes] })) })
   },
 
   endDeviceKey: async ({ database }, { actor, params }) => {
-    const ended = await transact(database, (tx) => endDeviceKeys(tx, actor.personId, { keyId: params.id }))
-    return ended === 0 ? fail('device_not_found') : ok({ message: 'The device is logged out' })
+    const ended = await transact(database, (tx) => endOwnDevice(tx, actor, params.id))
+    return ended.ok ? ok({ message: 'The device is logged out' }) : ended
   },
 
   logOutDevice: async ({ database }, { actor, body }) => {
