@@ -250,7 +250,7 @@ export const defaultQuota = {
 } as const
 export type Quota = { readonly [noun in keyof typeof defaultQuota]: number }
 
-/** What an account gets that somebody opened by themselves, until an operator raises it. */
+/** An account that somebody opened by themselves has this quota until an operator raises it. */
 export const signUpQuota: Partial<Quota> = {
   gpus: 8,
   volumes: 10,

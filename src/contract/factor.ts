@@ -1,9 +1,9 @@
-/** What the person who is signed in can show besides their address: passkeys and recovery codes (v2). */
+/** Passkeys and recovery codes of the person who is signed in (v2). */
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
 import { message, reasonText, textIdParams, timestamp } from './shared.ts'
 
-export const passkeyName = z.string().trim().min(1).max(100)
+const passkeyName = z.string().trim().min(1).max(100)
 
 const passkeyRecord = z
   .object({

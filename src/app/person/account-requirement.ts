@@ -1,4 +1,4 @@
-/** What an account requires of the sessions of its members. Keys pass: they act for the account without a person at them. */
+/** The requirements of an account for the sessions of its members. Keys pass: they act for the account without a person at them. */
 import { fail, type Failure } from '../../contract/result.ts'
 import type { ConsoleSession } from '../../store/account/console-session.ts'
 

@@ -46,12 +46,12 @@ const DEVICE_CODE_BYTES = 32
 
 export interface NewLogin {
   readonly deviceCode: string
-  /** As people read it: `BCDF-GHJK`. */
+  /** In the form that people read: `BCDF-GHJK`. */
   readonly userCode: string
 }
 
 export interface Device {
-  /** As it calls itself. */
+  /** The name that it says it has. */
   readonly hostName: string
   readonly address: string
   /** How long it asks for. null: it does not say. */

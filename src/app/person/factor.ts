@@ -1,5 +1,5 @@
 /**
- * What a person can show besides their address: passkeys, and recovery codes for the day a passkey is lost. Changing them
+ * Factors are what a person can show besides their address: passkeys, and recovery codes for the day a passkey is lost. Changing them
  * needs a recent sign-in, and, once there is a passkey, a session that has shown one: whoever reads somebody's mail must not
  * be able to add a passkey of their own.
  */

@@ -32,7 +32,7 @@ import type { Actor, App } from '../app.ts'
 import { lockToChangeFactors } from './factor.ts'
 import { renewSession } from './session.ts'
 
-/** What browsers and authenticators show as the name of this server. */
+/** Browsers and authenticators show it as the name of this server. */
 const TITLE = 'Berth'
 /** EdDSA, ES256, RS256. */
 const ALGORITHMS = [-8, -7, -257]

@@ -78,7 +78,7 @@ test('promise 27: the key of a login has the scopes that the person chose, ends,
     account: { id: owner.id },
     key: { kind: 'device', scopes: ['compute:read', 'billing:read'] },
   })
-  const endsInDays = (Date.parse(who.key.expiresAt) - Date.now()) / 86_400_000
+  const endsInDays = (Date.parse(who.key.expiresAt) - cli.server.app.clock.now()) / 86_400_000
   expect(endsInDays).toBeGreaterThan(2.9)
   expect(endsInDays).toBeLessThanOrEqual(3)
 })

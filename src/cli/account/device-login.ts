@@ -10,7 +10,7 @@ import { makeBar, noBar } from '../kit/bar.ts'
 import { paint } from '../kit/screen.ts'
 import { CliError, exitCodes, type Shell } from '../kit/shell.ts'
 
-/** What a server without a public URL, or an older one, answers. */
+/** A server without a public URL, or an older one, answers with one of these reasons. */
 const cannotLogIn = ['people_not_configured', 'unknown_path'] as const
 /** After this many failed requests in a row, the server is gone. */
 const MAX_FAILURES = 12

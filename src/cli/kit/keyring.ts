@@ -6,7 +6,7 @@
 import { spawnSync } from 'node:child_process'
 
 export interface Keyring {
-  /** As people call it. */
+  /** The name that people know it by. */
   readonly title: string
   /** undefined: it has no such secret, or is locked. */
   read(id: string): string | undefined
@@ -18,7 +18,7 @@ export interface Keyring {
 const SERVICE = 'berth'
 /** Unlocking a keyring may ask the person for a password. */
 const TIMEOUT_MS = 60_000
-/** What the programs take on a line without quotes. */
+/** The programs take such an id on a line without quotes. */
 const SAFE_ID = /^[\w.-]{1,100}$/
 
 /** undefined: this system has none that we know. */
@@ -46,7 +46,7 @@ function keychain(env: Readonly<Record<string, string | undefined>>): Keyring {
   return {
     title: 'the login keychain',
     read: (id) => readFrom(tool(['find-generic-password', '-s', SERVICE, '-a', checked(id), '-w'])),
-    // As an argument the secret would be seen by others: `-i` reads whole commands from the standard input.
+    // Others would see an argument: `-i` reads whole commands from the standard input.
     write: (id, _label, secret) =>
       SAFE_ID.test(secret) &&
       tool(['-i'], `add-generic-password -U -s ${SERVICE} -a ${checked(id)} -w ${secret}\n`).status === 0 &&

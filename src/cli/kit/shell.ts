@@ -1,6 +1,6 @@
+/** The command's environment, its person and its failures. Only main.ts uses the real environment. */
 import type { Keyring } from './keyring.ts'
 
-/** The command's environment. Only main.ts uses the real one. */
 export interface Shell {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Whether each output is a terminal that shows colors. */

@@ -35,7 +35,7 @@ export function addPasskeyRoutes(server: FastifyInstance, options: ConsoleOption
   addOwnRoutes(server, options)
 }
 
-/** Of anybody. */
+/** Anybody may call these. */
 function addSignInRoutes(server: FastifyInstance, options: ConsoleOptions): void {
   const { app } = options
   server.post(PASSKEY_PATH, async (request, reply) => {
@@ -63,7 +63,7 @@ function addSignInRoutes(server: FastifyInstance, options: ConsoleOptions): void
   })
 }
 
-/** Of the person who is signed in. */
+/** Only a person who is signed in may call these. */
 function addOwnRoutes(server: FastifyInstance, options: ConsoleOptions): void {
   const { app } = options
   server.post(BEGIN_PASSKEY_PATH, async (request, reply) => {

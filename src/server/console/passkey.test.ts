@@ -1,4 +1,5 @@
 /** Passkeys, recovery codes, step-up and the required factor. Promises 12, 28, 29 and 30 of sign-in. */
+import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { Authenticator, type Faults } from '../../../test/harness/authenticator.ts'
 import { ask, consoleHeaders, type Answer } from '../../../test/harness/console.ts'
@@ -249,26 +250,19 @@ describe('promise 30: what is dangerous needs a sign-in of the last 15 minutes',
       await addPasskey(thief, new Authenticator(ORIGIN)),
       await thief.send('DELETE', `/v2/people/me/passkeys/${id}`),
       await thief.send('POST', '/v2/people/me/recovery-codes'),
-    ]
-    expect(refusals.map(reasonOf)).toEqual(['passkey_required', 'passkey_required', 'passkey_required'])
+    ].map(reasonOf)
+    expect(refusals).toEqual(['passkey_required', 'passkey_required', 'passkey_required'])
   })
 })
 
 test('a session that an account’s own provider opened changes nothing that holds in other accounts', async () => {
   const { db } = server.app.database
   const provider = `own-${people}`
-  await db
-    .insertInto('identity_provider')
-    .values({
-      id: provider,
-      account_id: account.id,
-      kind: 'oidc',
-      name: 'Own',
-      issuer: 'https://own.example',
-      client_id: 'berth',
-      created_at: toDate(clock.now()),
-    })
-    .execute()
+  await sql`
+    insert into identity_provider (id, account_id, kind, name, issuer, client_id, created_at)
+    values (${provider}, ${account.id}, 'oidc', 'Own', 'https://own.example', 'berth', ${toDate(clock.now())})`.execute(
+    db,
+  )
   const { id } = await sessionOf(person)
   await db
     .updateTable('console_session')

@@ -82,6 +82,15 @@ const moneyHandlers = {
   ...paymentHandlers,
 }
 
+const peopleHandlers = {
+  ...accountHandlers,
+  ...personHandlers,
+  ...factorHandlers,
+  ...termsHandlers,
+  ...deviceLoginHandlers,
+  ...invitationHandlers,
+}
+
 export function makeHandlers(
   gateway: Pick<Gateway, 'catalog' | 'whenKnown' | 'countTokens'>,
   responses: ResponsePorts,
@@ -104,12 +113,7 @@ export function makeHandlers(
     ...marketplaceHandlers,
     ...marketplaceOrderHandlers,
     ...marketplaceSearchHandlers,
-    ...accountHandlers,
-    ...personHandlers,
-    ...factorHandlers,
-    ...termsHandlers,
-    ...deviceLoginHandlers,
-    ...invitationHandlers,
+    ...peopleHandlers,
     ...operatorPersonHandlers,
     ...ssoHandlers,
     ...sshKeyHandlers,
