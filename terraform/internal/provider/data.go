@@ -3,6 +3,7 @@ package provider
 
 import (
 	"context"
+	"crypto/rand"
 	"net/http"
 	"time"
 
@@ -114,7 +115,8 @@ func (e *ephemeralKey) Open(ctx context.Context, request ephemeral.OpenRequest, 
 	body.put("name", m.Name)
 	body.put("scopes", m.Scopes)
 	var answer apiKeyRecord
-	err := e.session.client.Do(ctx, berth.Call{Method: http.MethodPost, Path: apiKeys, Body: body}, &answer)
+	call := berth.Call{Method: http.MethodPost, Path: apiKeys, Body: body, IdempotencyKey: rand.Text()}
+	err := e.session.client.Do(ctx, call, &answer)
 	if err != nil {
 		report(&response.Diagnostics, "Cannot create an ephemeral berth_api_key", err)
 		return
