@@ -104,9 +104,11 @@ describe.skipIf(why !== undefined)(`oidc-provider-mock${why === undefined ? '' :
     expect(endOf(await comeBack(browser, second)).values['error']).toBe('sso_rejected')
   })
 
-  test('a refusal of the person is told', async () => {
+  // This provider leaves the state out of a refusal, so it belongs to no sign-in.
+  test('a refusal of the person signs nobody in', async () => {
     const browser = new TestBrowser(server.url, mails)
     const end = endOf(await comeBack(browser, await visit(await begin(browser, 'mock'), undefined)))
-    expect(end.values['error']).toBe('sso_denied')
+    expect(end.values['error']).toBe('sso_ended')
+    expect(browser.cookies.has('berth_session')).toBe(false)
   })
 })
