@@ -9,6 +9,7 @@ import { Answer } from '../ui/answer.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { CodeForm } from './code-form.tsx'
+import { PasskeyButton } from './passkey-button.tsx'
 
 type Person = Reply<'getPerson'>
 
@@ -36,6 +37,7 @@ function Ways({ person, ways }: { person: Person; ways: SignInWays }) {
   )
   return (
     <>
+      {ways.passkey && <PasskeyButton onProved={() => settle(true)} />}
       {ways.code && <CodeForm address={person.email} onSend={sendCode} onRedeem={redeem} action="Confirm" />}
       {providers.map(({ id, name, isDown }) => (
         <ProviderButton key={id} id={id} name={name} isDown={isDown} />

@@ -17,6 +17,8 @@ import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { OfferCard } from '../../shell/offer.tsx'
+import { AddPasskey } from '../../shell/add-passkey.tsx'
+import { PasskeyButton } from '../../shell/passkey-button.tsx'
 import { PublicCard, PublicPage } from '../../shell/public-page.tsx'
 
 type Person = Reply<'getPerson'>
@@ -92,7 +94,19 @@ function Remedy({ error, person, next }: UnmetProps & { person: Person }) {
     )
   }
   if (isRefusal(error, 'sso_required')) return <Provider error={error} id={current?.providerId ?? null} next={next} />
-  return <ErrorNotice error={error} />
+  return <Factor error={error} next={next} />
+}
+
+/** Somebody without a passkey adds one, which counts as shown. */
+function Factor({ error, next }: UnmetProps) {
+  const go = (): void => location.assign(next)
+  return (
+    <PublicCard>
+      <p className="text-sm">{error.message}</p>
+      <PasskeyButton onProved={go} />
+      <AddPasskey onAdded={go} />
+    </PublicCard>
+  )
 }
 
 function Provider({ error, id, next }: UnmetProps & { id: string | null }) {

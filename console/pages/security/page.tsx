@@ -8,6 +8,7 @@ import { Empty } from '../../ui/empty.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Devices } from './devices.tsx'
 import { Identities } from './identities.tsx'
+import { Passkeys, RecoveryCodes } from './passkeys.tsx'
 import { Sessions } from './sessions.tsx'
 import { Ways } from './ways.tsx'
 
@@ -53,6 +54,8 @@ function OfPerson() {
           <div className="grid items-start gap-5 lg:grid-cols-2">
             <Ways person={data} />
             <Identities session={data.session} />
+            <Passkeys />
+            <RecoveryCodes />
           </div>
           <Sessions />
           <Devices />

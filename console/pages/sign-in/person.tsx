@@ -2,8 +2,10 @@
 import { getRouteApi, useRouter } from '@tanstack/react-router'
 import type { ConsoleWelcome, SignInWays } from '../../../src/contract/session-body.ts'
 import { noteNewSession } from '../../api/me.ts'
+import { hasPasskeys } from '../../api/passkey.ts'
 import { goToProvider, redeemCode, sendCode } from '../../api/sign-in.ts'
 import { CodeForm } from '../../shell/code-form.tsx'
+import { PasskeyButton } from '../../shell/passkey-button.tsx'
 import { PublicCard } from '../../shell/public-page.tsx'
 import { Button } from '../../ui/button.tsx'
 import { useNext } from './enter.ts'
@@ -22,8 +24,9 @@ export function PersonSignIn({ ways, welcome }: { ways: SignInWays; welcome: Con
     <>
       <PublicCard>
         {ways.code && <CodeSignIn />}
-        {ways.code && ways.providers.length > 0 && <Or />}
+        {ways.code && (ways.providers.length > 0 || (ways.passkey && hasPasskeys())) && <Or />}
         <OtherWays ways={ways} />
+        {ways.passkey && <PasskeySignIn />}
         <p className="text-sm text-muted">{signUpNotes[ways.signUp]}</p>
       </PublicCard>
       <details className="text-sm">
@@ -47,6 +50,16 @@ function CodeSignIn() {
   // A provider did not vouch for its address, so the server has sent a code there.
   const { step } = route.useSearch()
   return <CodeForm onSend={sendCode} onRedeem={redeem} action="Sign in" isSent={step === 'code'} />
+}
+
+function PasskeySignIn() {
+  const router = useRouter()
+  const next = useNext()
+  const enter = async (): Promise<void> => {
+    noteNewSession()
+    await router.navigate({ href: next, replace: true })
+  }
+  return <PasskeyButton onProved={enter} />
 }
 
 function OtherWays({ ways: { providers } }: { ways: SignInWays }) {
