@@ -7,7 +7,7 @@ import { call, isSignedOut, queries, useCall } from './query.ts'
 import { consoleFetch } from './client.ts'
 import { openTabs } from './tabs.ts'
 import { apiErrorOf, isRefusal, type ApiError, type ClientError } from '../../src/client/error.ts'
-import { missingScopeReason } from '../../src/contract/reason/reason-scope.ts'
+import { missingScopeReason } from '../../src/contract/reason/missing-scope.ts'
 import { SESSION_PATH } from '../../src/contract/session.ts'
 
 export type Me = Reply<'getMe'>

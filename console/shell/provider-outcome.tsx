@@ -1,4 +1,4 @@
-/** What a visit of a provider came to, as the address of the page says after it. */
+/** The result of a visit to a provider, which the address of the page names. */
 import { useSignInWays } from '../api/sign-in.ts'
 import { Notice } from '../ui/notice.tsx'
 import { nameOf, refusalText } from './refusal.ts'

@@ -18,7 +18,7 @@ export type ConsoleWelcome = z.output<typeof consoleWelcome>
 export const signUpModes = ['closed', 'invited', 'open'] as const
 
 /** The ways to sign in. */
-export const signInWays = z.strictObject({
+const signInWays = z.strictObject({
   /** Whether people can sign in as themselves at all, and not only with keys. */
   people: z.boolean(),
   code: z.boolean(),

@@ -111,7 +111,7 @@ export async function startOidc(redirectUris: readonly string[]): Promise<OidcTe
       const result = oidc.fault === 'denied' ? refused : { login: { accountId: sub } }
       return void provider.interactionFinished(request, response, result)
     }
-    return void answer(request, response)
+    answer(request, response)
   })
   return oidc
 }

@@ -17,7 +17,7 @@ import { Notice } from '../../ui/notice.tsx'
 type Person = Reply<'getPerson'>
 type Login = Reply<'findDeviceLogin'>
 
-/** What the command line needs for machines, models and money. Managing keys and members is a choice. */
+/** These rights suffice for machines, models and money. Managing keys and members is a choice. */
 const usual: readonly Scope[] = ['inference', 'compute:read', 'compute:write', 'billing:read']
 
 interface DecisionProps {
@@ -84,7 +84,7 @@ export function Decision({ login, code, person, onDone, onBack }: DecisionProps)
   )
 }
 
-/** As typed. */
+/** The choices of the person, with the days as typed. */
 interface Rights {
   readonly accountId: string
   readonly scopes: readonly string[]

@@ -101,7 +101,7 @@ function Members({ isForPeople, invites }: { isForPeople: boolean; invites: bool
   )
 }
 
-/** Of a sign-in at the account's provider that was tried. */
+/** The result of a test of the account's provider, which the address of the page names. */
 function Outcome() {
   const { tested, error, provider } = route.useSearch()
   const success = tested === undefined ? undefined : 'The sign-in at the provider works. You can require it now.'

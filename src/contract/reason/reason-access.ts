@@ -1,7 +1,7 @@
 /** Reasons about access: keys, sessions, scopes, rate limits, streams. */
 import { formatInstant, type Instant } from '../../base/instant.ts'
 import { conflict, forbidden, invalid, notFound, rateLimited, unauthenticated, unavailable } from './reason-entry.ts'
-import { missingScopeReason } from './reason-scope.ts'
+import { missingScopeReason } from './missing-scope.ts'
 
 export const accessReasons = {
   missing_key: unauthenticated(

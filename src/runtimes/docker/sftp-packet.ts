@@ -24,7 +24,7 @@ export const requests = {
 } as const
 const replies = { version: 2, status: 101, handle: 102, data: 103, name: 104, attrs: 105 } as const
 
-export const statuses = { ok: 0, eof: 1, noSuchFile: 2, denied: 3, failure: 4, badMessage: 5, unsupported: 8 } as const
+const statuses = { ok: 0, eof: 1, noSuchFile: 2, denied: 3, failure: 4, badMessage: 5, unsupported: 8 } as const
 export type Status = keyof typeof statuses
 
 export const openFlags = { read: 1, write: 2, append: 4, create: 8, truncate: 16, exclusive: 32 } as const

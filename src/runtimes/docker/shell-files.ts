@@ -214,7 +214,7 @@ function octal(mode: number): string {
 
 /** Clients show it to people; OpenSSH's prints it for `ls -l`. */
 function lineOf(name: string, { mode = 0, uid = 0, gid = 0, size = 0, mtime = 0 }: Attrs): string {
-  const bits = [...'rwxrwxrwx'].map((letter, n) => (((mode >> (8 - n)) & 1) === 1 ? letter : '-')).join('')
+  const bits = Array.from('rwxrwxrwx', (letter, n) => (((mode >> (8 - n)) & 1) === 1 ? letter : '-')).join('')
   const day = new Date(mtime * 1_000).toISOString().slice(0, 16).replace('T', ' ')
   return `${types[mode & TYPE_BITS] ?? '-'}${bits} 1 ${uid} ${gid} ${size} ${day} ${name}`
 }

@@ -227,10 +227,7 @@ describe('a provider is tested', () => {
     oidc.person = { sub: `tester-${people}` }
     const tested = await signInAt(operator, oidc, 'lab', '?purpose=test&return=/sso')
     expect(endOf(tested)).toEqual({ path: '/sso', values: { tested: 'lab' } })
-    const rows = await server.app.database.db
-      .selectFrom('identity')
-      .select('id')
-      .where('subject', '=', `tester-${people}`)
+    const rows = server.app.database.db.selectFrom('identity').select('id').where('subject', '=', `tester-${people}`)
     expect(await rows.execute()).toEqual([])
     oidc.fault = 'wrong key'
     const broken = await signInAt(operator, oidc, 'lab', '?purpose=test&return=/sso')

@@ -168,7 +168,7 @@ test('promise 9: a code of one provider at the callback of another is refused, a
 
 test('promise 10: a forged host changes no redirect_uri', async () => {
   for (const headers of [{ Host: 'evil.example' }, { 'X-Forwarded-Host': 'evil.example' }]) {
-    const answer = await browser.send('GET', providerPath('lab'), undefined, headers as Record<string, string>)
+    const answer = await browser.send('GET', providerPath('lab'), undefined, headers)
     const url = new URL(answer.headers.location ?? '')
     expect(url.searchParams.get('redirect_uri')).toBe(callbackUrl('lab'))
     expect(url.href).not.toContain('evil.example')

@@ -113,7 +113,7 @@ export async function acceptMembership(tx: Tx, accountId: string, personId: stri
   return numUpdatedRows > 0n
 }
 
-export const PERSON_KEY_NAME = 'Console'
+const PERSON_KEY_NAME = 'Console'
 
 /** Returns the id of the key that sessions of the member act with; creates it with `material` at its first use. */
 export async function upsertPersonKey(
