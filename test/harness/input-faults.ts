@@ -110,9 +110,11 @@ function textUnlike(pattern: string): string {
   return text
 }
 
+const DOMAIN = /^([a-z0-9-]+\.)+[a-z]+$/
+
 function stretch({ format }: Schema, sample: string, length: number): string {
   if (sample.startsWith('/')) return sample.padEnd(length, 'a')
-  if (format === 'email') return sample.padStart(length, 'a')
+  if (format === 'email' || DOMAIN.test(sample)) return sample.padStart(length, 'a')
   return format === 'uri' ? sample.padEnd(length, 'a') : 'a'.repeat(length)
 }
 

@@ -164,6 +164,7 @@ const otherBody: { readonly [Op in OperationId]?: object } = {
   addSshKey: { name: 'other' },
   createWebhook: { description: 'other' },
   createAccount: { name: 'other' },
+  addSsoProvider: { name: 'Other' },
   creditAccount: { amountUsd: '99.00' },
   adjustAccount: { amountUsd: '-2.51' },
   createTopUp: { amountUsd: '99.00' },
