@@ -63,7 +63,11 @@ export const personEndpoints = {
       accounts: z.array(membershipRecord),
       offers: z.array(offerRecord).describe('Accounts that the person may join or open'),
       terms: z
-        .object({ newest: z.number().nullable(), accepted: z.number().nullable() })
+        .object({
+          newest: z.number().nullable(),
+          accepted: z.number().nullable(),
+          acceptedAt: timestamp.nullable().describe('When the person accepted that version'),
+        })
         .describe('Versions of the terms of the operator; null: none'),
     }),
   }),

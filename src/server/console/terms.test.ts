@@ -55,12 +55,16 @@ test('promise 58: new terms block new orders, by keys and sessions, until an own
   expect((await owner.call('PATCH', path, { label: 'goes on' })).status).toBe(200)
   expect((await journey.operator('POST', '/v2/rentals', order)).body.reason).not.toBe('terms_not_accepted')
 
-  expect((await asPerson('GET', '/v2/people/me')).terms).toEqual({ newest: 1, accepted: null })
+  expect((await asPerson('GET', '/v2/people/me')).terms).toEqual({ newest: 1, accepted: null, acceptedAt: null })
   expect(await asPerson('POST', '/v2/people/me/terms', { version: 2 })).toMatchObject({ reason: 'terms_outdated' })
   // A key cannot accept.
   expect((await owner.call('POST', '/v2/people/me/terms', { version: 1 })).body.reason).toBe('person_session_required')
   expect(await asPerson('POST', '/v2/people/me/terms', { version: 1 })).toEqual({ status: 200, version: 1 })
-  expect((await asPerson('GET', '/v2/people/me')).terms).toEqual({ newest: 1, accepted: 1 })
+  expect((await asPerson('GET', '/v2/people/me')).terms).toEqual({
+    newest: 1,
+    accepted: 1,
+    acceptedAt: journey.now(),
+  })
   expect((await owner.call('POST', '/v2/rentals', order)).status).toBe(200)
   const row = await journey.app.database.db.selectFrom('terms_acceptance').selectAll().executeTakeFirstOrThrow()
   expect(row).toMatchObject({ version: 1, address: '127.0.0.1' })

@@ -7,7 +7,7 @@ import type { ResponseOf } from '../../contract/endpoint.ts'
 import { fail, ok, type Failure } from '../../contract/result.ts'
 import { deleteSessionsOf, listConsoleSessions, type ConsoleSession } from '../../store/account/console-session.ts'
 import type { Membership } from '../../store/account/person.ts'
-import { findAcceptedVersion, findNewestTerms } from '../../store/account/terms.ts'
+import { findAcceptance, findNewestTerms } from '../../store/account/terms.ts'
 import { transact } from '../../store/platform/database.ts'
 import type { Handlers } from '../http/handler.ts'
 
@@ -18,6 +18,7 @@ export const personHandlers = {
     const result = await getPerson(app, actor)
     if (!result.ok) return result
     const { person, session, memberships, offers } = result.value
+    const acceptance = await findAcceptance(app.database.db, person.id)
     return ok({
       id: person.id,
       email: person.email,
@@ -27,7 +28,8 @@ export const personHandlers = {
       offers: offers.map(offerOnWire),
       terms: {
         newest: (await findNewestTerms(app.database.db))?.version ?? null,
-        accepted: await findAcceptedVersion(app.database.db, person.id),
+        accepted: acceptance?.version ?? null,
+        acceptedAt: acceptance?.acceptedAt ?? null,
       },
     })
   },

@@ -50,12 +50,18 @@ export async function insertAcceptance(
     .execute()
 }
 
-/** The newest version that the person accepted. null: none. */
-export async function findAcceptedVersion(db: Db, personId: string): Promise<number | null> {
-  const row = await db
+interface Acceptance {
+  readonly version: number
+  readonly acceptedAt: Instant
+}
+
+/** Returns the newest version that the person accepted. undefined: they accepted none. */
+export async function findAcceptance(db: Db, personId: string): Promise<Acceptance | undefined> {
+  return db
     .selectFrom('terms_acceptance')
-    .select((e) => e.fn.max('version').as('version'))
+    .select(['version', 'accepted_at as acceptedAt'])
     .where('person_id', '=', personId)
+    .orderBy('version', 'desc')
+    .limit(1)
     .executeTakeFirst()
-  return row?.version ?? null
 }
