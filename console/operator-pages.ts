@@ -61,6 +61,14 @@ export const operatorPages = [
     load: async () => (await import('./pages/sso/page.tsx')).SsoPage,
   }),
   page({
+    path: '/operator/terms',
+    title: 'Terms',
+    icon: 'docs',
+    in: 'Operator',
+    scopes: ['operator'],
+    load: async () => (await import('./pages/operator-terms/page.tsx')).OperatorTermsPage,
+  }),
+  page({
     path: '/operator/mail',
     title: 'Mail',
     icon: 'mail',

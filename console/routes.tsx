@@ -37,6 +37,12 @@ const device = createRoute({
   component: lazyPage(async () => (await import('./pages/device/page.tsx')).DevicePage),
 })
 
+const terms = createRoute({
+  getParentRoute: () => root,
+  path: '/terms',
+  component: lazyPage(async () => (await import('./pages/terms/page.tsx')).TermsPage),
+})
+
 /** The page of a person whose session may not act in its account. */
 const access = createRoute({
   getParentRoute: () => root,
@@ -112,6 +118,7 @@ export const router = createRouter({
     signIn,
     invitation,
     device,
+    terms,
     access,
     confirmed,
     shell.addChildren([...routes, ...oldRoutes]),

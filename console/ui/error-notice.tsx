@@ -16,6 +16,14 @@ export function ErrorNotice({ error, onRetry, isRead = false }: ErrorNoticeProps
     <div role="alert" className="rounded-md border border-bad bg-bad-soft px-4 py-3 text-sm text-ink">
       <p className="font-medium text-bad">{sentenceOf(error)}</p>
       {next !== undefined && <p className="mt-1">{next}</p>}
+      {isRefusal(error, 'terms_not_accepted') && (
+        <p className="mt-1">
+          {/* In another tab: this one keeps what was typed. The step-up dialog is outside of the router. */}
+          <a href="/terms" target="_blank" rel="noopener" className="font-medium underline">
+            Read and accept the terms
+          </a>
+        </p>
+      )}
       {requestId !== undefined && (
         <p className="mt-1 text-muted">
           Request <code className="font-mono">{requestId}</code>

@@ -6,8 +6,10 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useEffect } from 'react'
 import { consoleFetch } from '../../api/client.ts'
+import { useCall } from '../../api/query.ts'
 import { useSignInWays } from '../../api/sign-in.ts'
 import { PublicPage } from '../../shell/public-page.tsx'
+import { TextLink } from '../../ui/button.tsx'
 import { Notice } from '../../ui/notice.tsx'
 import { WELCOME_PATH } from '../../../src/contract/session.ts'
 import type { ConsoleWelcome } from '../../../src/contract/session-body.ts'
@@ -52,8 +54,16 @@ export function SignInPage() {
       ) : (
         <KeyForm welcome={data} />
       )}
+      <TermsLink />
     </PublicPage>
   )
+}
+
+/** Its place is kept, so that nothing moves when the link appears. */
+function TermsLink() {
+  const { data } = useCall('getTerms')
+  const exists = data !== undefined && data.terms !== null
+  return <p className="min-h-5 text-sm">{exists && <TextLink to="/terms">Terms</TextLink>}</p>
 }
 
 /** The link's token works once and is removed from the address bar as soon as it is used. */
