@@ -1,6 +1,12 @@
 /** Passkeys, with the functions of the browser that read and write what the server sends as JSON. */
 import { TransportError } from '../../src/client/error.ts'
-import { ADD_PASSKEY_PATH, BEGIN_PASSKEY_PATH, PASSKEY_PATH, REDEEM_PASSKEY_PATH } from '../../src/contract/session.ts'
+import {
+  ADD_PASSKEY_PATH,
+  BEGIN_PASSKEY_PATH,
+  PASSKEY_PATH,
+  RECOVERY_CODE_PATH,
+  REDEEM_PASSKEY_PATH,
+} from '../../src/contract/session.ts'
 import { postConsole } from './me.ts'
 
 /** Browsers have them on HTTPS and localhost only. */
@@ -24,6 +30,11 @@ export async function addPasskey(name: string): Promise<void> {
   const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(options)
   const answer = await ofAuthenticator(() => navigator.credentials.create({ publicKey }))
   await postConsole(ADD_PASSKEY_PATH, { name, response: answer.toJSON() })
+}
+
+/** In place of a passkey that was lost, once. */
+export async function redeemRecoveryCode(code: string): Promise<void> {
+  await postConsole(RECOVERY_CODE_PATH, { code })
 }
 
 async function ofAuthenticator(ask: () => Promise<Credential | null>): Promise<PublicKeyCredential> {

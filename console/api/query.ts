@@ -11,11 +11,11 @@ import {
 } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { CallableId, CallInput, Reply } from '../../src/client/client.ts'
-import { ApiError, isRefusal, type ClientError } from '../../src/client/error.ts'
+import { ApiError, type ClientError } from '../../src/client/error.ts'
 import { routes } from '../../src/contract/routes.ts'
 import { client } from './client.ts'
 import { makeOnceKey, nextOnceKey } from './once.ts'
-import { confirmPerson } from './step-up.ts'
+import { sendWithProof } from './step-up.ts'
 
 /** Events report changes; without one, data is refreshed after this time. */
 const STALE_MS = 30_000
@@ -120,14 +120,9 @@ export async function readEverything(): Promise<void> {
   await queries.invalidateQueries({}, { cancelRefetch: false })
 }
 
-/** Calls an operation outside of components. If it needs a recent sign-in, it is sent again after one. */
-export async function call<Op extends CallableId>(operation: Op, input: CallInput<Op>): Promise<Reply<Op>> {
-  const send = (): Promise<Reply<Op>> =>
-    (client.call as (operation: Op, input: CallInput<Op>) => Promise<Reply<Op>>)(operation, input)
-  try {
-    return await send()
-  } catch (error) {
-    if (!isRefusal(error, 'recent_sign_in_required') || !(await confirmPerson())) throw error
-    return send()
-  }
+/** Calls an operation outside of components. If it needs a recent sign-in or a passkey, it is sent again after one. */
+export function call<Op extends CallableId>(operation: Op, input: CallInput<Op>): Promise<Reply<Op>> {
+  return sendWithProof(() =>
+    (client.call as (operation: Op, input: CallInput<Op>) => Promise<Reply<Op>>)(operation, input),
+  )
 }

@@ -1,13 +1,22 @@
 /**
- * Some operations need a sign-in of the last minutes. A dialog (shell/step-up.tsx) asks the person to prove who they are;
- * requests that were refused meanwhile wait for it, and are sent again.
+ * Some operations need a sign-in of the last minutes, or one that showed a passkey. A dialog (shell/step-up.tsx) asks the
+ * person for it; requests that were refused meanwhile wait for it, and are sent again.
  */
+import { isRefusal } from '../../src/client/error.ts'
 import { openTabs } from './tabs.ts'
 
 /** The page to which a provider sends the browser after a step-up. */
 export const CONFIRMED_PATH = '/confirmed'
 
-let waiting: ReadonlyArray<(isProved: boolean) => void> = []
+/** `factor`: a passkey or a recovery code, which is a recent sign-in too. */
+export type Proof = 'sign-in' | 'factor'
+
+interface Waiting {
+  readonly proof: Proof
+  readonly resolve: (isProved: boolean) => void
+}
+
+let waiting: readonly Waiting[] = []
 const listeners = new Set<() => void>()
 
 function set(next: typeof waiting): void {
@@ -16,19 +25,43 @@ function set(next: typeof waiting): void {
 }
 
 /** Resolves to whether the person has proved who they are. */
-export function confirmPerson(): Promise<boolean> {
-  return new Promise((resolve) => set([...waiting, resolve]))
+export function confirmPerson(proof: Proof = 'sign-in'): Promise<boolean> {
+  return new Promise((resolve) => set([...waiting, { proof, resolve }]))
+}
+
+/** Sends again what was refused, after the person has proved what it needs. */
+export async function sendWithProof<T>(send: () => Promise<T>): Promise<T> {
+  try {
+    return await send()
+  } catch (error) {
+    const proof = proofFor(error)
+    if (proof === undefined || !(await confirmPerson(proof))) throw error
+    if (proof === 'factor') return send()
+  }
+  try {
+    return await send()
+  } catch (error) {
+    // A code by email is a recent sign-in, but shows no passkey.
+    if (proofFor(error) !== 'factor' || !(await confirmPerson('factor'))) throw error
+    return send()
+  }
+}
+
+function proofFor(error: unknown): Proof | undefined {
+  if (isRefusal(error, 'recent_sign_in_required')) return 'sign-in'
+  return isRefusal(error, 'passkey_required') ? 'factor' : undefined
 }
 
 /** Closes the dialog. */
 export function settle(isProved: boolean): void {
   const requests = waiting
   set([])
-  for (const resolve of requests) resolve(isProved)
+  for (const { resolve } of requests) resolve(isProved)
 }
 
-export function isAsked(): boolean {
-  return waiting.length > 0
+/** Returns what the dialog asks for; undefined: it is closed. A factor is enough for all that wait. */
+export function askedProof(): Proof | undefined {
+  return waiting.find(({ proof }) => proof === 'factor')?.proof ?? waiting[0]?.proof
 }
 
 export function listen(listener: () => void): () => void {

@@ -1,9 +1,9 @@
 /** Adds a passkey under a name. */
 import { useState, type FormEvent } from 'react'
-import { isRefusal, type ClientError } from '../../src/client/error.ts'
+import type { ClientError } from '../../src/client/error.ts'
 import { addPasskey, hasPasskeys } from '../api/passkey.ts'
 import { signInError } from '../api/sign-in.ts'
-import { confirmPerson } from '../api/step-up.ts'
+import { sendWithProof } from '../api/step-up.ts'
 import { Button } from '../ui/button.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { TextField } from '../ui/field.tsx'
@@ -15,20 +15,12 @@ export function AddPasskey({ onAdded }: { onAdded: () => void }) {
   if (!hasPasskeys()) {
     return <p className="text-sm text-muted">This browser has no passkeys here. They need HTTPS.</p>
   }
-  const add = async (): Promise<void> => {
-    try {
-      await addPasskey(name.trim())
-    } catch (problem) {
-      if (!isRefusal(problem, 'recent_sign_in_required') || !(await confirmPerson())) throw problem
-      await addPasskey(name.trim())
-    }
-  }
   const submit = async (event: FormEvent): Promise<void> => {
     event.preventDefault()
     setBusy(true)
     setError(null)
     try {
-      await add()
+      await sendWithProof(() => addPasskey(name.trim()))
       setName('')
       onAdded()
     } catch (problem) {

@@ -19,6 +19,7 @@ import { toast } from '../../ui/toast.tsx'
 import { OfferCard } from '../../shell/offer.tsx'
 import { AddPasskey } from '../../shell/add-passkey.tsx'
 import { PasskeyButton } from '../../shell/passkey-button.tsx'
+import { RecoveryCode } from '../../shell/recovery-code.tsx'
 import { PublicCard, PublicPage } from '../../shell/public-page.tsx'
 
 type Person = Reply<'getPerson'>
@@ -104,6 +105,7 @@ function Factor({ error, next }: UnmetProps) {
     <PublicCard>
       <p className="text-sm">{error.message}</p>
       <PasskeyButton onProved={go} />
+      <RecoveryCode onProved={go} />
       <AddPasskey onAdded={go} />
     </PublicCard>
   )
