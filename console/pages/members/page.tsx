@@ -89,6 +89,7 @@ function Members({ isForPeople, invites }: { isForPeople: boolean; invites: bool
             {invites && <Invitations disabledReason={disabledReason} />}
             {isForPeople && <AccountSso disabledReason={disabledReason} />}
             <AccountSettings
+              isForPeople={isForPeople}
               disabledReason={
                 disabledReason === ONLY_OWNERS ? 'Only account owners can change settings.' : disabledReason
               }

@@ -1,12 +1,19 @@
-/** Account settings: which texts are stored. */
+/** Account settings: which texts are stored, and whether members must show a passkey. */
 import { useMe } from '../../api/me.ts'
 import { useAction } from '../../api/query.ts'
 import { Card } from '../../ui/card.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { CheckField } from '../../ui/field.tsx'
 import { toast } from '../../ui/toast.tsx'
+import { RequiredPasskey } from './required-passkey.tsx'
 
-export function AccountSettings({ disabledReason }: { disabledReason: string | undefined }) {
+interface AccountSettingsProps {
+  /** Members sign in as themselves. */
+  readonly isForPeople: boolean
+  readonly disabledReason: string | undefined
+}
+
+export function AccountSettings({ isForPeople, disabledReason }: AccountSettingsProps) {
   const { account } = useMe()
   const change = useAction('changeAccountSettings', ['getMe'])
   const choose = (body: { keepsBodies: boolean } | { storesResponses: boolean }, success: string): void =>
@@ -40,6 +47,7 @@ export function AccountSettings({ disabledReason }: { disabledReason: string | u
             )
           }
         />
+        {isForPeople && <RequiredPasskey disabledReason={disabledReason} />}
         {disabledReason !== undefined && <p className="text-sm text-muted">{disabledReason}</p>}
         {change.error !== null && <ErrorNotice error={change.error} />}
       </div>

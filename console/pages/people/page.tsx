@@ -2,6 +2,7 @@
 import { getRouteApi } from '@tanstack/react-router'
 import type { Reply } from '../../../src/client/client.ts'
 import { roleLabels } from '../../../src/view/account.ts'
+import { count } from '../../../src/view/number.ts'
 import { useMe } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { useSignInWays } from '../../api/sign-in.ts'
@@ -21,7 +22,7 @@ import { FilterBar } from '../../list/filter.tsx'
 import { PagedTable } from '../../list/table.tsx'
 import { Button, TextLink } from '../../ui/button.tsx'
 import { Section } from '../../ui/card.tsx'
-import { useDialog } from '../../ui/dialog.tsx'
+import { useDialog, type OpenDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Notice } from '../../ui/notice.tsx'
 import { Page } from '../../ui/page.tsx'
@@ -35,6 +36,7 @@ const route = getRouteApi('/shell/operator/people')
 
 const NO_MAIL = 'This server sends no e-mail. Set BERTH_PUBLIC_URL and BERTH_SMTP_URL first.'
 const YOURSELF = 'You cannot disable yourself. Ask another operator.'
+const YOUR_PASSKEYS = 'Remove your own passkeys under Security, or ask another operator.'
 
 export function PeoplePage() {
   const me = useMe()
@@ -54,15 +56,7 @@ export function PeoplePage() {
       </Page>
     )
   }
-  const change = (person: Person) => (
-    <Button
-      aria-label={`${person.disabledAt === null ? 'Disable' : 'Enable'} ${person.email}`}
-      disabledReason={person.id === me.id ? YOURSELF : undefined}
-      onClick={() => dialog.open((close) => <ChangeDialog person={person} onClose={close} />)}
-    >
-      {person.disabledAt === null ? 'Disable' : 'Enable'}
-    </Button>
-  )
+  const actions = (person: Person) => <Actions person={person} isYourself={person.id === me.id} onOpen={dialog.open} />
   return (
     <Page
       intro="Everybody who belongs to an account or signed in. A disabled person cannot sign in, and their keys stop in every account."
@@ -98,11 +92,40 @@ export function PeoplePage() {
         query={{ q: optionalText(find) }}
         rows={({ people }) => people}
         rowKey="id"
-        columns={[...columns, actionsColumn(change)]}
+        columns={[...columns, actionsColumn(actions)]}
         empty={<Empty title="No people match">Change the search text.</Empty>}
       />
       {dialog.shown}
     </Page>
+  )
+}
+
+interface ActionsProps {
+  readonly person: Person
+  readonly isYourself: boolean
+  readonly onOpen: OpenDialog['open']
+}
+
+function Actions({ person, isYourself, onOpen }: ActionsProps) {
+  const { email, disabledAt } = person
+  const verb = disabledAt === null ? 'Disable' : 'Enable'
+  return (
+    <>
+      <Button
+        aria-label={`Reset the passkeys of ${email}`}
+        disabledReason={isYourself ? YOUR_PASSKEYS : undefined}
+        onClick={() => onOpen((close) => <ResetDialog person={person} onClose={close} />)}
+      >
+        Reset passkeys
+      </Button>
+      <Button
+        aria-label={`${verb} ${email}`}
+        disabledReason={isYourself ? YOURSELF : undefined}
+        onClick={() => onOpen((close) => <ChangeDialog person={person} onClose={close} />)}
+      >
+        {verb}
+      </Button>
+    </>
   )
 }
 
@@ -220,6 +243,27 @@ function ChangeDialog({ person, onClose }: { person: Person; onClose: () => void
         {disables
           ? 'Their sessions end, and their keys in every account stop within a second. Machines keep running.'
           : 'They can sign in again, and their keys work again.'}
+      </p>
+    </FieldDialog>
+  )
+}
+
+function ResetDialog({ person: { id, email }, onClose }: { person: Person; onClose: () => void }) {
+  return (
+    <FieldDialog
+      operation="resetFactors"
+      input={{ params: { id } }}
+      refreshes={['listPeople', 'listAudit']}
+      title={`Reset the passkeys of ${email}?`}
+      action="Reset passkeys"
+      look="danger"
+      fields={['reason']}
+      done={({ passkeys }) => `Removed ${count(passkeys, 'passkey')} of ${email}`}
+      onClose={onClose}
+    >
+      <p className="text-sm text-muted">
+        Removes all their passkeys and recovery codes, and ends their sessions. They sign in with their address and add
+        a new passkey. First make sure that it is they who ask: whoever reads their mail can sign in then.
       </p>
     </FieldDialog>
   )

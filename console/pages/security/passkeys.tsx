@@ -4,6 +4,7 @@ import type { Reply } from '../../../src/client/client.ts'
 import { localDate } from '../../../src/view/time.ts'
 import { refresh, useAction, useCall } from '../../api/query.ts'
 import { ConfirmCall } from '../../form/dialog.tsx'
+import { FieldDialog } from '../../form/field-dialog.tsx'
 import { AddPasskey } from '../../shell/add-passkey.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -39,12 +40,20 @@ export function Passkeys() {
                       {one.lastUsedAt !== null && `, used ${localDate(one.lastUsedAt)}`}
                     </span>
                   </span>
-                  <Button
-                    aria-label={`Remove ${one.name}`}
-                    onClick={() => dialog.open((close) => <RemoveDialog passkey={one} onClose={close} />)}
-                  >
-                    Remove
-                  </Button>
+                  <span className="flex flex-wrap justify-end gap-2">
+                    <Button
+                      aria-label={`Rename ${one.name}`}
+                      onClick={() => dialog.open((close) => <RenameDialog passkey={one} onClose={close} />)}
+                    >
+                      Rename
+                    </Button>
+                    <Button
+                      aria-label={`Remove ${one.name}`}
+                      onClick={() => dialog.open((close) => <RemoveDialog passkey={one} onClose={close} />)}
+                    >
+                      Remove
+                    </Button>
+                  </span>
                 </li>
               ))}
             </ul>
@@ -54,6 +63,22 @@ export function Passkeys() {
       </div>
       {dialog.shown}
     </Card>
+  )
+}
+
+function RenameDialog({ passkey, onClose }: { passkey: Passkey; onClose: () => void }) {
+  return (
+    <FieldDialog
+      operation="renamePasskey"
+      input={{ params: { id: passkey.id } }}
+      refreshes={['listFactors']}
+      title={`Rename ${passkey.name}`}
+      action="Rename"
+      before={passkey}
+      fields={['name']}
+      done={({ name }) => `Renamed to ${name}`}
+      onClose={onClose}
+    />
   )
 }
 
