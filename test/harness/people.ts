@@ -190,6 +190,6 @@ export function reasonOf(answer: Answer): string | undefined {
   return (JSON.parse(answer.text) as { reason?: string }).reason
 }
 
-function requireDone({ status, text }: Answer): void {
+export function requireDone({ status, text }: Answer): void {
   if (status !== 200) throw new Error(`refused: ${status} ${text}`)
 }

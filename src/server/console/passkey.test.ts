@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { Authenticator, type Faults } from '../../../test/harness/authenticator.ts'
 import { ask, consoleHeaders, type Answer } from '../../../test/harness/console.ts'
 import { startMailServer, type MailServer } from '../../../test/harness/mail-server.ts'
-import { reasonOf, TestBrowser } from '../../../test/harness/people.ts'
+import { reasonOf, requireDone, TestBrowser } from '../../../test/harness/people.ts'
 import { testServer, type Call, type TestServer } from '../../../test/harness/server.ts'
 import { manualClock } from '../../../test/sim/clock.ts'
 import { HOUR_MS, MINUTE_MS, toDate } from '../../base/instant.ts'
@@ -38,15 +38,13 @@ afterAll(async () => {
 })
 beforeEach(async () => {
   people += 1
-  // Failed tries are counted by address and minute.
   clock.advance(MINUTE_MS)
   email = `passkey-${people}@example.test`
   const opened = await server.operator('POST', '/v2/operator/accounts', { name: email, ownerEmail: email })
   account = { id: (opened.body.account as { id: string }).id, call: server.as(opened.body.key as string) }
   person = new TestBrowser(server.url, mails)
   await person.signIn(email)
-  const accepted = await person.send('POST', `/v2/people/me/offers/${account.id}/accept`)
-  if (accepted.status !== 200) throw new Error(`the offer was not accepted: ${accepted.text}`)
+  requireDone(await person.send('POST', `/v2/people/me/offers/${account.id}/accept`))
 })
 
 // oxlint-disable-next-line typescript/no-explicit-any

@@ -105,13 +105,13 @@ test('no compressible answer contains a secret', () => {
   expect(byPost.map(([operation]) => operation)).toEqual(['listMachines'])
 })
 
-/** The names of all fields at any depth. An object is not a secret, although one of its fields may be. */
+/** The names of all fields at any depth. An object is not a secret, although one of its fields may be; nor is yes or no. */
 function fieldsOf(response: z.ZodType): string[] {
   const names: string[] = []
   JSON.stringify(z.toJSONSchema(response, { unrepresentable: 'any' }), (_, value: unknown) => {
     if (typeof value === 'object' && value !== null && 'properties' in value) {
       const fields = Object.entries(value.properties as Record<string, { type?: unknown }>)
-      names.push(...fields.filter(([, { type }]) => type !== 'object').map(([name]) => name))
+      names.push(...fields.filter(([, { type }]) => type !== 'object' && type !== 'boolean').map(([name]) => name))
     }
     return value
   })
