@@ -108,6 +108,11 @@ async function fillAll(operator: Call): Promise<string> {
      select 'r' || n, now() - n * interval '1 day', $1, $2 from generate_series(1, 5) n`,
     [seal('question'), seal('answer')],
   )
+  await pool.query(
+    `insert into sign_in (state_hash, flow_hash, purpose, sealed, created_at, expires_at)
+     values (sha256('state'), sha256('flow'), 'sign-in', $1, now(), now() + interval '10 minutes')`,
+    [seal('nonce')],
+  )
   return key as string
 }
 
@@ -161,6 +166,7 @@ describe('with the key in the settings', () => {
       'secret.sealed': '3 of 3',
       'webhook.old_secret_sealed': '1 of 1',
       'host.access': '1 of 1',
+      'sign_in.sealed': '1 of 1',
     })
     const access = await pool.query<{ access: string }>('select access from host')
     expect(newVault.open(access.rows[0]?.access ?? '')).toBe(BARE_METAL)

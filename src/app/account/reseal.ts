@@ -58,6 +58,7 @@ export function resealPage(
 const keyTexts = {
   text: /^[^\0]*$/s,
   integer: /^\d{1,9}$/,
+  bytea: /^\\x([0-9a-f]{2}){1,64}$/,
   timestamptz: /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?[+-]\d\d(:\d\d)?$/,
 }
 

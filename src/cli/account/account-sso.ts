@@ -28,7 +28,7 @@ export const ssoRows: readonly Row[] = [
       notes: `People who sign in through it get a code by email first, and act in this
 account only. Its address must be public.`,
       examples: [
-        'berth members sso set --name Example --issuer https://id.example.com/realms/main --client-id berth --client-secret F',
+        'berth members sso set --name Example --client-id berth --client-secret FILE \\\n      --issuer https://id.example.com/realms/main',
       ],
       prepare: (call) => {
         const clientSecret = readClientSecret(call, call.options.clientSecret)

@@ -81,8 +81,8 @@ them. With off, only counts, times and costs are recorded.`,
   act('account require-passkey', 'changeAccountSettings', 'require passkeys of members (owners only)', {
     args: { '<on|off>': { help: 'whether the console requires them from now on', choices: ['on', 'off'] } },
     only: [],
-    notes: `With on, members sign in to the account in the console with a passkey, or confirm
-with one after another sign-in. Who has none can add one. API keys and
+    notes: `With on, members sign in to the account in the console with a passkey, or
+confirm with one after another sign-in. Who has none can add one. API keys and
 berth login go on as before; new logins of berth login need a passkey.`,
     examples: ['berth account require-passkey on'],
     prepare: ({ args }) => ({ parts: { body: { requiresFactor: args[0] === 'on' } } }),

@@ -55,7 +55,7 @@ export const rows: readonly Row[] = [
     flags: { reason: 'why; recorded in the audit log' },
     confirm: ({ target }) =>
       `Remove all passkeys and recovery codes of ${target.email}? Make sure that it is they who ask.`,
-    examples: ['berth operator people reset-passkeys second@example.com --reason "lost the phone"'],
+    examples: ['berth operator people reset-passkeys ada@example.com --reason "lost phone"'],
     done: ({ passkeys }, { target }) =>
       `Removed ${passkeys} ${passkeys === 1 ? 'passkey' : 'passkeys'} of ${target.email}, and ended their sessions.`,
   }),

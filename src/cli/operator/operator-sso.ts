@@ -46,14 +46,14 @@ export const rows: readonly Row[] = [
     isOptional: ['name'],
     options: CLIENT_SECRET,
     notes: `Register <public URL>/console/sign-in/<id>/callback at the provider first; it
-gives the id and secret of the client. The secret is read from a file, since other
-users of this machine can see arguments. See docs/operator/people.md.`,
+gives the id and secret of the client. The secret is read from a file, since
+other users of this machine can see arguments. See docs/operator/people.md.`,
     examples: [
-      'berth operator sso add google --issuer https://accounts.google.com --client-id ID --client-secret F --required-domain example.com',
-      'berth operator sso add entra --issuer https://login.microsoftonline.com/TENANT/v2.0 --client-id ID --client-secret F',
-      'berth operator sso add github --kind github --client-id ID --client-secret F',
-      'berth operator sso add keycloak --issuer https://id.example.com/realms/main --client-id berth --client-secret F',
-      'berth operator sso add acme --name Acme --issuer https://login.acme.example --client-id ID --domain acme.example',
+      'berth operator sso add google --client-id ID --client-secret FILE \\\n      --issuer https://accounts.google.com --required-domain example.com',
+      'berth operator sso add entra --client-id ID --client-secret FILE \\\n      --issuer https://login.microsoftonline.com/TENANT/v2.0',
+      'berth operator sso add github --kind github --client-id ID \\\n      --client-secret FILE',
+      'berth operator sso add keycloak --client-id berth --client-secret FILE \\\n      --issuer https://id.example.com/realms/main',
+      'berth operator sso add acme --name Acme --client-id ID --domain acme.example \\\n      --issuer https://login.acme.example',
     ],
     prepare: (call) => {
       const { input, options, args } = call
@@ -77,7 +77,7 @@ users of this machine can see arguments. See docs/operator/people.md.`,
       target: provider,
       flags: { ...flags, clientSecret: false, disabled: false },
       options: CLIENT_SECRET,
-      notes: 'Another issuer ends the connections of people, and another client needs another test.',
+      notes: 'Another issuer ends the connections of people. Another client needs another\ntest.',
       examples: ['berth operator sso set entra --domain example.com', 'berth operator sso set entra --client-secret F'],
       prepare: (call) => {
         const secret = readClientSecret(call, call.options.clientSecret)

@@ -5,7 +5,7 @@ import type { Db } from './database.ts'
 export interface SealedTable {
   readonly name: string
   /** Its primary key with types, in the order of an index. */
-  readonly key: ReadonlyArray<readonly [column: string, type: 'text' | 'integer']>
+  readonly key: ReadonlyArray<readonly [column: string, type: 'text' | 'integer' | 'bytea']>
   readonly columns: readonly string[]
 }
 
@@ -24,6 +24,11 @@ export const sealedTables: readonly SealedTable[] = [
   { name: 'deployment', key: [['id', 'text']], columns: ['key_sealed'] },
   { name: 'provider_account', key: [['id', 'text']], columns: ['credentials_sealed'] },
   { name: 'identity_provider', key: [['id', 'text']], columns: ['client_secret_sealed'] },
+  // Those of sign-ins and devices live for ten minutes, in which a server may get another key.
+  { name: 'sign_in', key: [['state_hash', 'bytea']], columns: ['sealed'] },
+  { name: 'email_code', key: [['id', 'text']], columns: ['identity_sealed'] },
+  { name: 'device_login', key: [['device_code_hash', 'bytea']], columns: ['key_sealed'] },
+  { name: 'mail', key: [['id', 'text']], columns: ['data_sealed'] },
   { name: 'replica', key: [['id', 'text']], columns: ['key_sealed'] },
   { name: 'host', key: [['id', 'text']], columns: ['access'] },
   {
