@@ -119,10 +119,12 @@ describe.skipIf(why !== undefined)(`calls of the Python client${why === undefine
   )
 })
 
-/** Creates that the test's server refuses, and why: it sends no mail. */
+/** Creates that the test's server refuses, and why: it sends no mail and takes no cards. */
 const refusals: Partial<Record<OperationId, string>> = {
   createInvitation: 'people_not_configured',
   createSignUpInvitation: 'people_not_configured',
+  createTopUp: 'payments_off',
+  refundPayment: 'payments_off',
 }
 /** Rows of counters: a new one begins with the day or the minute. */
 const counters = new Set(['ledger_day', 'rate_window'])

@@ -163,7 +163,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`passkeys${browserLeftOut}`, () =>
     await addPasskey(page)
     const office = await browser.open(browser.server.operatorKey)
     await office.visit('/operator/people', 'People')
-    await office.page.getByRole('button', { name: `Reset the passkeys of ${owner.email}` }).click()
+    await office.page.getByRole('button', { name: `Reset passkeys of ${owner.email}` }).click()
     const dialog = office.page.getByRole('dialog', { name: `Reset the passkeys of ${owner.email}?` })
     await dialog.getByLabel('Reason').fill('lost the phone; called back')
     await office.look('operator-people-reset-passkeys')

@@ -112,7 +112,7 @@ function Actions({ person, isYourself, onOpen }: ActionsProps) {
   return (
     <>
       <Button
-        aria-label={`Reset the passkeys of ${email}`}
+        aria-label={`Reset passkeys of ${email}`}
         disabledReason={isYourself ? YOUR_PASSKEYS : undefined}
         onClick={() => onOpen((close) => <ResetDialog person={person} onClose={close} />)}
       >
