@@ -174,7 +174,7 @@ const keyRows: readonly Row[] = [
       { Key: (key) => `${key.publicId} "${key.name}", ends in ${key.last4}` },
       'scopes',
       'allowedModels:Models',
-      'allowedOrigins:Origins',
+      { Origins: ({ allowedOrigins: origins }) => (origins.length === 0 ? undefined : origins.join(', ')) },
       'monthlyLimitUsd',
       'totalLimitUsd',
       { Class: ({ class: keyClass }) => (keyClass === 'batch' ? 'batch' : undefined) },

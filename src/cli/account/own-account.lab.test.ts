@@ -162,7 +162,9 @@ describe('people', () => {
     expect(await done('members', 'add', 'second@example.test', '--role', 'viewer', ...as)).toMatch(
       /^Added second@example\.test as a viewer \(usr_\w+\)\.$/m,
     )
-    expect(await done('members', 'ls', ...as)).toMatch(/^usr_\w+ +second@example\.test +viewer +\d{4}-\d\d-\d\d$/m)
+    expect(await done('members', 'ls', ...as)).toMatch(
+      /^usr_\w+ +second@example\.test +viewer +invited +\d{4}-\d\d-\d\d$/m,
+    )
     expect(await done('members', 'set', 'second@example.test', 'owner', ...as)).toContain('is now an owner.')
     const result = await cli.berth(['members', 'rm', 'second@example.test', ...as], {}, { answers: ['n'] })
     expect(result).toMatchObject({ code: 1, error: expect.stringContaining('Remove second@example.test') })

@@ -169,7 +169,7 @@ describe('requests', () => {
     expect(out).toMatch(new RegExp(`^${failed} +\\d+[sm] +test/model +failed +\\$0\\.00$`, 'm'))
     expect(await inTerminal('requests')).toContain(plain)
     expect(await done('requests', '--wide')).toMatch(
-      new RegExp(`^${plain} .* chat +\\d+ in, \\d+ out +\\d.* m?s +\\w+ +\\d{4}-`, 'm'),
+      new RegExp(`^${plain} .* Chat +\\d+ in, \\d+ out +\\d.* m?s +\\w+ +\\d{4}-`, 'm'),
     )
     const more = await done('requests', '-n', '1', '--outcome', 'answered')
     const [, next = ''] =
@@ -179,7 +179,7 @@ describe('requests', () => {
 
     const output = await done('requests', 'show', withBodies)
     expect(output).toMatch(
-      /^Kind +chat(, streamed)?\nOutcome +Answered\nHTTP status +200\nUsage +\d+ in, \d+ out\nFirst byte +after /m,
+      /^Protocol +Chat(, streamed)?\nOutcome +Answered\nHTTP status +200\nUsage +\d+ in, \d+ out\nFirst byte +after /m,
     )
     expect(output).toMatch(/\nRequest body\n\{[^]*"content": "What is a berth\?"[^]*\nResponse body\n/)
     expect(await done('requests', 'show', plain)).toContain('Its bodies were not stored')

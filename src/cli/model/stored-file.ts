@@ -26,14 +26,21 @@ export async function uploadFile(client: Client, file: string, expireSeconds?: n
 }
 
 async function openInput(file: string): Promise<Blob> {
-  const blob = await openAsBlob(file).catch(() => {
-    throw cannotRead(file)
-  })
+  const blob = await readAsBlob(file)
   if (blob.size <= limits.uploadBytes) return blob
   const most = fileSize(limits.uploadBytes)
   throw new CliError(exitCodes.usage, `${file} has ${fileSize(blob.size)}; a file has at most ${most}.`, [
     'Split it into several files.',
   ])
+}
+
+async function readAsBlob(file: string): Promise<Blob> {
+  // It throws at once where the file cannot be opened, before there is a promise.
+  try {
+    return await openAsBlob(file)
+  } catch {
+    throw cannotRead(file)
+  }
 }
 
 export function cannotRead(file: string): CliError {
