@@ -72,6 +72,7 @@ const rows = {
       { command: 'openssl', package: 'openssl' },
     ],
   },
+  sshd: { project: 'process', what: 'an SSH server', programs: ssh },
   helm: { project: 'process', what: 'Helm', programs: [{ command: 'unzip', package: 'unzip' }] },
   install: {
     project: 'machines',

@@ -132,6 +132,7 @@ def test_p40_no_repr_has_the_key(client: Client) -> None:
 
 NEW_KEY = {
     "publicId": "a",
+    "kind": "key",
     "memberId": "m",
     "name": "laptop",
     "last4": "abcd",

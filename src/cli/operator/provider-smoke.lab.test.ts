@@ -12,7 +12,7 @@ import { usd } from '../../base/money.ts'
 import { LambdaSim } from '../../../test/sim/clouds/lambda/cloud.ts'
 import { needs } from '../../../test/needs.ts'
 
-needs('build')
+needs('build', 'sshd')
 
 const quick = { clock: systemClock, bootMs: 300, destroyMs: 200 }
 const sim = new LambdaSim(quick)
