@@ -3,7 +3,7 @@ import { custom } from '../kit/row.ts'
 import type { Row } from '../kit/row-type.ts'
 
 export const rows: readonly Row[] = [
-  custom('mcp', 'give an agent tools to rent and run machines (MCP over standard input and output)', {
+  custom('mcp', 'give an agent tools for machines (MCP over standard input and output)', {
     who: 'customer',
     // Loaded here: no other command needs the protocol.
     run: async ({ session }) => (await import('./mcp-bridge.ts')).serveBridge(session),

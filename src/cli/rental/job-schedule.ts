@@ -10,7 +10,7 @@ import { jobBody, jobOptions, type RunOptions } from './job-run.ts'
 
 type Schedule = Reply<'listJobSchedules'>['schedules'][number]
 
-const EXAMPLE = "berth schedules create --cron '0 3 * * *' --name nightly --image python:3.13 -- python report.py"
+const EXAMPLE = "berth schedules create --cron '0 3 * * *' --name n --image IMAGE -- ./run"
 
 const schedule = targetOf<Schedule>('schedule', 'berth schedules ls', {
   read: async (client) => (await client.call('listJobSchedules')).schedules,
