@@ -10,13 +10,13 @@ import {
   rateLimited,
   unavailable,
 } from './reason-entry.ts'
-import type { GpuVendor } from '../shared.ts'
 
 type Model = {
   readonly model: string
 }
 
-const vendorNames = { nvidia: 'NVIDIA', amd: 'AMD' } as const satisfies Readonly<Record<GpuVendor, string>>
+const vendorNames = { nvidia: 'NVIDIA', amd: 'AMD' } as const
+type Vendor = keyof typeof vendorNames
 
 type RecipeOption = {
   readonly recipe: string
@@ -118,7 +118,7 @@ export const modelReasons = {
     'Choose other GPUs, or an image for an older driver.',
   ),
   gpu_vendor_differs: noCapacity(
-    ({ recipe, needs, has }: { readonly recipe: string; readonly needs: GpuVendor; readonly has: GpuVendor }) =>
+    ({ recipe, needs, has }: { readonly recipe: string; readonly needs: Vendor; readonly has: Vendor }) =>
       `The image of ${recipe} is for GPUs of ${vendorNames[needs]}, and the machine has GPUs of ${vendorNames[has]}.`,
     'Choose other GPUs, or an image for these and its `gpuVendor`.',
   ),

@@ -21,11 +21,11 @@ import { silentWav } from '../../base/sound/wav.ts'
 
 needs('ffmpeg', 'build', 'npm')
 
-/** What takes a minute of CPU time takes ten on a busy machine. */
+/** A start needs a minute of CPU time, and takes ten minutes on a busy machine. */
 const START_MS = 900_000
 const MAX_MEMORY_MB = 500
 const MAX_ERROR_RATE = 0.15
-/** A piece of half a minute takes three seconds, and longer on a busy machine; an hour takes minutes. */
+/** Transcribing half a minute of speech takes three seconds, and longer on a busy machine; an hour takes minutes. */
 const FREE_MS = 15_000
 const SHIP = path.join(import.meta.dirname, '../../../test/fixtures/sound/ship.flac')
 const run = promisify(execFile)
@@ -173,7 +173,7 @@ function wordErrors(one: readonly string[], other: readonly string[]): number {
 }
 
 interface Voice {
-  /** As MP3. */
+  /** Returns an MP3 file. */
   speak(text: string): Promise<Buffer>
   stop(): Promise<void>
 }

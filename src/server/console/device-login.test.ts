@@ -209,7 +209,7 @@ describe('promise 27: a device key has at most the approver’s scopes, ends, an
     expect((await approve(login.user_code, { days: 91 })).status).toBe(400)
     const stranger = await signUp(`stranger-${people}@example.test`)
     expect(reasonOf(await approve(login.user_code, { accountId: stranger.account.id }))).toBe('account_not_found')
-    // What was refused leaves the login as it was.
+    // Refused approvals do not change the login.
     expect((await approve(login.user_code)).status).toBe(200)
     expect((await poll(login)).body.scope).toBe('inference')
   })

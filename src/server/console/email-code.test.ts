@@ -216,7 +216,7 @@ test('promise 13: over HTTPS the cookie has the prefix of the host, and the sess
   const token = set.slice('__Host-berth_session='.length).split(';')[0]
   const me = (cookie: string) => ask(behind.url, '/v2/users/me', { headers: { ...https, Cookie: cookie } })
   expect((await me(`__Host-berth_session=${token}`)).status).toBe(200)
-  // What an application on a sibling host can set.
+  // An application on a sibling host can set a cookie without the prefix.
   expect((await me(`berth_session=${token}`)).status).toBe(401)
   await behind.close()
 })

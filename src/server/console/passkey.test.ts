@@ -194,9 +194,9 @@ describe('promise 28: a passkey with another origin, relying party, challenge or
     expect(reasonOf(await stolen.send('POST', REDEEM_PASSKEY_PATH, answer))).toBe('passkey_expired')
     expect((await browser.send('POST', REDEEM_PASSKEY_PATH, answer)).status).toBe(200)
     expect(reasonOf(await browser.send('POST', REDEEM_PASSKEY_PATH, answer))).toBe('passkey_expired')
-    const late = authenticator.get(bodyOf(await browser.send('POST', PASSKEY_PATH)))
+    const lateAnswer = authenticator.get(bodyOf(await browser.send('POST', PASSKEY_PATH)))
     clock.advance(10 * MINUTE_MS)
-    expect(reasonOf(await browser.send('POST', REDEEM_PASSKEY_PATH, late))).toBe('passkey_expired')
+    expect(reasonOf(await browser.send('POST', REDEEM_PASSKEY_PATH, lateAnswer))).toBe('passkey_expired')
   })
 
   test('other sites can begin and end nothing', async () => {
@@ -352,7 +352,7 @@ describe('promise 29: a required factor holds for every session of a member', ()
     )
     expect((await Promise.all(refused)).map(reasonOf)).toEqual(Array.from({ length: 4 }, () => 'factor_required'))
     expect((await account.call('GET', '/v2/api-keys')).status).toBe(200)
-    // What leads out of it works: who they are, and a passkey.
+    // The person can still read who they are, and sign in with a passkey.
     expect(bodyOf(await other.send('GET', '/v2/people/me')).accounts).toMatchObject([{ requiresFactor: true }])
     expect((await signIn(other, authenticator)).status).toBe(200)
     expect((await other.send('GET', '/v2/api-keys')).status).toBe(200)

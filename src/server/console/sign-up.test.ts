@@ -1,4 +1,4 @@
-/** Where everybody may sign up: what an account needs and gets that somebody opened by themselves. */
+/** Sign-up that is open to everybody: what a self-opened account gets, and what it needs before it can order. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startMailServer, type MailServer } from '../../../test/harness/mail-server.ts'
 import { reasonOf, TestBrowser } from '../../../test/harness/people.ts'

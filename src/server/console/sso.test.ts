@@ -257,7 +257,7 @@ test('promise 13: over HTTPS the flow and the session have cookies that no other
   const url = await oidc.visit(begun.headers.location ?? '')
   const [cookie = ''] = flow.split(';')
   const path = `${url.pathname}${url.search}`
-  // What an application on a sibling host can set.
+  // An application on a sibling host can set a cookie without the prefix.
   const planted = await ask(behind.url, path, { headers: { ...https, Cookie: cookie.replace('__Host-', '') } })
   expect(endOf(planted)).toEqual(failed('sso_ended'))
   const answer = await ask(behind.url, path, { headers: { ...https, Cookie: cookie } })

@@ -49,7 +49,7 @@ test('promise 58: new terms block new orders, by keys and sessions, until an own
     expect([path, (await owner.call('POST', path, body)).body.reason]).toEqual([path, 'terms_not_accepted'])
   expect(await asPerson('POST', '/v2/rentals', order)).toMatchObject({ status: 403, reason: 'terms_not_accepted' })
 
-  // What runs is shown, changed and ended; the operator's own account orders on.
+  // Existing rentals can be read, changed and ended, and the operator's account still orders.
   const path = `/v2/rentals/${rental.id}`
   expect((await owner.call('GET', path)).status).toBe(200)
   expect((await owner.call('PATCH', path, { label: 'goes on' })).status).toBe(200)
