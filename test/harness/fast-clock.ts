@@ -4,10 +4,10 @@ import { waitOn } from '../../src/base/wait.ts'
 
 const SPEED = 40
 
-/** `epoch`: when it began, in milliseconds since 1970. */
-export function fastClock(epoch: number): Clock {
+/** `epoch`: when it began, in milliseconds since 1970. `aheadMs`: what it has skipped since. */
+export function fastClock(epoch: number, aheadMs = 0): Clock {
   return {
-    now: () => instantOf(epoch + (systemClock.now() - epoch) * SPEED),
+    now: () => instantOf(epoch + (systemClock.now() - epoch) * SPEED + aheadMs),
     wait: (ms, signal) => waitOn(systemClock, ms / SPEED, signal),
   }
 }

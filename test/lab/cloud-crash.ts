@@ -6,16 +6,14 @@
  *
  * The clock of all parts runs fast. A kill costs one start of the child (half a second of CPU), so a usual run has few.
  */
-import { fork, type ChildProcess } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { randomInt } from 'node:crypto'
-import { mkdir, writeFile } from 'node:fs/promises'
-import { fileURLToPath } from 'node:url'
-import { rolldown } from 'rolldown'
 import type { ProviderId } from '../../src/contract/provider-data.ts'
 import { systemClock, type Clock } from '../../src/base/instant.ts'
 import { formatUsd, nanoUsdOf } from '../../src/base/money.ts'
 import type { SimFault, SimServer } from '../sim/clouds/server.ts'
+import { bundleChild, killChild, startChild } from './child-program.ts'
 import { runCrashChild } from './cloud-crash-child.ts'
 import { fastClock } from '../harness/fast-clock.ts'
 import { testServer, type TestServer } from '../harness/server.ts'
@@ -65,7 +63,7 @@ export async function crashRun(makeCloud: (clock: Clock) => CrashCloud, kills: n
   const clock = fastClock(epoch)
   const cloud = makeCloud(clock)
   const baseUrl = await cloud.server.listen()
-  const program = await (bundled ??= bundleChild())
+  const program = await bundleChild('cloud-crash-child.ts', runCrashChild)
   const server = await testServer({
     clock,
     runLoops: false,
@@ -82,7 +80,8 @@ export async function crashRun(makeCloud: (clock: Clock) => CrashCloud, kills: n
     })
     const { call } = await server.account({ usd: '100000', sshKey: true })
     const customer = new Customer(call, cloud.orders)
-    const start = () => startChild(program, [server.databaseUrl, server.dataDir, String(epoch), SECRET_KEY])
+    const args = [server.databaseUrl, server.dataDir, String(epoch), SECRET_KEY]
+    const start = async () => (await startChild(program, args)).child
     child = await start()
     await waitFor('the cloud has offers', async () => {
       const { body } = await call('GET', '/v2/alpha/on-demand/rental-options')
@@ -224,41 +223,6 @@ function chaosOf(writes: readonly string[]): SimServer['chaos'] {
     if (writes.includes(operation)) return { kind: randomInt(2) === 0 ? 'late' : 'lost' }
     return { kind: 'answer', answer: { status: randomInt(2) === 0 ? 503 : 429, headers: { 'retry-after': '0' } } }
   }
-}
-
-let bundled: Promise<string> | undefined
-
-/** Starting it from one file takes a third of the time of many. */
-async function bundleChild(): Promise<string> {
-  const child = fileURLToPath(new URL('cloud-crash-child.ts', import.meta.url))
-  // Beside node_modules, where it finds the packages that are not bundled.
-  const folder = fileURLToPath(new URL('../../node_modules/.cache/berth', import.meta.url))
-  const [input, file] = [`${folder}crash-entry.mjs`, `${folder}crash-child.mjs`]
-  const { name } = runCrashChild
-  await mkdir(folder, { recursive: true })
-  await writeFile(input, `import { ${name} } from ${JSON.stringify(child)}\nawait ${name}(process.argv.slice(2))\n`)
-  const bundle = await rolldown({ input, platform: 'node', external: /^[^./]/ })
-  await bundle.write({ file, format: 'esm' })
-  await bundle.close()
-  return file
-}
-
-async function startChild(program: string, args: readonly string[]): Promise<ChildProcess> {
-  const child = fork(program, args, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
-  const failed = once(child, 'exit').then(([code]) => {
-    throw new Error(`the child ended with ${String(code)}`)
-  })
-  await Promise.race([once(child, 'message'), failed])
-  // It will be killed.
-  failed.catch(() => undefined)
-  return child
-}
-
-async function killChild(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return
-  const exited = once(child, 'exit')
-  child.kill('SIGKILL')
-  await exited
 }
 
 /**

@@ -31,6 +31,8 @@ export class StripeSimulator {
   readonly calls: StripeCall[] = []
   /** For the next calls, one each. */
   readonly faults: Array<StripeFault | undefined> = []
+  /** Chooses the fault of each call that `faults` has none for. */
+  chaos: ((call: StripeCall) => StripeFault | undefined) | undefined
   /** What Stripe Tax decides. */
   taxPercent = 0
   /** Called with each call before it is answered: a second opinion about its parameters. */
@@ -220,7 +222,7 @@ export class StripeSimulator {
     }
     this.calls.push(call)
     await this.check?.(call)
-    const fault = this.faults.shift()
+    const fault = this.faults.length > 0 ? this.faults.shift() : this.chaos?.(call)
     const write = (status: number, value: Json) => {
       response.writeHead(status, { 'Content-Type': 'application/json', 'Request-Id': 'req_simulated' })
       response.end(JSON.stringify(value))

@@ -221,6 +221,7 @@ export const bans: readonly Ban[] = [
       'test/harness/wait.ts': 'between two polls',
       'test/sim/clouds/server.ts': 'the latency of a vendor',
       'test/harness/load.ts': 'between two attempts, while the server is down',
+      'test/lab/payment-load.ts': 'customers and messages take their time, and the server may be down',
       'test/crash.lab.test.ts': 'the kill happens at a random time on purpose',
       'test/crash-kubernetes.lab.test.ts': 'kills and ends happen at random times on purpose',
       'src/server/events/event-stream.test.ts': 'a slow client',
