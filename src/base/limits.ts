@@ -125,6 +125,10 @@ export const limits = {
   processorMessageBytes: 262_144,
   /** Messages to read in one pass after an outage. */
   processorMessages: 10_000,
+  /** Lines of the processor's ledger in one week. */
+  processorTransactions: 100_000,
+  /** Differences with the processor that one comparison stores and shows. */
+  paymentDifferences: 500,
   /** Jobs of one account that have not ended, tasks of one job, and rows of its list. */
   jobsPerAccount: 10_000,
   jobTasks: 1_000,

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
-import { positiveUsd, reasonText, textIdParams, timestamp, usdAmount } from './shared.ts'
+import { positiveUsd, reasonText, signedUsd, textIdParams, timestamp, usdAmount } from './shared.ts'
 
 export const paymentState = z
   .enum(['open', 'paid', 'failed', 'expired', 'mismatch'])
@@ -36,6 +36,31 @@ export const refundRecord = z
     createdAt: timestamp,
   })
   .meta({ id: 'PaymentRefund' })
+
+export const objectKinds = ['charge', 'refund', 'dispute', 'transfer', 'other'] as const
+
+const comparisonRecord = z
+  .object({
+    day: z.iso.date().describe('UTC'),
+    comparedAt: timestamp,
+    until: timestamp.describe('Later changes are left for the next comparison'),
+    objects: z.int().describe('Charges, refunds, disputes and transfers that either side has'),
+    processorUsd: signedUsd.describe('What they moved by the ledger of the payment processor, before its fees'),
+    recordedUsd: signedUsd.describe('The same by the records of Berth'),
+    feesUsd: signedUsd.describe('All fees of the payment processor so far'),
+    differencesTotal: z.int(),
+    differences: z
+      .array(
+        z.object({
+          subject: z.string().describe('The object of the payment processor, or of Berth if it is unknown there'),
+          kind: z.enum(objectKinds),
+          processorUsd: signedUsd.nullable().describe('null: nothing there, or in another currency'),
+          recordedUsd: signedUsd.nullable().describe('null: not known here'),
+        }),
+      )
+      .describe(`The largest first, at most ${limits.paymentDifferences}`),
+  })
+  .meta({ id: 'PaymentComparison' })
 
 const billing = { family: 'v2', tag: 'Usage and billing' } as const
 const operator = { family: 'v2', tag: 'Operator' } as const
@@ -75,9 +100,10 @@ export const paymentEndpoints = {
     path: '/v2/operator/payments',
     access: ['operator'],
     summary: 'List payments by card, and what to look at',
-    description: `The newest ${limits.listedPayments} payments and alerts.`,
+    description: `The newest ${limits.listedPayments} payments and alerts, and the last comparison with the payment processor.`,
     errors: [400, 401, 403, 500],
     response: z.object({
+      comparison: comparisonRecord.nullable().describe('null: none yet'),
       alerts: z.array(
         z.object({
           kind: z.enum(alertKinds),
@@ -89,6 +115,17 @@ export const paymentEndpoints = {
       ),
       payments: z.array(paymentRecord.extend({ accountId: z.string() }).meta({ id: 'AccountPayment' })),
     }),
+  }),
+  comparePayments: endpoint({
+    ...operator,
+    method: 'POST',
+    path: '/v2/operator/payments/reconcile',
+    access: ['operator'],
+    summary: 'Compare payments with the ledger of the payment processor',
+    description:
+      'Reads its balance transactions, books its fees, and lists what differs. It also runs once a day, and notifies operators of differences.',
+    errors: [400, 401, 403, 500],
+    response: comparisonRecord,
   }),
   refundPayment: endpoint({
     ...operator,

@@ -23,6 +23,8 @@ export interface Processor {
   readWarning(warningId: string): Promise<{ readonly intentId: string | null; readonly chargeId: string } | undefined>
   /** Messages since an instant, of the types that concern us, in pages: for what was not delivered. */
   listEvents(since: Instant): AsyncIterable<ProcessorMessage>
+  /** Its own ledger between two instants, the first included, newest first. */
+  listTransactions(from: Instant, until: Instant): AsyncIterable<ProcessorTransaction>
   /** The message, if one of our secrets has signed these bytes in the last minutes. */
   openMessage(body: Buffer, signature: string): ProcessorMessage | undefined
   close(): Promise<void>
@@ -101,6 +103,20 @@ export interface ProcessorMessage {
   readonly type: string
   /** '': none. */
   readonly objectId: string
+  readonly at: Instant
+}
+
+/** A line of the processor's own ledger. */
+export interface ProcessorTransaction {
+  readonly id: string
+  /** `fee`: only a fee. `own`: it moves the operator's own money, such as to its bank. */
+  readonly kind: 'charge' | 'refund' | 'dispute' | 'transfer' | 'fee' | 'own' | 'other'
+  /** The charge, refund, dispute or transfer. null: it has none. */
+  readonly sourceId: string | null
+  /** Below zero if money left. */
+  readonly cents: number
+  readonly feeCents: number
+  readonly currency: string
   readonly at: Instant
 }
 

@@ -18,6 +18,7 @@ import { measure } from './measure.ts'
 import { meter } from './meter.ts'
 import { observeVolumes } from './observe-volumes.ts'
 import { observe } from './observe.ts'
+import { comparePaymentsDaily } from './payment-comparison.ts'
 import { catchUpOnEvents, settlePayments } from './payments.ts'
 import { power } from './power.ts'
 import { settlePurchases } from './purchases.ts'
@@ -88,7 +89,7 @@ export function allReconcilers(
     summarizeMetrics(app),
     watchIdle(app),
     watchUptime(app),
-    ...(app.processor === undefined ? [] : [settlePayments(app, app.processor), catchUpOnEvents(app, app.processor)]),
+    ...paymentLoops(app),
     {
       name: 'deliver-webhooks',
       due: hasDueDelivery,
@@ -98,4 +99,10 @@ export function allReconcilers(
       },
     },
   ]
+}
+
+function paymentLoops(app: App): Reconciler[] {
+  const { processor } = app
+  if (processor === undefined) return []
+  return [settlePayments(app, processor), catchUpOnEvents(app, processor), comparePaymentsDaily(app)]
 }

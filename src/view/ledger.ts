@@ -55,6 +55,7 @@ const checks: Readonly<Record<string, string>> = {
   tax_is_what_was_paid: 'Tax is that of payments, less refunds and disputes',
   debts_are_what_was_lent: 'Every debt is what disputes left, less repayments',
   debt_is_repaid_first: 'No account in debt has an available balance',
+  processor_fees_are_its_transactions: 'Every fee of the payment processor was booked once',
   automatic_payments_stay_within_caps: 'No automatic payments of a month exceeded their cap',
   gpus_claimed_are_counted: 'Every machine’s GPU count matches its claims',
   gpus_claimed_are_in_use: 'Every claimed GPU belongs to a rental that uses it',

@@ -354,6 +354,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   refundCharge: (its) =>
     owned({ id: its.account }, { ...exampleBodies.refundCharge, amountUsd: '0.01', rentalId: its.virtualMachine }),
   listPayments: none,
+  comparePayments: none,
   refundPayment: (its) => owned({ id: its.payment }, exampleBodies.refundPayment),
   payOutSupplier: (its) => owned({ id: its.account }, { ...exampleBodies.payOutSupplier, amountUsd: '0.01' }),
   getPriceBook: none,

@@ -11,6 +11,7 @@ import {
   takeRefund,
   type Payment,
 } from '../../src/store/payment/payment-posting.ts'
+import { saveTransactions } from '../../src/store/payment/payment-comparison.ts'
 import { transact, type Tx } from '../../src/store/platform/database.ts'
 import { openAccount, type TestLedger } from './ledger.ts'
 
@@ -152,6 +153,15 @@ export async function recordPayments(ledger: TestLedger): Promise<void> {
   })
   await dispute(ledger, 'spent', 'dp_spent', usd('29.75'))
   await pay(ledger, debtor, 'repays', { amount: usd('7'), tax: usd('0') })
+  const at = ledger.clock.now()
+  const line = { cents: 11_900, currency: 'usd', at } as const
+  await transact(ledger.database, (tx) =>
+    saveTransactions(tx, false, [
+      { ...line, id: 'txn_charge', kind: 'charge', sourceId: 'ch_first', feeCents: 376 },
+      { ...line, id: 'txn_back', kind: 'dispute', sourceId: 'dp_won', feeCents: -1_500 },
+      { ...line, id: 'txn_fee', kind: 'fee', sourceId: null, cents: -200, feeCents: 0 },
+    ]),
+  )
 }
 
 /** Check | fault | subject it must name | SQL that plants it; see ledger-verify.test.ts. */
@@ -177,4 +187,7 @@ export const paymentPlants = `
     debts_are_what_was_lent    | it owes less            | acc_debtor               | update account_debt set owed_nano = owed_nano - 1
     debts_are_what_was_lent    | the debt is gone        | acc_debtor               | delete from account_debt
     debt_is_repaid_first       | money beside a debt     | acc_debtor               | update ledger_account set balance_nano = 1 where account_id = 'acc_debtor' and kind = 'available'
+    processor_fees_are_its_transactions | never booked  | transaction txn_charge   | delete from posting where key = 'stripe-fee:txn_charge'
+    processor_fees_are_its_transactions | another fee   | transaction txn_fee      | update processor_transaction set cents = -201 where id = 'txn_fee'
+    processor_fees_are_its_transactions | of nothing    | stripe-fee:txn_back      | delete from processor_transaction where id = 'txn_back'
     automatic_payments_stay_within_caps | more than it  | payment pay_second       | update payment set cap_nano = 118990000000 where id = 'pay_second'`

@@ -183,6 +183,11 @@ export class StripeSimulator {
     this.#emit('refund.failed', refund)
   }
 
+  /** Stripe pays its balance out to the operator's bank, or charges for something of its own. */
+  moveBalance(category: 'payout' | 'fee' | 'other_adjustment', amount: number): Json {
+    return Object.assign(this.#balance(category === 'fee' ? 'stripe_fee' : category, '', amount, 0), { source: null })
+  }
+
   /** Posts an event as Stripe does. `secret`, `at` and `change`: for messages that must be refused. */
   async deliver(
     target: string,
@@ -321,6 +326,7 @@ export class StripeSimulator {
   }
 
   #list(noun: string, params: Json): Json {
+    if (noun === 'balance_transactions') return pageOf(this.#transactions(params), noun, params)
     const types = listOf(params['types']).map(String)
     const since = numberOf((params['created'] as Json | undefined)?.['gte'] ?? 0)
     const rows =
@@ -330,6 +336,12 @@ export class StripeSimulator {
             (one) => params['payment_intent'] === undefined || one['payment_intent'] === params['payment_intent'],
           )
     return pageOf(rows.toReversed(), noun, params)
+  }
+
+  #transactions(params: Json): Json[] {
+    const { gte, lt } = (params['created'] ?? {}) as Json
+    const rows = this.all('balance_transaction').toReversed()
+    return rows.filter(({ created }) => (created as number) >= numberOf(gte) && (created as number) < numberOf(lt))
   }
 
   #charge(session: Json, amount: number, card: Card): Json {
@@ -373,7 +385,17 @@ export class StripeSimulator {
   }
 
   #balance(type: string, source: string, amount: number, fee: number): Json {
-    return this.#save('balance_transaction', 'txn', { type, source, amount, fee, net: amount - fee, currency: 'usd' })
+    const ofDispute = amount < 0 ? 'dispute' : 'dispute_reversal'
+    const category = type === 'adjustment' ? ofDispute : type === 'stripe_fee' ? 'fee' : type
+    return this.#save('balance_transaction', 'txn', {
+      type,
+      reporting_category: category,
+      source,
+      amount,
+      fee,
+      net: amount - fee,
+      currency: 'usd',
+    })
   }
 
   #save(object: string, prefix: string, fields: Json): Json {

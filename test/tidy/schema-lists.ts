@@ -15,7 +15,7 @@ import { deploymentProtocol, engineName, modelKind } from '../../src/contract/mo
 import { volumeState } from '../../src/contract/operator-volume.ts'
 import { operatorEndpoints } from '../../src/contract/operator.ts'
 import { term } from '../../src/contract/on-demand-rental.ts'
-import { alertKinds, paymentRecord, paymentState, refundRecord } from '../../src/contract/payment.ts'
+import { alertKinds, objectKinds, paymentRecord, paymentState, refundRecord } from '../../src/contract/payment.ts'
 import { rentalState, rentalType } from '../../src/contract/rental.ts'
 import { requestOutcome } from '../../src/contract/request-log.ts'
 import { ethernetVariant, gpuFormFactor, gpuType, networkType, simulation } from '../../src/contract/shared.ts'
@@ -44,6 +44,8 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'payment.state': [paymentState.options],
   'payment_refund.state': [refundRecord.shape.state.options],
   'payment_alert.kind': [alertKinds],
+  'payment_difference.kind': [objectKinds],
+  'processor_transaction.kind': [[...objectKinds, 'fee', 'own']],
   'machine.offering': [suppliedMachine.shape.offering.options],
   'machine.gpu_type': [gpuType.options],
   'machine.gpu_form_factor': [gpuFormFactor.options],

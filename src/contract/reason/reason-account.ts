@@ -105,6 +105,7 @@ export const accountReasons = {
   ),
   payments_off: conflict('This server takes no payments by card.', 'Ask the operator to add money to the account.'),
   payment_not_found: notFound('There is no such payment in this account.'),
+  comparison_running: conflict('A comparison with the payment processor is running.', 'Try again in a few minutes.'),
   payment_not_paid: conflict('Only a paid payment can be refunded.'),
   too_many_open_payments: conflict(
     'The account has too many open payments.',

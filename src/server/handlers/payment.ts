@@ -1,5 +1,6 @@
 /** Payments by card over HTTP. */
 import { createOnce } from '../../app/idempotency.ts'
+import { comparePayments, type ComparedPayments } from '../../app/payment/compare-payments.ts'
 import { refundPayment } from '../../app/payment/refund.ts'
 import { createTopUp, openTopUp, readTopUp } from '../../app/payment/top-up.ts'
 import { limits } from '../../base/limits.ts'
@@ -7,6 +8,7 @@ import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { fail, ok } from '../../contract/result.ts'
 import { listPayments } from '../../store/payment/payment.ts'
+import { readComparison } from '../../store/payment/payment-comparison.ts'
 import { listAlerts } from '../../store/payment/processor-event.ts'
 import type { Payment, PaymentRefund } from '../../store/payment/payment-posting.ts'
 import type { Handlers } from '../http/handler.ts'
@@ -27,12 +29,14 @@ export const paymentHandlers = {
 
   getTopUp: async (app, { actor, params }) => mapOk(await readTopUp(app, actor, params.id), paymentOnWire),
 
-  listPayments: async ({ database: { db } }) => {
+  listPayments: async ({ database: { db }, processor }) => {
+    const compared = processor && (await readComparison(db, processor.isLive))
     const [alerts, payments] = [
       await listAlerts(db, limits.listedPayments),
       await listPayments(db, limits.listedPayments),
     ]
     return ok({
+      comparison: compared === undefined ? null : comparisonOnWire(compared),
       alerts: alerts.map(({ kind, subject, account_id: accountId, detail, at }) => ({
         kind,
         subject,
@@ -43,6 +47,8 @@ export const paymentHandlers = {
       payments: payments.map((payment) => ({ ...paymentOnWire(payment), accountId: payment.account_id })),
     })
   },
+
+  comparePayments: async (app) => mapOk(await comparePayments(app), comparisonOnWire),
 
   refundPayment: async (app, { operation, actor, params, body, idempotencyKey }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: { params, body } }, async (tx) => {
@@ -63,6 +69,25 @@ function paymentOnWire(payment: Payment): ResponseOf<Api['getTopUp']> {
     createdAt: payment.created_at,
     expiresAt: payment.expires_at,
     paidAt: payment.paid_at,
+  }
+}
+
+function comparisonOnWire({ comparison, differences }: ComparedPayments): ResponseOf<Api['comparePayments']> {
+  return {
+    day: comparison.day,
+    comparedAt: comparison.compared_at,
+    until: comparison.until,
+    objects: comparison.objects,
+    processorUsd: comparison.processor_nano,
+    recordedUsd: comparison.recorded_nano,
+    feesUsd: comparison.fees_nano,
+    differencesTotal: comparison.differences,
+    differences: differences.map(({ subject, kind, processor_nano: processorUsd, recorded_nano: recordedUsd }) => ({
+      subject,
+      kind,
+      processorUsd,
+      recordedUsd,
+    })),
   }
 }
 

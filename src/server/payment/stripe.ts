@@ -18,6 +18,7 @@ import {
   type RefundFacts,
 } from '../../domain/processor.ts'
 import type { StripeSettings } from './stripe-setting.ts'
+import { listTransactions } from './stripe-transaction.ts'
 
 /** Electronically supplied services: what computing power is taxed as. */
 const TAX_CODE = 'txcd_10000000'
@@ -70,6 +71,8 @@ export function openStripe({ settings, publicUrl, clock, allowPrivate }: StripeO
     ...checkoutCalls(stripe, publicUrl),
     ...moneyBackCalls(stripe, isLive),
     listEvents: (since) => listEvents(stripe, since),
+    listTransactions: (from, until) =>
+      listTransactions((params) => answer(stripe.balanceTransactions.list(params)), from, until),
     openMessage: (body, signature) => openMessage(stripe, settings.webhookSecrets, body, signature, clock),
     close: () => agent.destroy(),
   }

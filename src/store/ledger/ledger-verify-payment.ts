@@ -109,6 +109,20 @@ export const paymentChecks: readonly LedgerCheck[] = [
       where d.owed_nano > 0 and l.balance_nano > 0`,
   },
   {
+    name: 'processor_fees_are_its_transactions',
+    over: sql`(select from processor_transaction where currency = 'usd')`,
+    offending: sql`
+      select coalesce('transaction ' || f.id, m.key) as subject,
+             format('fee of %s, booked %s', f.nano, m.net) as detail
+      from (select id, (fee_cents - case kind when 'fee' then cents else 0 end) * 10000000 as nano
+            from processor_transaction where currency = 'usd') f
+      full join (
+        select p.key, sum(case when t.from_id = l.id then t.amount_nano else -t.amount_nano end) as net
+        from ledger_account l join transfer t on l.id in (t.from_id, t.to_id) join posting p on p.id = t.posting_id
+        where l.kind = 'processor_fees' group by p.id) m on m.key = 'stripe-fee:' || f.id
+      where coalesce(f.nano, 0) <> coalesce(m.net, 0)`,
+  },
+  {
     name: 'automatic_payments_stay_within_caps',
     over: sql`(select from payment where kind = 'automatic')`,
     offending: sql`

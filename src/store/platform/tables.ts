@@ -808,6 +808,25 @@ export interface Tables {
     kind: 'foreign' | 'mismatch' | 'dispute' | 'fraud_warning' | 'difference'
     subject: string
   }
+  payment_comparison: {
+    compared_at: At
+    day: string
+    differences: number
+    fees_nano: Nano
+    is_live: boolean
+    objects: number
+    processor_nano: Nano
+    recorded_nano: Nano
+    until: At
+  }
+  payment_difference: {
+    day: string
+    is_live: boolean
+    kind: 'charge' | 'refund' | 'dispute' | 'transfer' | 'other'
+    processor_nano: NanoOrNull
+    recorded_nano: NanoOrNull
+    subject: string
+  }
   payment_dispute: {
     amount_nano: Nano
     created_at: At
@@ -900,6 +919,17 @@ export interface Tables {
     object_id: string
     received_at: At
     type: string
+  }
+  processor_transaction: {
+    cents: bigint
+    created_at: At
+    currency: string
+    fee_cents: bigint
+    id: string
+    is_live: boolean
+    kind: 'charge' | 'refund' | 'dispute' | 'transfer' | 'fee' | 'own' | 'other'
+    read_at: At
+    source_id: OrNull<string>
   }
   provider_account: {
     answered_at: AtOrNull
