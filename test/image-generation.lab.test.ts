@@ -10,6 +10,7 @@ import { promisify } from 'node:util'
 import { createHyperbolic } from '@hyperbolic/ai-sdk-provider'
 import { generateImage } from 'ai'
 import OpenAI from 'openai'
+import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { mediaEndpoints } from '../src/contract/media.ts'
 import { grayPng } from './sim/model-server-answer.ts'
@@ -234,6 +235,32 @@ describe('third-party clients', () => {
     expect(await nanoOf(response)).toBe(128 * 256)
   })
 
+  test.each([
+    { steps: 4, n: 1, partial_images: 2, partials: 2 },
+    { steps: 1, n: 1, partial_images: 3, partials: 0 },
+    { steps: 3, n: 1, partial_images: null, partials: 0 },
+    { steps: 3, n: 2, partial_images: 2, partials: 0 },
+  ])('openai streams $n image(s) of $steps step(s) with $partials unfinished ones', async (asked) => {
+    const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: ada.key, maxRetries: 0 })
+    const { partials, ...fields } = asked
+    const request = { ...fields, model, prompt: small.prompt, size: '256x128' as '256x256', cfg_scale: 1, seed: 5 }
+    const { data, response } = await client.images.generate({ ...request, stream: true }).withResponse()
+    const events: OpenAI.ImageGenStreamEvent[] = []
+    for await (const event of data) events.push(event)
+    // Strictly by the contract: an unknown field is an error.
+    const { chunk } = mediaEndpoints.generateImageBySecondPath
+    expect(events.map((event) => chunk?.parse(event))).toEqual(events)
+    const pictures = events.map(({ b64_json }) => b64_json)
+    expect(new Set(pictures).size).toBe(partials + asked.n)
+    for (const picture of pictures) expect(sizeOf(Buffer.from(picture, 'base64'))).toEqual([256, 128])
+    const unfinished = events.filter((event) => event.type === 'image_generation.partial_image')
+    expect(unfinished.map((event) => event.partial_image_index)).toEqual([0, 1, 2].slice(0, partials))
+    const plain = await client.images.generate(request)
+    expect(pictures.slice(partials)).toEqual(plain.data?.map(({ b64_json }) => b64_json))
+    // Unfinished images are free.
+    expect(await nanoOf(response)).toBe(256 * 128 * asked.steps * asked.n)
+  })
+
   test('@hyperbolic/ai-sdk-provider', async () => {
     const provider = createHyperbolic({ baseURL: `${server.url}/v1`, apiKey: ada.key })
     const { image } = await generateImage({
@@ -246,31 +273,45 @@ describe('third-party clients', () => {
     expect(sizeOf(image.uint8Array)).toEqual([256, 128])
     expect(image.mediaType).toBe('image/png')
   })
+
+  test('openai streams unfinished images, each closer to the image', async () => {
+    const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: ada.key, maxRetries: 0 })
+    const request = { model, prompt: small.prompt, size: '256x256', steps: 12, cfg_scale: 5, seed: 3 } as const
+    const stream = await client.images.generate({ ...request, stream: true, partial_images: 3 })
+    const pictures: Buffer[] = []
+    for await (const event of stream) pictures.push(await sharp(Buffer.from(event.b64_json, 'base64')).raw().toBuffer())
+    const last = pictures.at(-1) ?? Buffer.alloc(0)
+    // The mean difference of the colors, of 255.
+    const distances = pictures.map(
+      (picture) => picture.reduce((sum, value, i) => sum + Math.abs(value - (last[i] ?? 0)), 0) / last.length,
+    )
+    expect(distances).toHaveLength(4)
+    expect(distances).toEqual(distances.toSorted((one, other) => other - one))
+    const [first = 0, , third = 0] = distances
+    expect(third).toBeGreaterThan(0)
+    // Noise would be about 85 away.
+    expect(first).toBeLessThan(60)
+  })
 })
 
 describe('a streamed image', () => {
-  test('reports its steps, then the plain answer, at the same cost on both paths', async () => {
+  test('reports its steps, then the plain answer, at the same cost', async () => {
     const body = { steps: 2, seed: 11 }
     const { answer } = await paint(body)
-    const paths = [
-      [firstPath, mediaEndpoints.generateImage, {}],
-      [secondPath, mediaEndpoints.generateImageBySecondPath, { data: [{ b64_json: answer.images[0]?.image }] }],
-    ] as const
-    for (const [pathname, { chunk }, more] of paths) {
-      const response = await ask({ ...body, stream: true }, { pathname })
-      expect(response.headers.get('content-type')).toMatch(/^text\/event-stream/)
-      const events: Array<Event | '[DONE]'> = []
-      for await (const event of eventsOf(response)) events.push(event)
-      expect(events.pop()).toBe('[DONE]')
-      // Strictly by the contract: an unknown field is an error.
-      expect(events.map((event) => chunk?.parse(event))).toEqual(events)
-      const result = events.pop()
-      expect(result).toMatchObject({ type: 'result', images: answer.images, ...more })
-      expect(result).toHaveProperty('inference_time')
-      expect(events.at(-1)).toEqual({ type: 'progress', step: 2, steps: 2 })
-      expect(await nanoOf(response)).toBe(128 * 128 * 2)
-      expect(await logOf(response)).toMatchObject({ outcome: 'answered', streamed: true })
-    }
+    // Unfinished images are events of the OpenAI API only.
+    const response = await ask({ ...body, stream: true, partial_images: 1 })
+    expect(response.headers.get('content-type')).toMatch(/^text\/event-stream/)
+    const events: Array<Event | '[DONE]'> = []
+    for await (const event of eventsOf(response)) events.push(event)
+    expect(events.pop()).toBe('[DONE]')
+    // Strictly by the contract: an unknown field is an error.
+    expect(events.map((event) => mediaEndpoints.generateImage.chunk?.parse(event))).toEqual(events)
+    const result = events.pop()
+    expect(result).toMatchObject({ type: 'result', images: answer.images })
+    expect(result).toHaveProperty('inference_time')
+    expect(events.at(-1)).toEqual({ type: 'progress', step: 2, steps: 2 })
+    expect(await nanoOf(response)).toBe(128 * 128 * 2)
+    expect(await logOf(response)).toMatchObject({ outcome: 'answered', streamed: true })
   })
 
   test('stops the engine when its client disconnects, and charges for the reported steps', async () => {

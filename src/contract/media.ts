@@ -63,7 +63,7 @@ const secondImageBody = z
       .nullable()
       .optional()
       .describe(
-        'If set, even to 0, a stream has the events of the OpenAI API. No engine draws partial images: the final one comes alone',
+        'With `stream: true` and `n: 1`: the number of unfinished images to send before the image. Fewer are sent if there are few steps, and none by engines without them; they are free',
       ),
   })
   .meta({ id: 'SecondImageGenerationRequest' })
@@ -99,36 +99,42 @@ const imageEvents = [
   z.object({ type: z.literal('progress'), step: z.int().describe('Completed steps'), steps: z.int() }),
   streamError,
 ] as const
-/** An event of the OpenAI API, whose usage is in tokens: images have none. */
-const completedImage = z.object({
-  type: z.literal('image_generation.completed'),
-  b64_json: z.string(),
+const openaiImage = {
+  b64_json: z.string().describe('PNG, base64'),
   created_at: z.int(),
   size: z.string(),
   quality: z.literal('auto'),
   background: z.literal('auto'),
   output_format: z.literal('png'),
+} as const
+const partialImage = z.object({
+  type: z.literal('image_generation.partial_image'),
+  partial_image_index: z.int(),
+  ...openaiImage,
+})
+/** OpenAI counts usage in tokens, of which images have none here. The last two fields are ours. */
+const completedImage = z.object({
+  type: z.literal('image_generation.completed'),
+  ...openaiImage,
   usage: z.object({
     input_tokens: z.literal(0),
     output_tokens: z.literal(0),
     total_tokens: z.literal(0),
     input_tokens_details: z.object({ image_tokens: z.literal(0), text_tokens: z.literal(0) }),
   }),
+  random_seed: z.int(),
+  notes: imageReply.shape.notes,
 })
-const imageResult = z.literal('result')
 const imageChunk = z
-  .discriminatedUnion('type', [...imageEvents, z.object({ type: imageResult, ...imageReply.shape })])
+  .discriminatedUnion('type', [...imageEvents, z.object({ type: z.literal('result'), ...imageReply.shape })])
   .meta({ id: 'ImageGenerationEvent' })
 const secondImageChunk = z
-  .discriminatedUnion('type', [
-    ...imageEvents,
-    z.object({ type: imageResult, ...secondImageReply.shape }),
-    completedImage,
-  ])
+  .discriminatedUnion('type', [partialImage, completedImage, streamError])
   .meta({ id: 'SecondImageGenerationEvent' })
 
-const IMAGE_STREAM =
-  'With `stream: true`, the response is a stream of server-sent events: queue position, progress, and finally the whole response or an error. A client that disconnects pays for the steps reported to it.'
+const LEAVING = 'A client that disconnects pays for the steps completed until then.'
+const IMAGE_STREAM = `With \`stream: true\`, the response is a stream of server-sent events: queue position, progress, and finally the whole response or an error. ${LEAVING}`
+const OPENAI_IMAGE_STREAM = `With \`stream: true\`, the response is a stream of the events of the OpenAI API: as many unfinished images as \`partial_images\` asks for, where the engine has them, then each image, or an error. ${LEAVING}`
 
 /** Events of speech. OpenAI counts tokens; ours are the billed characters. */
 const speechChunk = z
@@ -206,7 +212,7 @@ export const mediaEndpoints = {
     method: 'POST',
     path: '/v1/images/generations',
     summary: 'Generate an image (second path)',
-    description: `Accepts the parameter names of the first path and those of the OpenAI API. ${IMAGE_STREAM}`,
+    description: `Accepts the parameter names of the first path and those of the OpenAI API. ${OPENAI_IMAGE_STREAM}`,
     errors: [400, 401, 402, 403, 422, 500],
     body: secondImageBody,
     example: imageExample,

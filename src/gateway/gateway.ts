@@ -51,6 +51,7 @@ const ONE_NANO_USD = nanoUsdOf(1n)
 
 export class Gateway {
   readonly media: MediaGateway
+  readonly clock: Clock
   readonly #admission: Admission
   readonly #ports: ExchangePorts
   readonly #waiting: Array<() => void> = []
@@ -64,6 +65,7 @@ export class Gateway {
   constructor(options: GatewayOptions) {
     this.#admission = makeAdmission({ ...options, now: () => options.clock.now() })
     this.#ports = options
+    this.clock = options.clock
     this.#refreshCatalog = options.refreshCatalog
     this.#wakeModel = options.wakeModel
     this.media = new MediaGateway({ ...options, admission: this.#admission })

@@ -55,6 +55,16 @@ export class ImageReply {
     this.#sendEvent({ type: 'progress', step, steps })
   }
 
+  /** Whether the client has read what was sent, so that an unfinished image would not pile up in memory. */
+  get takesPartial(): boolean {
+    return this.#isStream && !this.#response.writableNeedDrain
+  }
+
+  sendPartial(png: Uint8Array): void {
+    const image = Buffer.from(png.buffer, png.byteOffset, png.byteLength).toString('base64')
+    this.#sendEvent({ type: 'partial', image })
+  }
+
   /** Reports a failure after the head was sent. */
   fail(): void {
     if (!this.#response.headersSent || this.#response.writableEnded) return

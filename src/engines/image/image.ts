@@ -10,7 +10,7 @@ import { gaussianNoise } from './noise.ts'
 import type { Painter, EncodedPrompt } from './painter-process.ts'
 import { ImageReply, type FinishedImage } from './image-reply.ts'
 import { readRequest, type ImageRequest } from './request.ts'
-import { sample } from './sampler.ts'
+import { sample, type Preview } from './sampler.ts'
 
 /** Estimated time of a run for one text, used until one has been measured. */
 const GUESSED_MS_PER_RUN = 100
@@ -54,10 +54,10 @@ export class ImageHandler {
   }
 
   async #paintInTurn(request: ImageRequest, reply: ImageReply, signal: AbortSignal): Promise<Result<FinishedImage>> {
-    const units = request.steps * countTexts(request.cfgScale) + FINISH_RUNS
+    const units = request.steps * countTexts(request.cfgScale) + FINISH_RUNS * (1 + request.partialImages)
     const paint = async (): Promise<Result<FinishedImage>> => {
       reply.begin()
-      return ok(await this.#paint(request, (step) => reply.reportProgress(step, request.steps), signal))
+      return ok(await this.#paint(request, reply, signal))
     }
     try {
       return await this.queue.run('images', units, signal, paint, (ahead) => reply.reportQueued(ahead))
@@ -68,8 +68,8 @@ export class ImageHandler {
   }
 
   async #paint(
-    { prompt, negativePrompt, cfgScale, seed, steps, width, height }: ImageRequest,
-    onStep: (step: number) => void,
+    { prompt, negativePrompt, cfgScale, seed, steps, width, height, partialImages }: ImageRequest,
+    reply: ImageReply,
     signal: AbortSignal,
   ): Promise<FinishedImage> {
     const notes: string[] = []
@@ -83,6 +83,12 @@ export class ImageHandler {
       ...(cfgScale === 0 ? [] : [await read('prompt', prompt)]),
     ]
     const [channels, rows, columns] = this.#facts.latent
+    const partialSteps = stepsOfPartials(steps, partialImages)
+    const onStep = async (step: number, preview: Preview): Promise<void> => {
+      reply.reportProgress(step, steps)
+      if (!partialSteps.has(step) || !reply.takesPartial || signal.aborted) return
+      reply.sendPartial(await this.#painter.finish(preview(), { width, height }))
+    }
     const latent = await sample({
       noise: gaussianNoise(seed, channels * rows * columns),
       steps,
@@ -101,6 +107,15 @@ export class ImageHandler {
     const tokens = this.#facts.maxTokens - 2
     return `${field}: this model reads only ${tokens} tokens, here up to "${quote}". The rest had no effect`
   }
+}
+
+/**
+ * The steps after which an unfinished image is sent, evenly spread. The last step gives the image itself, so there are
+ * fewer than requested if there are few steps.
+ */
+function stepsOfPartials(steps: number, count: number): ReadonlySet<number> {
+  const all = Array.from({ length: count }, (_, i) => Math.round(((i + 1) * steps) / (count + 1)))
+  return new Set(all.filter((step) => step >= 1 && step < steps))
 }
 
 /** At scale 1 only the prompt matters and at 0 only the negative prompt, so the model needs one text only. */

@@ -33,6 +33,13 @@ test('accepts the ends of each range', () => {
   expect(readRequest(most)).toMatchObject({ ok: true, value: { steps: 1_000, seed: 2 ** 53 - 1, stream: true } })
 })
 
+test('has unfinished images only in a stream', () => {
+  const body = { prompt: 'a cup', partial_images: 3 }
+  expect(readRequest({ ...body, stream: true })).toMatchObject({ ok: true, value: { partialImages: 3 } })
+  expect(readRequest(body)).toMatchObject({ ok: true, value: { partialImages: 0 } })
+  expect(readRequest({ prompt: 'a cup', stream: true })).toMatchObject({ ok: true, value: { partialImages: 0 } })
+})
+
 describe('names the field of an invalid value', () => {
   test.each<[object, string, RegExp]>([
     [{ prompt: '' }, 'prompt', /must contain text/],
@@ -54,6 +61,8 @@ describe('names the field of an invalid value', () => {
     [{ seed: -(2 ** 53) }, 'seed', /2\^53/],
     [{ seed: 2 ** 53 }, 'seed', /2\^53/],
     [{ stream: 'yes' }, 'stream', /true or false/],
+    [{ partial_images: 4 }, 'partial_images', /0 to 3/],
+    [{ partial_images: -1 }, 'partial_images', /0 to 3/],
   ])('%j', (fields, name, message) => {
     const read = readRequest({ prompt: 'a cup', ...fields })
     expect(read).toMatchObject({ ok: false, kind: 'invalid', issues: [{ path: [name] }] })

@@ -11,6 +11,7 @@ const MAX_GUIDANCE = 50
 const MAX_PROMPT_CHARS = 10_000
 /** Random seeds are short enough to be retyped. */
 const DRAWN_SEEDS = 2 ** 32
+const MAX_PARTIALS = 3
 
 export interface ImageRequest {
   readonly prompt: string
@@ -22,6 +23,8 @@ export interface ImageRequest {
   readonly cfgScale: number
   readonly seed: number
   readonly stream: boolean
+  /** How many unfinished images a stream should contain. */
+  readonly partialImages: number
 }
 
 const side = wholeNumber(MIN_SIDE, MAX_SIDE).default(1_024)
@@ -39,12 +42,14 @@ const requestForm = z.looseObject({
   cfg_scale: z.number(cfgFault).min(0, cfgFault).max(MAX_GUIDANCE, cfgFault).default(5),
   seed: z.int(seedFault).nullish(),
   stream: z.boolean('must be true or false').nullish(),
+  partial_images: wholeNumber(0, MAX_PARTIALS).nullish(),
 })
 
 export function readRequest(body: unknown): Result<ImageRequest> {
   const fields = readFields(requestForm, body)
   if (!fields.ok) return fields
   const { cfg_scale: cfgScale, negative_prompt: negativePrompt, seed, stream, ...rest } = fields.value
+  const isStream = stream ?? false
   return ok({
     prompt: rest.prompt,
     negativePrompt: negativePrompt ?? '',
@@ -53,7 +58,8 @@ export function readRequest(body: unknown): Result<ImageRequest> {
     steps: rest.steps,
     cfgScale,
     seed: seed ?? randomInt(DRAWN_SEEDS),
-    stream: stream ?? false,
+    stream: isStream,
+    partialImages: isStream ? (rest.partial_images ?? 0) : 0,
   })
 }
 

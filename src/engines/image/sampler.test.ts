@@ -50,6 +50,48 @@ test('covers the whole path in one step if asked to', async () => {
   )
 })
 
+test('previews the image that the velocity of the step leads to, and at the last step the image itself', async () => {
+  // x' = 2 from x(1) = 5 stays on a straight line to x(0) = 3, so each preview is exact.
+  const previews: number[][] = []
+  const straight = { noise: Float32Array.of(5, -1), steps: 4, shift: 2, signal: never }
+  await sample({
+    ...straight,
+    velocity: async () => Float32Array.of(2, -4),
+    onStep: (_, preview) => void previews.push([...preview()].map((value) => Math.round(value * 1e5) / 1e5)),
+  })
+  expect(previews).toEqual(Array.from({ length: 4 }, () => [3, 3]))
+  // x' = 4t bends: the first preview of two steps is x(1/2) - 1/2 * 4, with x(1/2) = 5 - 1/2 * 4.
+  const bent: Float32Array[] = []
+  const last = await sample({
+    ...straight,
+    noise: Float32Array.of(5),
+    shift: 1,
+    steps: 2,
+    velocity: async (_, t) => Float32Array.of(4 * t),
+    onStep: (_, preview) => void bent.push(preview()),
+  })
+  expect(bent).toEqual([Float32Array.of(1), last])
+})
+
+test('waits for what is done with a step before the next one', async () => {
+  const order: string[] = []
+  await sample({
+    noise: Float32Array.of(1),
+    steps: 2,
+    shift: 1,
+    velocity: async (x) => {
+      order.push('run')
+      return x
+    },
+    onStep: async (step) => {
+      await Promise.resolve()
+      order.push(`step ${step}`)
+    },
+    signal: never,
+  })
+  expect(order).toEqual(['run', 'step 1', 'run', 'step 2'])
+})
+
 test('reports each step, and starts none after a cancellation', async () => {
   const off = new AbortController()
   const reported: number[] = []

@@ -12,11 +12,14 @@ export interface Sampling {
   readonly shift: number
   /** The derivative with respect to time. */
   readonly velocity: (latent: Float32Array, time: number) => Promise<Float32Array>
-  /** Called after each step, counted from 1. */
-  readonly onStep: (step: number) => void
+  /** Called after each step, counted from 1. The next step waits for it. */
+  readonly onStep: (step: number, preview: Preview) => Promise<void> | void
   /** Checked before each step; throws its reason. */
   readonly signal: AbortSignal
 }
+
+/** The image as the model expects it at this step, by following its current velocity straight to time 0. */
+export type Preview = () => Float32Array
 
 export async function sample({ noise, steps, shift, velocity, onStep, signal }: Sampling): Promise<Float32Array> {
   const timeOf = (step: number): number => {
@@ -35,7 +38,8 @@ export async function sample({ noise, steps, shift, velocity, onStep, signal }: 
       latent[i] = (latent[i] ?? 0) + length * (value + lean * (value - (before?.velocity[i] ?? 0)))
     }
     before = { velocity: now, length }
-    onStep(step + 1)
+    const remaining = timeOf(step + 1)
+    await onStep(step + 1, () => latent.map((value, i) => value - remaining * (now[i] ?? 0)))
   }
   return latent
 }

@@ -122,9 +122,11 @@ export interface ImageForm {
   readonly data?: 'b64_json' | 'url' | undefined
   /** Number of images; absent: one. */
   readonly count?: number | undefined
+  /** Number of unfinished images to report before the image; absent: none. */
+  readonly partials?: number | undefined
 }
 
-export function imageWork(body: ImageBody, { named, modelField, data, count = 1 }: ImageForm): MediaWork {
+export function imageWork(body: ImageBody, { named, modelField, data, count = 1, partials }: ImageForm): MediaWork {
   const { width, height, steps } = body
   // The customer pays for no more images than requested.
   const unitsOf = (done: number) => ({ ...noUnits, pixelSteps: width * height * Math.min(done, steps * count) })
@@ -144,7 +146,7 @@ export function imageWork(body: ImageBody, { named, modelField, data, count = 1 
       if (beyond === undefined) return undefined
       return failField([beyond], 'not_supported', { feature: beyond })
     },
-    request: (deployment, part) => imageRequest(deployment, { ...body, seed: seedOf(part) }),
+    request: (deployment, part) => imageRequest(deployment, { ...body, seed: seedOf(part) }, partials),
     parts: { count, steps, merge: (answers) => mergeImages(answers, unitsOf(steps * answers.length)) },
     read: (collected, { seconds, at, part }) => {
       const parsed = parseObject(collected.body.toString('utf8'))
@@ -177,7 +179,7 @@ function mergeImages(answers: readonly MediaAnswer[], units: MediaAnswer['units'
   }
 }
 
-function imageRequest(deployment: Deployment, body: ImageBody) {
+function imageRequest(deployment: Deployment, body: ImageBody, partials: number | undefined) {
   const { prompt, width, height, steps, cfg_scale, seed, negative_prompt } = body
   switch (deployment.protocol) {
     case 'txt2img':
@@ -205,7 +207,12 @@ function imageRequest(deployment: Deployment, body: ImageBody) {
     case 'speech':
     case 'tei':
       // Our own engine is asked for events, which show that it is working: an image may take minutes.
-      return json('/v1/image/generation', { ...body, model_name: deployment.upstreamModel, stream: true })
+      return json('/v1/image/generation', {
+        ...body,
+        model_name: deployment.upstreamModel,
+        stream: true,
+        partial_images: partials,
+      })
   }
 }
 

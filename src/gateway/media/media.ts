@@ -259,7 +259,7 @@ export class MediaGateway {
 
 /** The number of steps of an image, or of characters of a text, that are done. */
 function doneBy(progress: MediaProgress): number {
-  if (progress.type === 'queued') return 0
+  if (progress.type === 'queued' || progress.type === 'partial') return 0
   return progress.type === 'audio' ? progress.characters : progress.step
 }
 

@@ -90,7 +90,7 @@ class Collector {
     this.#options.onDrain?.(() => this.#handle?.resume())
     this.#events = new EventBody((progress) => {
       // Parts that are passed on need no memory here.
-      if (progress.type === 'audio') this.#bytes = 0
+      if (progress.type === 'audio' || progress.type === 'partial') this.#bytes = 0
       if (this.#options.onProgress?.(progress) === false) this.#handle?.pause()
     })
   }

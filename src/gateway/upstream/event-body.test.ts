@@ -7,6 +7,7 @@ const stream =
   ': comment\n\n' +
   event({ type: 'queued', ahead: 2 }) +
   event({ type: 'progress', step: 1, steps: 2 }) +
+  event({ type: 'partial', image: 'iVBOR' }) +
   event({ type: 'progress', step: 2, steps: 2 }) +
   event({ type: 'result', ...picture }) +
   'data: [DONE]\n\n'
@@ -26,6 +27,7 @@ function read(pieces: readonly Buffer[]): { reported: MediaProgress[]; body: Eve
 const progress = [
   { type: 'queued', ahead: 2 },
   { type: 'progress', step: 1, steps: 2 },
+  { type: 'partial', image: 'iVBOR' },
   { type: 'progress', step: 2, steps: 2 },
 ]
 

@@ -14,6 +14,8 @@ export type MediaProgress =
       /** The text of this part of a recording. */
       readonly segment?: { readonly text: string }
     }
+  /** An unfinished image: a PNG in base64. */
+  | { readonly type: 'partial'; readonly image: string }
   /** A part of a recording in base64, and the characters of the text that have been spoken. */
   | { readonly type: 'audio'; readonly audio: string; readonly characters: number }
 
@@ -70,6 +72,9 @@ export class EventBody {
           steps: event['steps'],
           ...segmentOf(event['segment']),
         })
+      case 'partial':
+        if (typeof event['image'] === 'string') this.#onProgress({ type: 'partial', image: event['image'] })
+        return
       case 'audio':
         if (typeof event['audio'] !== 'string' || !isCount(event['characters'])) return
         return this.#onProgress({ type: 'audio', audio: event['audio'], characters: event['characters'] })

@@ -3,6 +3,7 @@
  * answers become HTTP.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../../base/instant.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import { api, type Api, type OperationsAnswering } from '../../contract/api.ts'
 import type { BodyOf, Endpoint } from '../../contract/endpoint.ts'
@@ -114,19 +115,18 @@ async function streamMediaAnswer(gateway: Gateway, work: Result<MediaWork>, call
     streamMedia(answer, {
       run: (onProgress, signal) => runMedia(gateway, work, call, { signal, onProgress }),
       errorOf: streamErrorOf(call),
-      events: work.ok ? eventsOf(call, work.value) : undefined,
+      events: work.ok ? eventsOf(call, work.value, gateway.clock) : undefined,
     }),
   )
 }
 
 /** undefined: our own. */
-function eventsOf({ operation, body }: InferenceCall, work: MediaWork): MediaEvents | undefined {
+function eventsOf({ operation }: InferenceCall, work: MediaWork, clock: Clock): MediaEvents | undefined {
   if (operation === 'createTranscription') return transcriptEvents()
   if (operation !== 'generateImageBySecondPath') return undefined
-  const request = body as BodyOf<Api['generateImageBySecondPath']>
   // The sides of the request are not those of the image where its `size` says other ones.
   const sides = work.body as { readonly width: number; readonly height: number }
-  return typeof request.partial_images === 'number' ? openaiImageEvents(sides) : undefined
+  return openaiImageEvents(sides, clock)
 }
 
 async function streamSpeechAnswer(gateway: Gateway, work: Result<MediaWork>, call: InferenceCall): Promise<void> {
@@ -217,16 +217,7 @@ function secondImageWork(
   body: BodyOf<Api['generateImageBySecondPath']>,
   named: ReadonlySet<string>,
 ): Result<MediaWork> {
-  const {
-    model_name,
-    model,
-    size,
-    n,
-    response_format: format,
-    stream: _stream,
-    partial_images: _partial,
-    ...rest
-  } = body
+  const { model_name, model, size, n, response_format: format, stream, partial_images: partials, ...rest } = body
   const name = model_name ?? model
   if (name === undefined) return failField(['model'], 'model_missing')
   const sides = readSize(size)
@@ -237,7 +228,15 @@ function secondImageWork(
   const width = named.has('width') ? body.width : (sides.width ?? body.width)
   const height = named.has('height') ? body.height : (sides.height ?? body.height)
   const modelField = model_name === undefined ? 'model' : 'model_name'
-  const form = { named, modelField, data: format ?? 'b64_json', count: n ?? 1 } as const
+  const count = n ?? 1
+  const form = {
+    named,
+    modelField,
+    data: format ?? 'b64_json',
+    count,
+    // An event does not name its image, so unfinished ones of several images could not be told apart.
+    partials: stream === true && count === 1 ? (partials ?? 0) : 0,
+  } as const
   return ok(imageWork({ ...rest, model_name: name, width, height }, form))
 }
 
