@@ -12,7 +12,7 @@ export type AudioFormat = keyof typeof audioTypes
 
 export const audioFormats = Object.keys(audioTypes) as [AudioFormat, ...AudioFormat[]]
 
-/** Formats that our own speech engine writes. No free encoder of AAC is small enough to ship. */
+/** Formats that our own speech engine writes. No encoder of AAC for Node has a permissive license: those on npm contain FFmpeg or need a browser. */
 export const ownAudioFormats = ['mp3', 'opus', 'flac', 'wav', 'pcm'] as const satisfies readonly AudioFormat[]
 
 export type OwnAudioFormat = (typeof ownAudioFormats)[number]

@@ -161,7 +161,7 @@ export const modelReasons = {
   bad_size: invalid('`size` must be a width and a height from 128 to 2496 pixels, such as 512x512.'),
   audio_format: invalid(
     ({ format }: { readonly format: string; readonly available: readonly string[] }) =>
-      `The voices of this server cannot be encoded as ${format}: no free encoder of it is small enough to ship.`,
+      `The voices of this server cannot be encoded as ${format}: no encoder of it has a permissive license.`,
     ({ available }) => `Choose ${available.join(', ')}, or a model whose own server encodes it.`,
   ),
   no_deployment: unavailable(
