@@ -32,6 +32,7 @@ const places: Partial<Record<OperationId, string>> = {
   listInstanceHistory: 'instances.history',
   createCheapestInstance: 'instances.create_cheapest',
   countMessageTokens: 'messages.count_tokens',
+  getMessageBatchResults: 'message_batches.results',
   countResponseTokens: 'responses.count_tokens',
   listResponseInput: 'responses.input_items',
   generateImage: 'images.generate',

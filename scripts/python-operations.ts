@@ -7,7 +7,7 @@ import { placeOf, pythonName, snakeCase, type Place } from './python-names.ts'
 import { fieldsOf, isNullable, isRequired, markedSchemas, refOf, textOf } from './python-schema.ts'
 
 /** How a list goes on: with a cursor, before the last ID, after the last ID, from an offset, or not at all. */
-type PageStyle = 'cursor' | 'before' | 'after' | 'offset' | 'whole'
+type PageStyle = 'cursor' | 'before' | 'after' | 'after_id' | 'offset' | 'whole'
 
 export interface Parameter {
   readonly part: 'path' | 'query' | 'body'
@@ -130,7 +130,9 @@ function pagesOf(id: string, { method }: Endpoint, query: JsonObject, answer: Js
   const pages = (style: PageStyle) => ({ style, items: snakeCase(name), item: list['items'] as JsonObject })
   const has = (field: string): boolean => fields.some(([one]) => one === field)
   if (queryNames.has('cursor') && (has('nextCursor') || has('next_cursor'))) return pages('cursor')
-  if (queryNames.has('after') && has('has_more')) return pages('after')
+  for (const style of ['after', 'after_id'] as const) {
+    if (queryNames.has(style) && has('has_more')) return pages(style)
+  }
   if (queryNames.has('offset')) return pages('offset')
   const isList = id.startsWith('list') && (fields.length === 1 || has('has_more'))
   return isList ? pages('whole') : undefined

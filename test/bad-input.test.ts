@@ -171,7 +171,7 @@ describe('names the parameter of each single fault in a path', () => {
 
 describe('rejects an unreadable body before validating it', () => {
   test.each(withBody)('%s', async (operation, endpoint) => {
-    const most = isInference(endpoint) ? limits.inferenceBodyBytes : limits.bodyBytes
+    const most = endpoint.maxBytes ?? (isInference(endpoint) ? limits.inferenceBodyBytes : limits.bodyBytes)
     // Below the body limit for callers without a key.
     const deep = `{"deep":${'['.repeat(30_000)}${']'.repeat(30_000)}}`
     const cases: ReadonlyArray<[what: string, body: string, headers: Record<string, string>, status: number]> = [

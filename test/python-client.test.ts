@@ -55,6 +55,7 @@ test('lists go on in the style of their operation', () => {
   expect(styles.get('listRentals')).toBe('cursor')
   expect(styles.get('listVolumes')).toBe('before')
   expect(styles.get('listFiles')).toBe('after')
+  expect(styles.get('listMessageBatches')).toBe('after_id')
   expect(styles.get('searchMachines')).toBe('offset')
   expect(styles.get('listSshKeys')).toBe('whole')
   expect(styles.get('getRental')).toBeUndefined()

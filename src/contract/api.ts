@@ -26,6 +26,7 @@ import { marketplaceEndpoints } from './marketplace.ts'
 import { marketplaceSearchEndpoints } from './marketplace-search.ts'
 import { mediaEndpoints } from './media.ts'
 import { messageEndpoints } from './message.ts'
+import { messageBatchEndpoints } from './message-batch.ts'
 import { rerankEndpoints } from './rerank.ts'
 import { modelEndpoints } from './model.ts'
 import { personEndpoints } from './person.ts'
@@ -84,6 +85,7 @@ export const api = {
   ...marketplaceSearchEndpoints,
   ...inferenceEndpoints,
   ...messageEndpoints,
+  ...messageBatchEndpoints,
   ...responseEndpoints,
   ...mediaEndpoints,
   ...rerankEndpoints,

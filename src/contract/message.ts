@@ -86,7 +86,7 @@ const prompt = {
     .optional(),
 }
 
-const messageBody = z
+export const messageBody = z
   .looseObject({
     ...prompt,
     max_tokens: z.int().min(1).describe('Lowered to what the model and its context leave'),

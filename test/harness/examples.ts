@@ -82,6 +82,8 @@ export interface Owned {
   readonly response: string
   readonly responseToDelete: string
   readonly batch: string
+  readonly messageBatch: string
+  readonly messageBatchToDelete: string
   readonly model: string
   readonly modelToDelete: string
   readonly deployment: string
@@ -292,6 +294,12 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listBatches: () => ({ query: { limit: '10' } }),
   getBatch: (its) => owned({ id: its.batch }),
   cancelBatch: (its) => owned({ id: its.batch }),
+  createMessageBatch: (its) => ({ body: messageBatchOf(its.model) }),
+  listMessageBatches: () => ({ query: { limit: '10' } }),
+  getMessageBatch: (its) => owned({ id: its.messageBatch }),
+  getMessageBatchResults: (its) => owned({ id: its.messageBatch }),
+  cancelMessageBatch: (its) => owned({ id: its.messageBatch }),
+  deleteMessageBatch: (its) => owned({ id: its.messageBatchToDelete }),
   listManagedDeployments: none,
   listCatalog: none,
   getManagedDeployment: (its) => owned({ id: its.managedDeployment }),
@@ -417,6 +425,12 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
 }
 
 /** A form whose field `file` has a name and some content. */
+/** Its requests are for a model that the account can use. */
+export function messageBatchOf(model: string, customId = 'one'): object {
+  const [request] = exampleBodies.createMessageBatch.requests
+  return { requests: [{ custom_id: customId, params: { ...request?.params, model } }] }
+}
+
 export function formOf(
   { file, ...fields }: { readonly file: string } & Readonly<Record<string, unknown>>,
   content: Buffer = Buffer.from('{}\n'),
@@ -487,6 +501,8 @@ export const absent: Owned = {
   response: 'resp_ffffffffffffffffffffffffffffffff',
   responseToDelete: 'resp_ffffffffffffffffffffffffffffffff',
   batch: 'batch_00000000000000000000',
+  messageBatch: 'batch_00000000000000000000',
+  messageBatchToDelete: 'batch_00000000000000000000',
   model: 'absent/model',
   modelToDelete: 'absent/model',
   deployment: 'dep_0000000000000000000000',
@@ -527,6 +543,9 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
   const member = async (email: string): Promise<string> => (await make('/v2/members', { email, role: 'member' })).id
 
   const file = async (): Promise<string> => (await make('/v1/files', formOf(exampleBodies.uploadFile))).id
+  const batch = async (body: object): Promise<string> =>
+    (await make('/v1/batches', { ...body, input_file_id: await file() })).id
+  const messages = { ...exampleBodies.createBatch, endpoint: '/v1/messages' }
   const budget = async (name: string): Promise<string> =>
     (await make('/v2/budgets', { name, scope: 'label', scopeValue: name, monthlyUsd: '1000' })).id
 
@@ -605,7 +624,9 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     fileToDelete: await file(),
     response: await storeResponse(journey, owner.id, 0),
     responseToDelete: await storeResponse(journey, owner.id, 1),
-    batch: (await make('/v1/batches', { ...exampleBodies.createBatch, input_file_id: await file() })).id,
+    batch: await batch(exampleBodies.createBatch),
+    messageBatch: await batch(messages),
+    messageBatchToDelete: await batch(messages),
     model: served,
     modelToDelete: await model('owner/to-delete'),
     deployment: await deployment(),

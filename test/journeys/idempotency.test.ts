@@ -4,7 +4,7 @@ import { DAY_MS, MINUTE_MS } from '../../src/base/instant.ts'
 import { api, type OperationId } from '../../src/contract/api.ts'
 import type { Endpoint } from '../../src/contract/endpoint.ts'
 import { exampleBodies } from '../../src/contract/openapi/example-body.ts'
-import { examples, formOf, makeOwned, type Example, type Owned } from '../harness/examples.ts'
+import { examples, formOf, makeOwned, messageBatchOf, type Example, type Owned } from '../harness/examples.ts'
 import { fingerprint } from '../harness/fingerprint.ts'
 import { checkLedgerAndEngines, startJourney, succeed, type Journey } from '../harness/journey.ts'
 import { send } from '../harness/send.ts'
@@ -134,6 +134,8 @@ function comparable({ body, ...example }: Example): unknown {
 function otherRequest(operation: OperationId, example: Example): Example {
   // It has no body: what differs is the machine.
   if (operation === 'rebootRental') return { ...example, params: { id: its.instance } }
+  // Its requests name a model of this journey.
+  if (operation === 'createMessageBatch') return { body: messageBatchOf(its.model, 'other') }
   // A form is no plain object.
   if (operation === 'uploadFile') return { body: formOf({ ...exampleBodies.uploadFile, file: 'other.jsonl' }) }
   return { ...example, body: { ...(example.body as object), ...otherBody[operation] } }

@@ -25,7 +25,7 @@ class Operation(Generic[T]):
     form: bool = False
     rest_of_path: bool = False
     """The last part of the path may contain slashes."""
-    style: Literal["cursor", "before", "after", "offset", "whole"] = "whole"
+    style: Literal["cursor", "before", "after", "after_id", "offset", "whole"] = "whole"
     items: str = ""
     """The field of a page that has its rows; empty: the answer is the list."""
     query: Any = None

@@ -12,14 +12,17 @@ import {
   cancelBatch as moveToCancelling,
   countOpenBatches,
   countResults,
+  deleteBatch as removeBatch,
   findBatch,
   insertBatch,
+  isReadByBatch,
   type Batch,
 } from '../../store/batch/batch.ts'
 import { nameBatch, writeResults, type LineResult } from '../../store/batch/batch-line.ts'
 import { findFile } from '../../store/file/file.ts'
 import { transact, type Tx } from '../../store/platform/database.ts'
 import type { Actor, App } from '../app.ts'
+import { discardFile, type FileApp } from '../file/file.ts'
 import { settleIn } from '../money/treasury.ts'
 
 export interface BatchInput {
@@ -28,6 +31,8 @@ export interface BatchInput {
   readonly metadata: Readonly<Record<string, string>> | null
   /** null: result files expire after the default time. */
   readonly outputSeconds: number | null
+  /** The number of lines. Absent: unknown until the file is read. */
+  readonly lines?: number
 }
 
 export async function createBatch(
@@ -61,6 +66,18 @@ export async function cancelBatch(tx: Tx, { accountId }: Pick<Actor, 'accountId'
   if (batch.status === 'cancelling') return ok(batch)
   const moved = await moveToCancelling(tx, id)
   return moved === undefined ? fail('batch_has_ended') : ok(moved)
+}
+
+/** Deletes a batch with its input and its results, unless another batch reads the input. */
+export async function deleteBatch(app: FileApp, batch: Batch): Promise<Result<void>> {
+  const isDeleted = await transact(app.database, (tx) => removeBatch(tx, batch.id))
+  if (!isDeleted) return fail('batch_not_ended')
+  const { db } = app.database
+  for (const id of [batch.input_file_id, batch.output_file_id, batch.error_file_id]) {
+    const file = id === null ? undefined : await findFile(db, batch.account_id, id)
+    if (file !== undefined && !(await isReadByBatch(db, file.id))) await discardFile(app, file)
+  }
+  return ok(undefined)
 }
 
 /** A result, with the record of its request if the request is charged. */

@@ -39,6 +39,12 @@ const otherwise: Readonly<Partial<Record<OperationId, string>>> = {
     (
       [
         'countMessageTokens',
+        'createMessageBatch',
+        'listMessageBatches',
+        'getMessageBatch',
+        'getMessageBatchResults',
+        'cancelMessageBatch',
+        'deleteMessageBatch',
         'countResponseTokens',
         'getResponse',
         'deleteResponse',

@@ -21,6 +21,18 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   },
   uploadFile: { file: 'questions.jsonl', purpose: 'batch' },
   countResponseTokens: { model: 'tinyllama-1.1b-chat', input: 'What is a berth?' },
+  createMessageBatch: {
+    requests: [
+      {
+        custom_id: 'one',
+        params: {
+          model: 'tinyllama-1.1b-chat',
+          max_tokens: 200,
+          messages: [{ role: 'user', content: 'What is a berth?' }],
+        },
+      },
+    ],
+  },
   countMessageTokens: { model: 'tinyllama-1.1b-chat', messages: [{ role: 'user', content: 'What is a berth?' }] },
   createBareMetalRental: { networkType: 'infiniband', gpuCount: 8, gpuType: 'h100', label: 'training' },
   terminateBareMetalRental: { rentalId: 17 },

@@ -79,6 +79,7 @@ export const accountReasons = {
   not_batch_input: invalid('The file is a result.', 'Upload a file with the purpose "batch".'),
   batch_not_found: notFound('There is no such batch in this account.'),
   batch_has_ended: conflict('The batch has ended.'),
+  batch_not_ended: conflict('The batch has not ended.', 'Wait for it to end, or cancel it.'),
   too_many_batches: rateLimited(
     ({ max }: { readonly max: number }) => `The account has ${max} batches that have not ended.`,
     'Wait for one of them to end.',

@@ -58,6 +58,7 @@ import { rentalHandlers } from './rental.ts'
 import { requestLogHandlers } from './request-log.ts'
 import { resealHandlers } from './reseal.ts'
 import { secretHandlers } from './secret.ts'
+import { messageBatchHandlers } from './message-batch.ts'
 import { messageHandlers } from './message.ts'
 import { responseHandlers } from './response.ts'
 import { servedModelHandlers } from './served-model.ts'
@@ -152,6 +153,7 @@ export function makeHandlers(
     ...providerBillHandlers,
     ...servedModelHandlers(gateway),
     ...messageHandlers(gateway),
+    ...messageBatchHandlers(gateway),
     ...responseHandlers(gateway, responses),
   }
 }

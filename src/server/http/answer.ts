@@ -21,6 +21,7 @@ import { resumeAfter, type EventStreamOptions, type EventStreams } from '../even
 import type { Download, FormRequest, Handlers } from './handler.ts'
 import { isCompressible, sendJson, WrittenEvents, WrittenJson } from './json-answer.ts'
 import { openDownload } from '../handlers/file.ts'
+import { openMessageBatchResults } from '../handlers/message-batch-results.ts'
 import { openJobOutput } from '../handlers/job-output.ts'
 import type { LogStreams } from '../handlers/rental-logs.ts'
 import { exportUse } from '../handlers/rental-use.ts'
@@ -103,9 +104,9 @@ export const answers: { readonly [Kind in AnswerKind]: Answer } = {
     const opened = await downloads[call.operation as keyof typeof downloads](options.app, call)
     if (!opened.ok) return sendFailure(options, call, opened)
     const { name, bytes, content } = opened.value
+    if (bytes !== undefined) call.reply.header('Content-Length', bytes)
     return call.reply
       .header('Content-Disposition', `attachment; filename*=UTF-8''${encodeURIComponent(name)}`)
-      .header('Content-Length', bytes)
       .type('application/octet-stream')
       .send(Readable.from(content, { objectMode: false }))
   },
@@ -139,6 +140,8 @@ const downloads: {
 } = {
   downloadFile: (app, { caller, input }) =>
     openDownload(app, caller.accountId, (input.params as ParamsOf<Api['downloadFile']>).id),
+  getMessageBatchResults: (app, { caller, input }) =>
+    openMessageBatchResults(app, caller.accountId, (input.params as ParamsOf<Api['getMessageBatchResults']>).id),
   downloadJobOutput: (app, { caller, input }) =>
     openJobOutput(
       app,

@@ -38,7 +38,8 @@ export interface FormRequest<Op extends OperationId> extends HandlerRequest<Op> 
 /** A file that is sent as it is read. */
 export interface Download {
   readonly name: string
-  readonly bytes: number
+  /** undefined: unknown until all was read. */
+  readonly bytes: number | undefined
   readonly content: AsyncIterable<Buffer>
 }
 

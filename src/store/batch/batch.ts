@@ -24,6 +24,8 @@ export interface NewBatch {
   readonly keySealed: string
   /** null: result files expire after the default time. */
   readonly outputSeconds: number | null
+  /** The number of lines. Absent: unknown until the file is read. */
+  readonly lines?: number
 }
 
 /** Concurrent creates of one account take turns here, so that together they cannot exceed its limit. */
@@ -51,6 +53,7 @@ export async function insertBatch(tx: Tx, batch: NewBatch): Promise<Batch> {
       metadata: batch.metadata === null ? null : JSON.stringify(batch.metadata),
       key_sealed: batch.keySealed,
       output_seconds: batch.outputSeconds,
+      lines: batch.lines ?? 0,
       due_at: toDate(now),
       created_at: toDate(now),
       expires_at: toDate(addMs(now, limits.batchMs)),
@@ -63,17 +66,48 @@ export async function findBatch(db: Db, accountId: string, id: string): Promise<
   return db.selectFrom('batch').selectAll().where('account_id', '=', accountId).where('id', '=', id).executeTakeFirst()
 }
 
+export interface BatchQuery {
+  /** Absent: any. */
+  readonly endpoint?: BatchPath
+  /** Older ones than this, from the newest on. */
+  readonly after?: Pick<Batch, 'created_at' | 'id'> | undefined
+  /** Newer ones than this, from the oldest on; `after` does not count then. */
+  readonly before?: Pick<Batch, 'created_at' | 'id'> | undefined
+  readonly limit: number
+}
+
 /** Lists batches, newest first. */
 export async function listBatches(
   db: Db,
   accountId: string,
-  { after, limit }: { readonly after?: Pick<Batch, 'created_at' | 'id'> | undefined; readonly limit: number },
+  { endpoint, after, before, limit }: BatchQuery,
 ): Promise<Batch[]> {
   let batches = db.selectFrom('batch').selectAll().where('account_id', '=', accountId)
+  if (endpoint !== undefined) batches = batches.where('endpoint', '=', endpoint)
+  if (before !== undefined) {
+    batches = batches.where(sql<boolean>`(created_at, id) > (${at(before.created_at)}, ${before.id})`)
+    const newer = await batches.orderBy('created_at').orderBy('id').limit(limit).execute()
+    return newer.toReversed()
+  }
   if (after !== undefined) {
     batches = batches.where(sql<boolean>`(created_at, id) < (${at(after.created_at)}, ${after.id})`)
   }
   return batches.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).execute()
+}
+
+/** Returns false if the batch has not ended. */
+export async function deleteBatch(tx: Tx, id: string): Promise<boolean> {
+  const { numDeletedRows } = await tx.db
+    .deleteFrom('batch')
+    .where('id', '=', id)
+    .where(sql<boolean>`not (${hasNotEnded})`)
+    .executeTakeFirst()
+  return numDeletedRows > 0n
+}
+
+/** null: the batch has not ended. */
+export function endOfBatch({ completed_at, failed_at, expired_at, cancelled_at }: Batch): Instant | null {
+  return completed_at ?? failed_at ?? expired_at ?? cancelled_at
 }
 
 export async function isReadByBatch(db: Db, fileId: string): Promise<boolean> {

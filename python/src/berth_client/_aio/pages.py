@@ -95,7 +95,7 @@ class AsyncPages(Generic[T]):
             case "cursor":
                 cursor: str | None = page.next_cursor
                 return cursor
-            case "after":
+            case "after" | "after_id":
                 last: str | None = page.last_id if page.has_more else None
                 return last
             case "before":
