@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { toDate } from '../src/base/instant.ts'
 import { signText } from '../src/server/mcp/signed-text.ts'
 import { tools } from '../src/server/mcp/tool-list.ts'
-import { eras, openAgent, runCommands, type AgentClient, type Era } from './harness/agent-client.ts'
+import { callTool, eras, openAgent, runCommands, type AgentClient, type Era } from './harness/agent-client.ts'
 import { succeed } from './harness/journey.ts'
 import { joinHost, type JoinedHost } from './harness/joined-host.ts'
 import { testServer, type TestServer } from './harness/server.ts'
@@ -244,13 +244,13 @@ describe('P54: questions', () => {
     expect((await silent.call('terminate', { rental, confirm: rental })).isError).toBe(false)
   })
 
-  test('the state is bound to key, tool and arguments, and expires', async () => {
+  test('the state is bound to key, tool and arguments, and works on another server', async () => {
     const rental = await rentOnHost(await agent('2026-07-28'))
     const other = await rentOnHost(await agent('2026-07-28'))
-    const state = (await raw(customer.key, 'terminate', { rental })).result.requestState as string
+    const state = (await callTool(server.url, customer.key, 'terminate', { rental })).requestState as string
     const accept = { inputResponses: { confirm: { action: 'accept', content: { confirm: true } } } }
     const repeat = async (key: string, requestState: string, args: object) =>
-      (await raw(key, 'terminate', args, { ...accept, requestState })).result
+      callTool(server.url, key, 'terminate', args, { ...accept, requestState })
     const reasonOf = (result: { content: Array<{ text: string }> }): string =>
       JSON.parse(result.content[0]?.text ?? '{}').error
     expect(reasonOf(await repeat(customer.key, state, { rental: other }))).toBe('confirmation_invalid')
@@ -262,40 +262,12 @@ describe('P54: questions', () => {
       env: { BERTH_DRIVERS: 'mock,host' },
       runLoops: false,
     })
-    const there = await raw(customer.key, 'terminate', { rental }, { ...accept, requestState: state }, second.url)
+    const there = await callTool(second.url, customer.key, 'terminate', { rental }, { ...accept, requestState: state })
     await second.close()
-    expect(there.result.structuredContent.rental).toBe(rental)
+    expect(there.structuredContent.rental).toBe(rental)
     await succeed(customer.call, 'DELETE', `/v2/rentals/${other}`)
   })
 })
-
-/** One call of 2026-07-28 without a client, which would answer questions itself. */
-async function raw(key: string, name: string, args: object, more: object = {}, url = server.url) {
-  const envelope = {
-    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-    'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1' },
-    'io.modelcontextprotocol/clientCapabilities': { elicitation: {} },
-  }
-  const response = await fetch(`${url}/mcp`, {
-    method: 'POST',
-    headers: {
-      Authorization: `Bearer ${key}`,
-      'Content-Type': 'application/json',
-      Accept: 'application/json, text/event-stream',
-      'MCP-Protocol-Version': '2026-07-28',
-      'Mcp-Method': 'tools/call',
-      'Mcp-Name': name,
-    },
-    body: JSON.stringify({
-      jsonrpc: '2.0',
-      id: 1,
-      method: 'tools/call',
-      params: { name, arguments: args, ...more, _meta: envelope },
-    }),
-  })
-  // oxlint-disable-next-line typescript/no-explicit-any
-  return (await response.json()) as { result: any }
-}
 
 test('P56: no result has a secret, a control sequence, or more than 16 KB; output stays between its marks', async () => {
   await succeed(customer.call, 'PUT', '/v2/secrets/AGENT_SECRET', { value: 'hunter2-the-secret' })

@@ -96,6 +96,34 @@ function readAnswer(result: object): ToolAnswer {
   return { isError: isError === true, text, value: structuredContent, reason }
 }
 
+/** One call of 2026-07-28 without a client, which would answer questions itself. Returns its result. */
+export async function callTool(url: string, key: string, name: string, args: object, more: object = {}) {
+  const envelope = {
+    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+    'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1' },
+    'io.modelcontextprotocol/clientCapabilities': { elicitation: {} },
+  }
+  const response = await fetch(`${url}/mcp`, {
+    method: 'POST',
+    headers: {
+      Authorization: `Bearer ${key}`,
+      'Content-Type': 'application/json',
+      Accept: 'application/json, text/event-stream',
+      'MCP-Protocol-Version': '2026-07-28',
+      'Mcp-Method': 'tools/call',
+      'Mcp-Name': name,
+    },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: { name, arguments: args, ...more, _meta: envelope },
+    }),
+  })
+  // oxlint-disable-next-line typescript/no-explicit-any
+  return ((await response.json()) as { result: any }).result
+}
+
 export interface RunningCommand {
   readonly pid: number | undefined
   readonly command: readonly string[]
