@@ -1,12 +1,17 @@
-/** The programs in docs/clients.md. */
+/** The programs and settings in the docs of clients. */
 import { readFile } from 'node:fs/promises'
 
-/** The first one of a section in a language. */
-export async function codeOf(section: string, language: 'js' | 'python' | 'sh'): Promise<string> {
-  const text = await readFile('docs/clients.md', 'utf8')
+/** The first one of a section in a language, or that with this number. */
+export async function codeOf(
+  section: string,
+  language: 'js' | 'python' | 'sh' | 'toml',
+  { file = 'docs/clients.md', number = 0 } = {},
+): Promise<string> {
+  const text = await readFile(file, 'utf8')
   const [, after = ''] = text.split(`\n## ${section}\n`)
   const [own = ''] = after.split('\n## ')
-  const [, code] = new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\`$`, 'ms').exec(own) ?? []
-  if (code === undefined) throw new Error(`docs/clients.md has no ${language} in "${section}"`)
+  const blocks = [...own.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\`$`, 'gms'))]
+  const code = blocks[number]?.[1]
+  if (code === undefined) throw new Error(`${file} has no ${language} in "${section}"`)
   return code
 }
