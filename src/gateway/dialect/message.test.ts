@@ -1,6 +1,7 @@
 /** A request of the Messages API as the chat that engines get. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { messageBody } from '../../contract/message.ts'
 import type { JsonObject } from './chat-body.ts'
 import { readMessage } from './message.ts'
 
@@ -181,6 +182,29 @@ describe('the parameters', () => {
         'bash_20250124',
         'cache_control',
       ]),
+    )
+  })
+
+  test('P18: no field and no tool that a vendor may invent is refused', () => {
+    const field = fc.string({ minLength: 1, maxLength: 20 }).map((name) => `new_${name}`)
+    const value = fc.jsonValue({ maxDepth: 2 }).filter((one) => one !== null)
+    const fields = fc.dictionary(field, value, { maxKeys: 4 })
+    const type = fc.nat({ max: 99_999_999 }).map((day) => `tool_${day}`)
+    const tools = fc.array(fc.tuple(fields, type, fc.option(fc.string(), { nil: undefined })), { maxLength: 4 })
+    fc.assert(
+      fc.property(fields, tools, (invented, others) => {
+        const vendors = others.map(([more, tag, name]) => ({
+          ...more,
+          type: tag,
+          ...(name === undefined ? {} : { name }),
+        }))
+        const change = { ...invented, tools: [{ ...tool, ...invented }, ...vendors] }
+        expect(messageBody.safeParse({ ...base, ...change }).success).toBe(true)
+        const { members, ignored } = read(change)
+        expect(members).toEqual({ model: 'm', max_tokens: 100, tools: [chatTool] })
+        expect(new Set(ignored)).toEqual(new Set([...Object.keys(invented), ...others.map(([, tag]) => tag)]))
+      }),
+      { numRuns: 200 },
     )
   })
 
