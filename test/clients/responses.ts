@@ -196,9 +196,8 @@ export function responsesSuite(berth: () => Berth, version: string, load: () => 
       const { input_tokens } = await responses.inputTokens.count(body)
       expect(input_tokens).toBe(second.usage.input_tokens)
       await responses.delete(first.id)
-      for (const work of [responses.retrieve(first.id), responses.create(body)]) {
-        expect(await failureOf(work)).toMatchObject({ status: 404, code: 'response_not_found' })
-      }
+      const failures = await Promise.all([responses.retrieve(first.id), responses.create(body)].map(failureOf))
+      for (const failure of failures) expect(failure).toMatchObject({ status: 404, code: 'response_not_found' })
       expect((await responses.retrieve(second.id)).id).toBe(second.id)
     })
 
