@@ -64,5 +64,30 @@ describe.skipIf(why !== undefined)(
       )
       expect(refusals).toEqual([])
     })
+
+    test('automatic top-ups, saved cards and the portal', async () => {
+      const { id: accountId, call } = await paying.account({ sshKey: false })
+      const { id } = await topUp(call, '5', { saveCard: true })
+      paying.stripe.pay((await rowOf(paying.app, id)).session_id ?? '')
+      await paying.deliver()
+      await paying.settle()
+      const terms = { belowUsd: '20', amountUsd: '20', monthlyCapUsd: '100', consent: true }
+      expect((await call('PUT', '/v2/billing/auto-top-up', terms)).status).toBe(200)
+      await paying.topUpNow()
+      expect(await paying.available(accountId)).toBe(usd('25'))
+      expect((await call('POST', '/v2/billing/card-portal')).status).toBe(200)
+      await paying.operator('POST', `/v2/operator/accounts/${accountId}/adjust`, { amountUsd: '-20', reason: 'spent' })
+      paying.stripe.declines = true
+      paying.clock.advance(3_600_000)
+      await paying.topUpNow()
+      paying.stripe.declines = false
+      const [card] = (await call('GET', '/v2/billing/cards')).body.cards
+      expect((await call('DELETE', `/v2/billing/cards/${card.id}`)).status).toBe(200)
+      const paths = paying.stripe.calls.map(({ path }) => path)
+      for (const part of ['/v1/tax/calculations', '/v1/billing_portal/sessions', `/v1/payment_methods/${card.id}/detach`])
+        expect(paths).toContain(part)
+      expect(paths.some((path) => path.endsWith('/cancel'))).toBe(true)
+      expect(refusals).toEqual([])
+    })
   },
 )

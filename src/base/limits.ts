@@ -119,6 +119,8 @@ export const limits = {
   listedPayments: 500,
   /** Pages to pay on that one account has open. */
   openCheckouts: 10,
+  /** Cards that are listed, the newest first. */
+  savedCards: 50,
   /** A call of the payment processor. */
   processorTimeoutMs: 20_000,
   /** The largest messages of the processor have some 20 KB. */

@@ -117,6 +117,8 @@ export const groupDescriptions: Readonly<Record<string, string>> = {
   keys: 'API keys of the account',
   'ssh-keys': 'SSH keys that are added to new machines',
   billing: 'costs and the statement by day',
+  'billing payments': 'payments by card',
+  'billing cards': 'cards saved at the payment processor',
   budgets: 'monthly budgets',
   notifications: 'notifications, and which of them come by e-mail',
   'port-tokens': 'tokens for HTTP ports of machines',

@@ -5,6 +5,7 @@ import { accountRecoveryEndpoints } from './account-recovery.ts'
 import { batchEndpoints } from './batch.ts'
 import { billingEndpoints } from './billing.ts'
 import { budgetEndpoints } from './budget.ts'
+import { autoTopUpEndpoints } from './auto-top-up.ts'
 import { paymentEndpoints } from './payment.ts'
 import { clusterEndpoints } from './cluster.ts'
 import { costEndpoints } from './cost.ts'
@@ -80,6 +81,7 @@ export const api = {
   ...costEndpoints,
   ...budgetEndpoints,
   ...paymentEndpoints,
+  ...autoTopUpEndpoints,
   ...requestLogEndpoints,
   ...marketplaceEndpoints,
   ...marketplaceSearchEndpoints,

@@ -146,6 +146,7 @@ export const billingEndpoints = {
         .describe('Balance and spend per hour without reserved terms'),
       creditLineUsd: usdAmount.describe('Maximum that reserved orders can hold beyond the balance'),
       creditUsedUsd: usdAmount.describe('Credit in use; payments repay it first'),
+      debtUsd: usdAmount.describe('Owed after a disputed payment; payments repay it first, and nothing can be ordered'),
       earningsUsd: usdAmount.describe('Unpaid supplier earnings'),
     }),
   }),

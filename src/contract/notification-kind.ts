@@ -11,6 +11,7 @@ interface KindEntry {
 export const notificationKinds = {
   balance_low: { audience: 'account', label: 'Balance low', email: true },
   balance_empty: { audience: 'account', label: 'Balance empty', email: true },
+  auto_top_up: { audience: 'account', label: 'Automatic top-up', email: true },
   budget: { audience: 'account', label: 'Budget alerts', email: true },
   term_expiring: { audience: 'account', label: 'Reserved term expiring', email: true },
   rental_failed: { audience: 'account', label: 'Rental failed', email: true },

@@ -53,6 +53,7 @@ export const operatedAccount = accountRecord
     heldUsd: usdAmount.describe('On hold for running machines, volumes, inference and reserved terms'),
     creditLineUsd: usdAmount.describe('Maximum that reserved orders can hold beyond the balance'),
     creditUsedUsd: usdAmount.describe('Credit in use'),
+    debtUsd: usdAmount.describe('Owed after a disputed payment'),
     earningsUsd: usdAmount,
   })
   .meta({ id: 'OperatedAccount' })

@@ -17,6 +17,8 @@ export const paymentRecord = z
     taxUsd: usdAmount.nullable().describe('Tax on top of it; null until it is paid'),
     url: z.string().nullable().describe('The page to pay on; null: not ready yet, or no longer open'),
     failure: z.string().nullable().describe('Why it failed'),
+    refundedUsd: usdAmount.describe('Credit that went back to the card, or is on its way'),
+    disputedUsd: usdAmount.describe('Credit that the owner of the card took back through the bank'),
     createdAt: timestamp,
     expiresAt: timestamp.describe('Until when the page is open'),
     paidAt: timestamp.nullable(),
@@ -83,6 +85,19 @@ export const paymentEndpoints = {
       .meta({ id: 'CreateTopUp' }),
     response: paymentRecord,
     idempotent: true,
+  }),
+  listTopUps: endpoint({
+    ...billing,
+    method: 'GET',
+    path: '/v2/billing/top-ups',
+    access: ['billing:read'],
+    summary: 'List payments by card, the newest first',
+    description: `The newest ${limits.listedPayments}.`,
+    errors: [401, 403, 500],
+    response: z.object({
+      takesCards: z.boolean().describe('Whether this server takes payments by card'),
+      payments: z.array(paymentRecord),
+    }),
   }),
   getTopUp: endpoint({
     ...billing,

@@ -18,6 +18,8 @@ const actionLabels = {
   'account.credit': 'Added money',
   'balance.purchase': 'Added money (payment)',
   'payment.refund': 'Refunded a payment',
+  'auto_top_up.set': 'Turned automatic top-up on',
+  'auto_top_up.off': 'Turned automatic top-up off',
   'balance.credit': 'Added money (credit)',
   'balance.adjustment': 'Adjusted a balance',
   'balance.refund': 'Refunded a rental',

@@ -43,6 +43,7 @@ const standing = fc
     committed: sumUsd(segments.map(({ held, committed }) => (committed ? held : zeroUsd))),
     creditLine: zeroUsd,
     creditUsed: zeroUsd,
+    debt: zeroUsd,
     houseMoney: zeroUsd,
     segments,
   }))
@@ -95,6 +96,7 @@ describe('a machine at $2/hr with a balance of $10', () => {
     committed: zeroUsd,
     creditLine: zeroUsd,
     creditUsed: zeroUsd,
+    debt: zeroUsd,
     houseMoney: zeroUsd,
     segments: [running],
   }

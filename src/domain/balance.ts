@@ -32,6 +32,8 @@ export interface Standing {
   readonly committed: NanoUsd
   readonly creditLine: NanoUsd
   readonly creditUsed: NanoUsd
+  /** The debt after disputes of money that the account had spent. */
+  readonly debt: NanoUsd
   /** Money that the house has put into the account for its replicas, as of their last charges. */
   readonly houseMoney: NanoUsd
   readonly segments: readonly RunningSegment[]
@@ -50,6 +52,7 @@ export interface Balance {
   readonly earnings: NanoUsd
   readonly creditLine: NanoUsd
   readonly creditUsed: NanoUsd
+  readonly debt: NanoUsd
   /** Current charges; unreachable machines are not charged. */
   readonly hourlySpend: NanoUsd
   /** The part of `hourlySpend` for volumes. */
@@ -91,6 +94,7 @@ export function balanceOf(standing: Standing, now: Instant): Balance {
     earnings: standing.earnings,
     creditLine: standing.creditLine,
     creditUsed: standing.creditUsed,
+    debt: standing.debt,
     hourlySpend: priceOf(charged),
     volumeSpend: priceOf(charged.filter(({ isVolume }) => isVolume)),
     runway,

@@ -4,11 +4,14 @@ import type { EventType } from '../contract/event-type.ts'
 import { notificationKinds, type NotificationKind } from '../contract/notification-kind.ts'
 import type { NotificationRecord } from '../contract/notification.ts'
 import { rentalOutcomes, startAgain, type RentalOutcome } from '../contract/rental-outcome.ts'
+import { MAX_FAILURES } from './auto-top-up-terms.ts'
 import type { NewEvent } from './event.ts'
 
 const kindsOfEvents: { readonly [Type in EventType]?: NotificationKind } = {
   'balance.runway_low': 'balance_low',
   'balance.empty': 'balance_empty',
+  'balance.auto_top_up_paused': 'auto_top_up',
+  'balance.auto_top_up_off': 'auto_top_up',
   'budget.alert': 'budget',
   'budget.exceeded': 'budget',
   'rental.term_expiring': 'term_expiring',
@@ -44,6 +47,8 @@ export function noticeOf({ type, data }: Pick<NewEvent, 'type' | 'data'>): Notif
     return expectedEnds.has(data['reason']) ? null : 'rental_stopped'
   if (type === 'deployment.blocked')
     return data['reason'] === 'hourly_budget' ? 'deployment_budget' : 'deployment_blocked'
+  // The last failure is the reason why it is off.
+  if (type === 'balance.auto_top_up_failed') return data['failures'] === MAX_FAILURES ? null : 'auto_top_up'
   return kindsOfEvents[type] ?? null
 }
 
@@ -74,6 +79,7 @@ const describers: { readonly [Kind in NotificationKind]: (notice: Notice) => Not
     title: 'Balance empty',
     text: 'The balance is empty. Rentals have ended, and volumes are kept for seven days without charge.',
   }),
+  auto_top_up: autoTopUpProblem,
   budget: ({ data }) => {
     const isExceeded = data['exceeded'] === true
     const action = isExceeded ? budgetConsequence(textOf(data, 'action'), textOf(data, 'scope')) : ''
@@ -142,11 +148,7 @@ const describers: { readonly [Kind in NotificationKind]: (notice: Notice) => Not
     title: `No replica for ${nameOf(notice)}`,
     text: `${textOf(notice.data, 'detail')?.replace(/[.\s]*$/, '') ?? 'A replica could not be ordered'}. It is tried again every few seconds.`,
   }),
-  operator_stuck: (notice) => ({
-    severity: 'warning',
-    title: `Stuck work: ${notice.subject.kind} ${notice.subject.id}`,
-    text: textOf(notice.data, 'detail') ?? 'It has been in one state for longer than it should.',
-  }),
+  operator_stuck: stuckWork,
   operator_engine: ({ subject, data }) => ({
     severity: 'critical',
     title: `Engine ${subject.id} is down`,
@@ -154,6 +156,52 @@ const describers: { readonly [Kind in NotificationKind]: (notice: Notice) => Not
   }),
   operator_payment: paymentToLookAt,
   operator_ledger: ledgerFailed,
+}
+
+function stuckWork({ subject, data }: Notice): NoticeText {
+  return {
+    severity: 'warning',
+    title: `Stuck work: ${subject.kind} ${subject.id}`,
+    text: textOf(data, 'detail') ?? 'It has been in one state for longer than it should.',
+  }
+}
+
+const offTexts: Readonly<Record<string, string>> = {
+  failures: `${MAX_FAILURES} charges in a row failed. Add money or another card, and turn it on again.`,
+  card_removed: 'Its card was removed. Save another card, and turn it on again.',
+  dispute: 'The owner of a card disputed a payment.',
+}
+
+/** A charge that failed, a cap that is reached, or the end of it all. */
+function autoTopUpProblem({ data }: Notice): NoticeText {
+  const { failures } = data
+  if (typeof failures === 'number') {
+    return {
+      severity: 'warning',
+      title: 'Automatic top-up failed',
+      text: `The card was not charged ${usdOf(data, 'amountUsd')} (${textOf(data, 'failure') ?? 'no reason given'}). It is tried again in an hour; after ${MAX_FAILURES} failures it is turned off.`,
+    }
+  }
+  const until = textOf(data, 'until')
+  if (until !== undefined) {
+    return {
+      severity: 'warning',
+      title: 'Automatic top-up at its monthly cap',
+      text: `The cap of ${usdOf(data, 'monthlyCapUsd')} leaves no room for another charge before ${until.slice(0, 10)}. Add money, or raise the cap.`,
+    }
+  }
+  const reason = textOf(data, 'reason') ?? ''
+  return {
+    severity: 'critical',
+    title: 'Automatic top-up turned off',
+    text: reason === 'authentication' ? confirmation(data) : (offTexts[reason] ?? 'Turn it on again in the console.'),
+  }
+}
+
+function confirmation(data: Notice['data']): string {
+  const url = textOf(data, 'url')
+  const page = url === undefined ? 'Add money yourself' : `Pay and confirm within 23 hours here: ${url}`
+  return `Your bank wants you to confirm the payment of ${usdOf(data, 'amountUsd')}. ${page}. Then turn automatic top-up on again.`
 }
 
 function paymentToLookAt({ subject, data }: Notice): NoticeText {

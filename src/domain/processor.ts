@@ -16,6 +16,26 @@ export interface Processor {
   readCheckout(sessionId: string): Promise<Checkout | undefined>
   /** undefined: there is no such payment. */
   readIntent(intentId: string): Promise<Intent | undefined>
+  /** The tax of a charge at the customer's address. The same key gives the same calculation. */
+  calculateTax(input: {
+    readonly key: string
+    readonly customerId: string
+    readonly cents: number
+  }): Promise<TaxCalculation>
+  /** The charge that was made for a payment, whatever became of the answer. undefined: none was. */
+  findCharge(input: {
+    readonly id: string
+    readonly customerId: string
+    readonly since: Instant
+  }): Promise<Intent | undefined>
+  /** Charges a saved card without its owner. A card that is declined is an answer too. */
+  chargeCard(input: CardCharge): Promise<Intent>
+  /** Makes sure that nothing comes of a charge any more. Returns what it is then, which can be paid. */
+  cancelCharge(intentId: string): Promise<Intent | undefined>
+  /** Nobody can charge the card afterwards. */
+  detachCard(cardId: string): Promise<void>
+  /** A page on which the customer manages cards and details. */
+  createPortal(customerId: string): Promise<string>
   createRefund(input: { readonly key: string; readonly intentId: string; readonly cents: number }): Promise<RefundFacts>
   readRefund(refundId: string): Promise<RefundFacts | undefined>
   readDispute(disputeId: string): Promise<DisputeFacts | undefined>
@@ -37,6 +57,21 @@ export interface CheckoutOrder {
   readonly cents: number
   readonly savesCard: boolean
   readonly expiresAt: Instant
+}
+
+export interface TaxCalculation {
+  readonly calculationId: string
+  readonly taxCents: number
+}
+
+export interface CardCharge {
+  /** The payment's id: the idempotency key, and the reference in what is created. */
+  readonly id: string
+  readonly customerId: string
+  readonly cardId: string
+  /** Tax included. */
+  readonly cents: number
+  readonly calculationId: string
 }
 
 export interface Checkout {
@@ -63,6 +98,7 @@ export interface Intent {
   readonly reference: string | null
   readonly customerId: string | null
   readonly chargeId: string | null
+  readonly currency: string
   readonly receivedCents: number
   /** The code of the last failure. null: none. */
   readonly failure: string | null
@@ -184,6 +220,7 @@ export function judgeCheckout(payment: AwaitedPayment, checkout: Checkout, now: 
   return { kind: 'paid', intent, tax: usdOfCents(checkout.taxCents) }
 }
 
-function compare(what: string, actual: unknown, expected: unknown): string | undefined {
+/** undefined: they are equal. */
+export function compare(what: string, actual: unknown, expected: unknown): string | undefined {
   return actual === expected ? undefined : `${what} is ${String(actual)}, not ${String(expected)}`
 }

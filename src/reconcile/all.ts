@@ -19,6 +19,7 @@ import { meter } from './meter.ts'
 import { observeVolumes } from './observe-volumes.ts'
 import { observe } from './observe.ts'
 import { comparePaymentsDaily } from './payment-comparison.ts'
+import { topUpAutomatically } from './auto-top-up.ts'
 import { catchUpOnEvents, settlePayments } from './payments.ts'
 import { power } from './power.ts'
 import { settlePurchases } from './purchases.ts'
@@ -104,5 +105,10 @@ export function allReconcilers(
 function paymentLoops(app: App): Reconciler[] {
   const { processor } = app
   if (processor === undefined) return []
-  return [settlePayments(app, processor), catchUpOnEvents(app, processor), comparePaymentsDaily(app)]
+  return [
+    settlePayments(app, processor),
+    catchUpOnEvents(app, processor),
+    topUpAutomatically(app, processor),
+    comparePaymentsDaily(app),
+  ]
 }

@@ -5,6 +5,7 @@
  */
 import { addMs, DAY_MS, MINUTE_MS, type Instant } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
+import { advanceAutomatic } from '../app/payment/advance-automatic.ts'
 import { advancePayment } from '../app/payment/advance-payment.ts'
 import { handleEvent } from '../app/payment/handle-event.ts'
 import { advanceRefund } from '../app/payment/refund.ts'
@@ -64,7 +65,8 @@ async function events(app: App, processor: Processor): Promise<boolean> {
 
 async function payments(app: App, processor: Processor): Promise<boolean> {
   return eachLeased(app, leasePayments, async (payment, token) => {
-    const dueAt = await nextOf(app, payment.attempts, () => advancePayment(app, processor, payment))
+    const advance = payment.kind === 'automatic' ? advanceAutomatic : advancePayment
+    const dueAt = await nextOf(app, payment.attempts, () => advance(app, processor, payment))
     await releasePayment(app.database.db, payment.id, token, dueAt)
   })
 }

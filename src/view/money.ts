@@ -30,6 +30,11 @@ export function signedMoney(usd: Usd): string {
   return amount !== undefined && amount > 0n ? `+${money(amount)}` : money(usd)
 }
 
+/** undefined: the account owes nothing. */
+export function debtOf({ debtUsd }: { readonly debtUsd: string }): string | undefined {
+  return (parseUsd(debtUsd) ?? 0n) > 0n ? debtUsd : undefined
+}
+
 export function hourlyPrice(usd: Usd): string {
   return `${money(usd)}/hr`
 }

@@ -12,7 +12,7 @@ import { makeSshKeyPair } from '../../src/base/ssh-key-pair.ts'
 import { LIST_LAG_MS, succeed, type Journey } from './journey.ts'
 import { makePersonal } from './people.ts'
 import { saveResponse } from '../../src/app/response/response.ts'
-import { pay } from './payment-ledger.ts'
+import { pay, saveCard } from './payment-ledger.ts'
 import { testSshKey, type Call } from './server.ts'
 import { writeRequest } from './ended-request.ts'
 import { noUnits } from '../../src/domain/inference.ts'
@@ -75,6 +75,7 @@ export interface Owned {
   readonly delivery: string
   readonly budget: string
   readonly payment: string
+  readonly card: string
   readonly budgetToDelete: string
   readonly request: string
   readonly file: string
@@ -198,6 +199,13 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   getDailyStatement: () => ({ query: { from: `${MONTH}-01`, to: `${MONTH}-31`, limit: '10' } }),
   exportStatement: () => ({ query: { from: `${MONTH}-01`, to: `${MONTH}-31` } }),
   createTopUp: withBody(exampleBodies.createTopUp),
+  listTopUps: none,
+  getAutoTopUp: none,
+  setAutoTopUp: withBody(exampleBodies.setAutoTopUp),
+  turnOffAutoTopUp: none,
+  listSavedCards: none,
+  removeSavedCard: (its) => owned({ id: its.card }),
+  openCardPortal: none,
   getTopUp: (its) => owned({ id: its.payment }),
   listBudgets: none,
   createBudget: withBody({ ...exampleBodies.createBudget, monthlyUsd: '900000' }),
@@ -494,6 +502,7 @@ export const absent: Owned = {
   delivery: 'dlv_00000000000000000000000000000000',
   budget: 'bud_0000000000000000000000',
   payment: 'pay_0000000000000000000000',
+  card: 'pm_000000000000000000000000',
   budgetToDelete: 'bud_0000000000000000000000',
   request: 'req_00000000000000000000000000000000',
   file: 'file_00000000000000000000',
@@ -517,6 +526,11 @@ export const absent: Owned = {
 async function paidPayment({ app, clock }: Journey, accountId: string): Promise<string> {
   await pay({ database: app.database, clock }, accountId, 'example', { amount: usd('10'), tax: usd('1.90') })
   return 'pay_example'
+}
+
+async function savedCard({ app, clock }: Journey, accountId: string): Promise<string> {
+  await saveCard({ database: app.database, clock }, accountId)
+  return `pm_${accountId}`
 }
 
 /** Creates all resources of the examples through the API and runs them until they have cost something. */
@@ -618,6 +632,7 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     delivery: (await make(`/v2/webhooks/${hook}/test`)).id,
     budget: await budget('kept'),
     payment: await paidPayment(journey, owner.id),
+    card: await savedCard(journey, owner.id),
     budgetToDelete: await budget('to delete'),
     request: await logRequest(journey, owner.id),
     file: await file(),

@@ -2,6 +2,7 @@
 import type { App } from '../../src/app/app.ts'
 import { MINUTE_MS } from '../../src/base/instant.ts'
 import { usd, type NanoUsd } from '../../src/base/money.ts'
+import { topUpAutomatically } from '../../src/reconcile/auto-top-up.ts'
 import { catchUpOnEvents, settlePayments } from '../../src/reconcile/payments.ts'
 import { verifyLedger } from '../../src/app/money/ledger-verify.ts'
 import { readBalances } from '../../src/store/ledger/ledger.ts'
@@ -16,6 +17,8 @@ export interface Paying extends TestServer {
   readonly stripe: StripeSimulator
   /** Runs the loop until nothing is due. */
   settle(): Promise<void>
+  /** Starts automatic top-ups that are due, and carries them out. */
+  topUpNow(): Promise<void>
   /** Reads the messages that were not delivered, and handles them. */
   catchUp(): Promise<void>
   /** Delivers every message so far that was not delivered, in this order. */
@@ -50,6 +53,10 @@ export function payingOn(server: TestServer, clock: ManualClock, stripe: StripeS
     clock,
     stripe,
     settle,
+    topUpNow: async () => {
+      await topUpAutomatically(app, processorOf(app)).run(signal)
+      await settle()
+    },
     catchUp: async () => {
       clock.advance(5 * MINUTE_MS)
       await catchUpOnEvents(app, processorOf(app)).run(signal)

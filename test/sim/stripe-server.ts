@@ -33,13 +33,15 @@ export class StripeSimulator {
   readonly faults: Array<StripeFault | undefined> = []
   /** Chooses the fault of each call that `faults` has none for. */
   chaos: ((call: StripeCall) => StripeFault | undefined) | undefined
+  /** Every charge of a saved card is declined. */
+  declines = false
   /** What Stripe Tax decides. */
   taxPercent = 0
   /** Called with each call before it is answered: a second opinion about its parameters. */
   check: ((call: StripeCall) => Promise<void>) | undefined
   readonly #clock: Clock
   readonly #isLive: boolean
-  readonly #answers = new Map<string, { request: string; body: Json }>()
+  readonly #answers = new Map<string, { request: string; status: number; body: Json }>()
   readonly #server: http.Server
 
   private constructor(clock: Clock, isLive: boolean) {
@@ -247,17 +249,20 @@ export class StripeSimulator {
     const before = this.#answers.get(call.key)
     if (before !== undefined && before.request !== request)
       return [400, failure('idempotency_error', null, 'The key was used with other parameters')]
-    if (before !== undefined) return [200, before.body]
+    if (before !== undefined) return [before.status, before.body]
     const [status, body] = this.#route(call)
     // A copy: the answer stays what it was.
-    if (status === 200) this.#answers.set(call.key, { request, body: JSON.parse(JSON.stringify(body)) as Json })
+    const isKept = status === 200 || status === 402
+    if (isKept) this.#answers.set(call.key, { request, status, body: JSON.parse(JSON.stringify(body)) as Json })
     return [status, body]
   }
 
   #route({ method, path, params }: StripeCall): [number, Json] {
     const [, , kind = '', id = '', third = ''] = path.split('/')
-    const objectId = kind === 'checkout' || kind === 'radar' ? third : id
-    const noun = kind === 'checkout' || kind === 'radar' ? id : kind
+    const isNested = ['checkout', 'radar', 'tax', 'billing_portal'].includes(kind)
+    const objectId = isNested ? third : id
+    const noun = kind === 'billing_portal' ? kind : isNested ? id : kind
+    if (method === 'POST' && !isNested && third !== '') return this.#act(third, objectId)
     if (method === 'POST' && objectId === '') return this.#create(noun, params)
     if (method === 'GET' && objectId === '') return [200, this.#list(noun, params)]
     const object = this.objects.get(objectId)
@@ -269,6 +274,10 @@ export class StripeSimulator {
     if (noun === 'customers') return [200, this.#save('customer', 'cus', { name: params['name'] })]
     if (noun === 'sessions') return this.#createSession(params)
     if (noun === 'refunds') return this.#createRefund(params)
+    if (noun === 'calculations') return this.#calculate(params)
+    if (noun === 'payment_intents') return this.#chargeSaved(params)
+    if (noun === 'billing_portal')
+      return [200, this.#save('billing_portal.session', 'bps', { url: 'https://billing.stripe.example/p/session' })]
     return [404, failure('invalid_request_error', 'unknown_path', noun)]
   }
 
@@ -300,6 +309,59 @@ export class StripeSimulator {
     session['url'] = `https://checkout.stripe.example/c/pay/${String(session['id'])}`
     return [200, session]
   }
+
+  #calculate(params: Json): [number, Json] {
+    if (!this.objects.has(String(params['customer'])))
+      return [400, failure('invalid_request_error', 'resource_missing', 'No such customer')]
+    const [item] = listOf(params['line_items']) as Json[]
+    const amount = numberOf(item?.['amount'])
+    const tax = Math.round((amount * this.taxPercent) / 100)
+    return [
+      200,
+      this.#save('tax.calculation', 'taxcalc', {
+        customer: params['customer'],
+        amount_total: amount + tax,
+        tax_amount_exclusive: tax,
+      }),
+    ]
+  }
+
+  /** A charge without the customer, as Stripe answers it: a refusal of the bank is an error with the intent. */
+  #chargeSaved(params: Json): [number, Json] {
+    const hooks = params['hooks'] as { inputs?: { tax?: { calculation?: string } } } | undefined
+    const calculation = this.objects.get(hooks?.inputs?.tax?.calculation ?? '')
+    const method = this.objects.get(String(params['payment_method']))
+    const amount = numberOf(params['amount'])
+    if (method === undefined || method['customer'] !== params['customer'])
+      return [400, failure('invalid_request_error', 'payment_method_unattached', 'It is not attached')]
+    if (calculation?.['amount_total'] !== amount)
+      return [400, failure('invalid_request_error', 'amount_mismatch', 'The calculation has another amount')]
+    const source = { customer: params['customer'], intentMetadata: params['metadata'] ?? {} }
+    const intent = this.#chargeMethod(source, amount, method)
+    if (intent['status'] === 'succeeded') return [200, expandObject(intent, ['latest_charge', 'payment_method'], this.#find)]
+    const { code, decline_code: declineCode } = intent['last_payment_error'] as Json
+    return [
+      402,
+      { error: { type: 'card_error', code, decline_code: declineCode, message: 'Declined', payment_intent: intent } },
+    ]
+  }
+
+  #act(verb: string, id: string): [number, Json] {
+    const object = this.objects.get(id)
+    if (object === undefined) return [404, failure('invalid_request_error', 'resource_missing', `No such ${verb}`)]
+    if (verb === 'detach') {
+      if (object['customer'] === null) return [400, failure('invalid_request_error', null, 'It is not attached')]
+      this.detach(id)
+      return [200, object]
+    }
+    if (verb !== 'cancel') return [404, failure('invalid_request_error', 'unknown_path', verb)]
+    if (object['status'] === 'succeeded' || object['status'] === 'canceled')
+      return [400, failure('invalid_request_error', 'payment_intent_unexpected_state', 'It is over')]
+    Object.assign(object, { status: 'canceled', last_payment_error: null })
+    return [200, object]
+  }
+
+  readonly #find = (id: string): Json | undefined => this.objects.get(id)
 
   #createRefund(params: Json): [number, Json] {
     const intentId = String(params['payment_intent'])
@@ -333,7 +395,10 @@ export class StripeSimulator {
       noun === 'events'
         ? this.events.filter((one) => types.includes(String(one['type'])) && (one['created'] as number) >= since)
         : this.all(noun.replace(/s$/, '')).filter(
-            (one) => params['payment_intent'] === undefined || one['payment_intent'] === params['payment_intent'],
+            (one) =>
+              (params['payment_intent'] === undefined || one['payment_intent'] === params['payment_intent']) &&
+              (params['customer'] === undefined || one['customer'] === params['customer']) &&
+              (one['created'] as number) >= since,
           )
     return pageOf(rows.toReversed(), noun, params)
   }
@@ -348,6 +413,7 @@ export class StripeSimulator {
     const method = this.#save('payment_method', 'pm', {
       type: 'card',
       customer: session['customer'],
+      number: card.number,
       card: {
         brand: card.brand,
         last4: card.number.slice(-4),
@@ -356,17 +422,26 @@ export class StripeSimulator {
         exp_year: 2030,
       },
     })
-    const isGood = card.number !== cards.declined.number
+    // On the page its owner answers what the bank asks.
+    return this.#chargeMethod(session, amount, method, card.number === cards.declined.number ? 'generic_decline' : null)
+  }
+
+  #chargeMethod(source: Json, amount: number, method: Json, refusal = this.#refusalOf(method)): Json {
+    const isGood = refusal === null
     const intent = this.#save('payment_intent', 'pi', {
       amount,
       amount_received: isGood ? amount : 0,
       currency: 'usd',
-      customer: session['customer'],
+      customer: source['customer'],
       status: isGood ? 'succeeded' : 'requires_payment_method',
-      metadata: session['intentMetadata'],
+      metadata: source['intentMetadata'],
       payment_method: method['id'],
       latest_charge: null,
-      last_payment_error: isGood ? null : { code: 'card_declined', decline_code: 'generic_decline' },
+      last_payment_error: isGood
+        ? null
+        : refusal === 'authentication_required'
+          ? { code: refusal, decline_code: refusal }
+          : { code: 'card_declined', decline_code: refusal },
     })
     if (!isGood) {
       this.#emit('payment_intent.payment_failed', intent)
@@ -377,6 +452,12 @@ export class StripeSimulator {
     this.#balance('charge', String(charge['id']), amount, Math.round((amount * FEE_PERCENT) / 100))
     this.#emit('payment_intent.succeeded', intent)
     return intent
+  }
+
+  /** What the bank says about a charge without the owner of the card. null: nothing. */
+  #refusalOf(method: Json): string | null {
+    if (this.declines) return 'insufficient_funds'
+    return method['number'] === cards.asks.number ? 'authentication_required' : null
   }
 
   #disputeBalance(dispute: Json, amount: number, fee: number): void {

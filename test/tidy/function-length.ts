@@ -12,7 +12,7 @@ export const longFunctions: Readonly<Record<string, number>> = {
   'console/pages/rent/page.tsx RentPage': 79,
   'console/shell/search-result.ts useSearchResults': 77,
   'src/cli/kit/completion.ts scripts': 88,
-  'src/domain/notification.ts describers': 92,
+  'src/domain/notification.ts describers': 89,
   'src/drivers/conformance-elastic.ts elasticTests': 92,
   'src/drivers/conformance-volumes.ts volumeConformance': 148,
   'src/drivers/conformance-volumes.ts volumeConformance > describe': 142,

@@ -15,6 +15,7 @@ import { deploymentProtocol, engineName, modelKind } from '../../src/contract/mo
 import { volumeState } from '../../src/contract/operator-volume.ts'
 import { operatorEndpoints } from '../../src/contract/operator.ts'
 import { term } from '../../src/contract/on-demand-rental.ts'
+import { offReason } from '../../src/contract/auto-top-up.ts'
 import { alertKinds, objectKinds, paymentRecord, paymentState, refundRecord } from '../../src/contract/payment.ts'
 import { rentalState, rentalType } from '../../src/contract/rental.ts'
 import { requestOutcome } from '../../src/contract/request-log.ts'
@@ -46,6 +47,7 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'payment_alert.kind': [alertKinds],
   'payment_difference.kind': [objectKinds],
   'processor_transaction.kind': [[...objectKinds, 'fee', 'own']],
+  'auto_top_up.off_reason': [offReason.options],
   'machine.offering': [suppliedMachine.shape.offering.options],
   'machine.gpu_type': [gpuType.options],
   'machine.gpu_form_factor': [gpuFormFactor.options],
@@ -102,5 +104,4 @@ export const listsOfStore = [
   'invitation.outcome',
   'device_login.decision',
   'payment_dispute.state',
-  'auto_top_up.off_reason',
 ]

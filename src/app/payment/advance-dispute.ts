@@ -9,6 +9,7 @@ import { raiseAlert } from '../../store/payment/processor-event.ts'
 import { transact } from '../../store/platform/database.ts'
 import type { App } from '../app.ts'
 import { announceMoney } from './advance-payment.ts'
+import { turnOff } from './auto-top-up.ts'
 import { findPaymentOfCharge } from './find-payment.ts'
 
 /** Money of a payment cannot be taken before it was credited: the message is handled again after that. */
@@ -49,6 +50,8 @@ export async function advanceDispute(app: App, processor: Processor, disputeId: 
     })
     if (facts.isWithdrawn) {
       const part = await takeDispute(tx, payment, dispute)
+      // A card whose owner objects is not charged again by itself.
+      await turnOff(tx, payment.account_id, 'dispute')
       if (part.amount > 0n) await announceMoney(tx, payment.account_id, `-${formatUsd(part.amount)}`, 'dispute')
     } else if (await returnDispute(tx, payment, dispute)) {
       await announceMoney(tx, payment.account_id, formatUsd(dispute.taken_nano), 'dispute_return')

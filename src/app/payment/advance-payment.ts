@@ -17,11 +17,14 @@ import { resumeBatches } from '../../store/batch/batch.ts'
 import { findAccount } from '../../store/account/account.ts'
 import { readBalances } from '../../store/ledger/ledger.ts'
 import { recordEvent } from '../../store/notice/event.ts'
-import { endPayment, findCustomer, saveCard, saveCustomer, saveSession } from '../../store/payment/payment.ts'
+import { forgetFailures } from '../../store/payment/auto-top-up.ts'
+import { endPayment, findCustomer, saveCustomer } from '../../store/payment/payment.ts'
 import { creditPayment, lockPayment, type Payment } from '../../store/payment/payment-posting.ts'
 import { raiseAlert } from '../../store/payment/processor-event.ts'
+import { saveCard } from '../../store/payment/saved-card.ts'
 import { transact, type Tx } from '../../store/platform/database.ts'
 import type { App } from '../app.ts'
+import { announceConfirmation, keepSession } from './confirmation.ts'
 
 type Final = Exclude<CheckoutVerdict, { kind: 'wait' }>
 
@@ -64,7 +67,7 @@ async function sessionOf(app: App, processor: Processor, payment: Payment): Prom
       savesCard: payment.saves_card,
       expiresAt: payment.expires_at,
     })
-    await saveSession(app.database.db, payment.id, { ...session, customerId })
+    await keepSession(app, payment, { ...session, customerId })
     return session.sessionId
   } catch (error) {
     if (error instanceof ProcessorError && error.isFinal) return { kind: 'failed', failure: error.message }
@@ -72,7 +75,7 @@ async function sessionOf(app: App, processor: Processor, payment: Payment): Prom
   }
 }
 
-async function customerOf(app: App, processor: Processor, accountId: string): Promise<string> {
+export async function customerOf(app: App, processor: Processor, accountId: string): Promise<string> {
   const { db } = app.database
   const { isLive } = processor
   const customer = await findCustomer(db, accountId, isLive)
@@ -85,11 +88,14 @@ async function customerOf(app: App, processor: Processor, accountId: string): Pr
   return (await findCustomer(db, accountId, isLive)) ?? created
 }
 
-async function settle(app: App, id: string, verdict: Final): Promise<null> {
+/** Brings a payment to its end, unless it is there. */
+export async function settle(app: App, id: string, verdict: Final): Promise<null> {
   await transact(app.database, async (tx) => {
     const payment = await lockPayment(tx, id)
     if (payment === undefined || payment.state === 'paid') return
     if (verdict.kind === 'paid') return credit(tx, payment, verdict)
+    // Its page was never there, so nobody has heard of it yet.
+    if (payment.state === 'open' && payment.session_id === null) announceConfirmation(tx, payment, null)
     if (verdict.kind === 'failed') return endPayment(tx, id, 'failed', verdict.failure)
     if (verdict.kind === 'expired') return endPayment(tx, id, 'expired', null)
     const { detail } = verdict
@@ -105,6 +111,7 @@ async function credit(tx: Tx, payment: Payment, { intent, tax }: Extract<Final, 
   if (customerId === null) throw new Error(`payment ${payment.id} has no customer`)
   const isNew = await creditPayment(tx, payment, { intentId: intent.id, chargeId: intent.chargeId, customerId, tax })
   if (!isNew) return
+  if (payment.kind === 'automatic') await forgetFailures(tx, accountId)
   if (payment.saves_card && intent.card !== null) await saveCard(tx, accountId, isLive, intent.card)
   await announceMoney(tx, accountId, formatUsd(payment.amount_nano), 'purchase')
 }

@@ -4,12 +4,14 @@
  */
 import { formatUsd } from '../../base/money.ts'
 import type { Processor } from '../../domain/processor.ts'
-import { findPaymentOf, noteFraud, removeCard, saveSession, wakePayment } from '../../store/payment/payment.ts'
+import { findPaymentOf, noteFraud, wakePayment } from '../../store/payment/payment.ts'
 import type { Payment } from '../../store/payment/payment-posting.ts'
 import { raiseAlert, type ProcessorEvent } from '../../store/payment/processor-event.ts'
 import { transact } from '../../store/platform/database.ts'
 import type { App } from '../app.ts'
 import { advanceDispute } from './advance-dispute.ts'
+import { forgetCard } from './saved-card.ts'
+import { keepSession } from './confirmation.ts'
 import { findPaymentOfCharge } from './find-payment.ts'
 import { advanceRefundOf } from './refund.ts'
 
@@ -20,7 +22,7 @@ export async function handleEvent(app: App, processor: Processor, event: Process
   if (type.startsWith('payment_intent.')) return wakeByIntent(app, processor, id)
   if (type.startsWith('charge.dispute.')) return advanceDispute(app, processor, id)
   if (type.startsWith('refund.') || type === 'charge.refund.updated') return advanceRefundOf(app, processor, id)
-  if (type === 'payment_method.detached') return transact(app.database, (tx) => removeCard(tx, id))
+  if (type === 'payment_method.detached') return transact(app.database, (tx) => forgetCard(tx, id))
   if (type === 'radar.early_fraud_warning.created') return noteWarning(app, processor, id)
 }
 
@@ -33,7 +35,7 @@ async function wakeByCheckout(app: App, processor: Processor, sessionId: string)
   // The answer to its creation was lost.
   const ours = checkout.reference === null ? undefined : await findPaymentOf(db, { reference: checkout.reference })
   if (ours?.session_id === null && checkout.customerId !== null) {
-    await saveSession(db, ours.id, { sessionId, url: null, customerId: checkout.customerId })
+    await keepSession(app, ours, { sessionId, url: null, customerId: checkout.customerId })
     return wake(app, ours)
   }
   if (checkout.paymentStatus === 'paid') await raiseForeign(app, checkout.intent?.id ?? sessionId)

@@ -2,10 +2,10 @@
 import { systemClock, type Instant } from '../../base/instant.ts'
 import { parseUsd } from '../../base/money.ts'
 import type { Reply } from '../../client/client.ts'
-import { money } from '../../view/money.ts'
+import { debtOf, money } from '../../view/money.ts'
 import { relativeTime, utcTime } from '../../view/time.ts'
 import type { Columns } from '../kit/record.ts'
-import { bold } from '../kit/screen.ts'
+import { bold, toned, type Cell } from '../kit/screen.ts'
 
 type Balance = Reply<'getCustomerBalance'>
 
@@ -17,6 +17,7 @@ export const balanceFacts: Columns<Balance> = [
     Available: ({ availableUsd }) => `${money(availableUsd)}, for new rentals`,
     'On hold': ({ heldUsd }) => `${money(heldUsd)}, for running machines and reserved terms`,
     'Credit line': creditLine,
+    Debt: debt,
     Spending: ({ hourlySpendUsd }) => (isZero(hourlySpendUsd) ? 'nothing is running' : `${money(hourlySpendUsd)}/hr`),
     Empty: ({ emptyAt }) =>
       emptyAt === null ? undefined : `${utcTime(emptyAt)} (${relativeTime(emptyAt, systemClock.now())})`,
@@ -33,7 +34,16 @@ export function creditLine(account: {
   return `${money(account.creditLineUsd)} for reserved terms, ${money(account.creditUsedUsd)} used`
 }
 
-export function balanceLine({ balanceUsd, hourlySpendUsd, emptyAt }: Balance, now: Instant): string {
+/** undefined: the account owes nothing. */
+export function debt(account: { readonly debtUsd: string }): Cell | undefined {
+  const debtUsd = debtOf(account)
+  return debtUsd && toned('bad', `${money(debtUsd)}, after a disputed payment; payments repay it first`)
+}
+
+export function balanceLine(balance: Balance, now: Instant): string {
+  const { balanceUsd, hourlySpendUsd, emptyAt } = balance
+  const debtUsd = debtOf(balance)
+  if (debtUsd !== undefined) return `${money(balanceUsd)}; ${money(debtUsd)} owed after a disputed payment`
   if (isZero(hourlySpendUsd)) return `${money(balanceUsd)}; nothing is running`
   const end = emptyAt === null ? '' : `, empty ${relativeTime(emptyAt, now)}`
   return `${money(balanceUsd)}; ${money(hourlySpendUsd)}/hr${end}`

@@ -12,6 +12,7 @@ import { custom, list, show } from '../kit/row.ts'
 import { bold, toned, type Cell, type Content } from '../kit/screen.ts'
 import { CliError, exitCodes } from '../kit/shell.ts'
 import type { Row } from '../kit/row-type.ts'
+import { autoTopUpRows } from './auto-top-up.ts'
 import { paymentRows } from './payment.ts'
 import { costsRow } from './usage.ts'
 
@@ -55,6 +56,7 @@ export const rows: readonly Row[] = [
   }),
   costsRow,
   ...paymentRows,
+  ...autoTopUpRows,
   list('billing statement', 'getDailyStatement', 'list changes to the balance by day and resource, oldest first', {
     rowsShown: 50,
     flags: {

@@ -1,8 +1,9 @@
 /** `berth billing add`: money by card, and what became of it. */
 import { money } from '../../view/money.ts'
+import { paymentDetail, paymentLabel } from '../../view/payment.ts'
 import { utcTime } from '../../view/time.ts'
 import type { Reply } from '../../client/client.ts'
-import { act, show } from '../kit/row.ts'
+import { act, list, show } from '../kit/row.ts'
 import type { Row } from '../kit/row-type.ts'
 
 type Payment = Reply<'getTopUp'>
@@ -20,6 +21,11 @@ export const paymentRows: readonly Row[] = [
         : `Pay ${money(payment.amountUsd)} here: ${payment.url}`,
       `Then check: berth billing payment ${payment.id}`,
     ],
+  }),
+  list('billing payments ls', 'listTopUps', 'list payments by card, newest first', {
+    columns: ['id', { STATE: (payment) => paymentLabel(payment)[0], CREDIT: ({ amountUsd }) => money(amountUsd) }, 'createdAt'],
+    wide: [{ DETAIL: (payment) => paymentDetail(payment) ?? '' }],
+    empty: 'To add money: berth billing add 100',
   }),
   show('billing payment', 'getTopUp', 'show a payment by card', {
     args: PAYMENT,

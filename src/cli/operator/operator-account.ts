@@ -7,7 +7,7 @@ import { quotaLabel } from '../../view/account.ts'
 import { money } from '../../view/money.ts'
 import { number } from '../../view/number.ts'
 import { recordContent } from './audit-record.ts'
-import { creditLine } from '../billing/balance.ts'
+import { creditLine, debt } from '../billing/balance.ts'
 import { parserOf } from '../kit/flag.ts'
 import { fieldOf } from '../kit/operation-field.ts'
 import { tableOf } from '../kit/record.ts'
@@ -61,6 +61,7 @@ const accountRows: readonly Row[] = [
       {
         'On hold': ({ heldUsd }) => `${money(heldUsd)}, for running machines and reserved terms`,
         'Credit line': creditLine,
+        Debt: debt,
         Earnings: (account) => (account.supplier ? `${money(account.earningsUsd)} unpaid, fee deducted` : undefined),
         'Platform fee': feeOf,
         Bodies: ({ keepsBodies }) => (keepsBodies ? 'stored' : 'not stored'),

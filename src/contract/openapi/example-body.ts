@@ -164,6 +164,7 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   restoreOwner: { ownerEmail: 'ada@example.com', reason: 'the only key was lost' },
   creditAccount: { amountUsd: '100.00', reason: 'invoice 2026-114 paid' },
   adjustAccount: { amountUsd: '-2.50', reason: 'charged twice by mistake' },
+  setAutoTopUp: { belowUsd: '20.00', amountUsd: '100.00', monthlyCapUsd: '500.00', consent: true },
   createTopUp: { amountUsd: '100.00', saveCard: true },
   refundPayment: { amountUsd: '0.01', reason: 'paid twice by mistake' },
   refundCharge: { amountUsd: '12.00', rentalId: 17, reason: 'machine was faulty' },

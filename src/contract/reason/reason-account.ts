@@ -117,6 +117,14 @@ export const accountReasons = {
     ({ min, max }: { readonly min: NanoUsd; readonly max: NanoUsd }) =>
       `The amount must be from ${formatUsdForPeople(min)} to ${formatUsdForPeople(max)}.`,
   ),
+  top_up_below_threshold: invalid(
+    'The amount must be at least the threshold.',
+    'One charge then brings the balance back above it.',
+  ),
+  cap_below_top_up: invalid('The monthly cap must be at least the amount.'),
+  no_saved_card: conflict('The account has no saved card.', 'Add money once and save the card.'),
+  card_not_found: notFound('There is no such card in this account.'),
+  payments_unavailable: conflict('The payment processor did not answer.', 'Try again in a minute.'),
   account_in_debt: insufficientBalance(
     'The account owes money after a disputed payment.',
     'Add money: payments repay the debt first.',

@@ -65,6 +65,7 @@ test('the balance in both forms', async () => {
       runway: { fundsUsd: '20.845000000', hourlySpendUsd: '2.000000000' },
       creditLineUsd: '0.000000000',
       creditUsedUsd: '0.000000000',
+      debtUsd: '0.000000000',
       earningsUsd: '0.000000000',
     },
   })

@@ -46,6 +46,7 @@ export const billingHandlers = {
       runway: { fundsUsd: value.runway.funds, hourlySpendUsd: value.runway.hourlySpend },
       creditLineUsd: value.creditLine,
       creditUsedUsd: value.creditUsed,
+      debtUsd: value.debt,
       earningsUsd: value.earnings,
     })),
 

@@ -11,6 +11,7 @@ import { baseImageHandlers } from './base-image.ts'
 import { batchHandlers } from './batch.ts'
 import { billingHandlers } from './billing.ts'
 import { budgetHandlers } from './budget.ts'
+import { autoTopUpHandlers } from './auto-top-up.ts'
 import { paymentHandlers } from './payment.ts'
 import { catalogHandlers } from './catalog.ts'
 import { clusterHandlers } from './cluster.ts'
@@ -81,6 +82,7 @@ const moneyHandlers = {
   ...costHandlers,
   ...budgetHandlers,
   ...paymentHandlers,
+  ...autoTopUpHandlers,
 }
 
 const peopleHandlers = {

@@ -84,6 +84,7 @@ function operatedAccountOnWire(app: App, account: AccountWithStanding): Response
     heldUsd: balance.held,
     creditLineUsd: balance.creditLine,
     creditUsedUsd: balance.creditUsed,
+    debtUsd: balance.debt,
     earningsUsd: balance.earnings,
   }
 }

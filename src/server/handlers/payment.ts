@@ -4,13 +4,15 @@ import { comparePayments, type ComparedPayments } from '../../app/payment/compar
 import { refundPayment } from '../../app/payment/refund.ts'
 import { createTopUp, openTopUp, readTopUp } from '../../app/payment/top-up.ts'
 import { limits } from '../../base/limits.ts'
+import { zeroUsd } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { fail, ok } from '../../contract/result.ts'
-import { listPayments } from '../../store/payment/payment.ts'
+import { listPayments, listTaken, type Taken } from '../../store/payment/payment.ts'
 import { readComparison } from '../../store/payment/payment-comparison.ts'
 import { listAlerts } from '../../store/payment/processor-event.ts'
 import type { Payment, PaymentRefund } from '../../store/payment/payment-posting.ts'
+import type { Db } from '../../store/platform/database.ts'
 import type { Handlers } from '../http/handler.ts'
 import { mapOk } from './billing.ts'
 
@@ -19,7 +21,7 @@ export const paymentHandlers = {
     const once = { key: idempotencyKey, operation, request: { body } }
     const created = await createOnce(app, actor, once, async (tx) => {
       const order = { amount: body.amountUsd, savesCard: body.saveCard }
-      return mapOk(await createTopUp(app, tx, actor, order), paymentOnWire)
+      return mapOk(await createTopUp(app, tx, actor, order), (payment) => paymentOnWire(payment))
     })
     if (!created.ok) return created
     // The processor is called after the commit; a repeated request gets the same page.
@@ -27,7 +29,17 @@ export const paymentHandlers = {
     return payment === undefined ? fail('payment_not_found') : ok(paymentOnWire(payment))
   },
 
-  getTopUp: async (app, { actor, params }) => mapOk(await readTopUp(app, actor, params.id), paymentOnWire),
+  listTopUps: async ({ processor, database: { db } }, { actor }) => {
+    const payments = await listPayments(db, limits.listedPayments, actor.accountId)
+    return ok({ takesCards: processor !== undefined, payments: await paymentsOnWire(db, payments) })
+  },
+
+  getTopUp: async (app, { actor, params }) => {
+    const payment = await readTopUp(app, actor, params.id)
+    if (!payment.ok) return payment
+    const takenById = await listTaken(app.database.db, [payment.value.id])
+    return ok(paymentOnWire(payment.value, takenById.get(payment.value.id)))
+  },
 
   listPayments: async ({ database: { db }, processor }) => {
     const compared = processor && (await readComparison(db, processor.isLive))
@@ -44,7 +56,10 @@ export const paymentHandlers = {
         detail,
         at,
       })),
-      payments: payments.map((payment) => ({ ...paymentOnWire(payment), accountId: payment.account_id })),
+      payments: (await paymentsOnWire(db, payments)).map((payment, n) => ({
+        ...payment,
+        accountId: payments[n]?.account_id ?? '',
+      })),
     })
   },
 
@@ -57,7 +72,14 @@ export const paymentHandlers = {
     }),
 } satisfies Partial<Handlers>
 
-function paymentOnWire(payment: Payment): ResponseOf<Api['getTopUp']> {
+async function paymentsOnWire(db: Db, payments: readonly Payment[]): Promise<Array<ResponseOf<Api['getTopUp']>>> {
+  const ids = payments.map(({ id }) => id)
+  const takenById = await listTaken(db, ids)
+  return payments.map((payment) => paymentOnWire(payment, takenById.get(payment.id)))
+}
+
+/** Without `back`, nothing went back, as of a new payment. */
+function paymentOnWire(payment: Payment, back?: Taken): ResponseOf<Api['getTopUp']> {
   return {
     id: payment.id,
     kind: payment.kind,
@@ -66,6 +88,8 @@ function paymentOnWire(payment: Payment): ResponseOf<Api['getTopUp']> {
     taxUsd: payment.tax_nano,
     url: payment.state === 'open' ? payment.session_url : null,
     failure: payment.state === 'mismatch' ? null : payment.failure,
+    refundedUsd: back?.refunded ?? zeroUsd,
+    disputedUsd: back?.disputed ?? zeroUsd,
     createdAt: payment.created_at,
     expiresAt: payment.expires_at,
     paidAt: payment.paid_at,

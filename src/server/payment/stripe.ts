@@ -1,30 +1,20 @@
 /**
  * Stripe as the processor. Calls are made once: the loops retry, with the same idempotency key, and objects are read again
- * after every message. Errors leave with their code only, since Stripe's texts repeat parts of keys.
+ * after every message.
  */
 import { Stripe } from 'stripe'
 import { fetch } from 'undici'
 import { outboundAgent } from '../../base/net/outbound.ts'
 import { instantOf, type Clock, type Instant } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
-import {
-  ProcessorError,
-  type Card,
-  type Checkout,
-  type DisputeFacts,
-  type Intent,
-  type Processor,
-  type ProcessorMessage,
-  type RefundFacts,
-} from '../../domain/processor.ts'
+import type { Checkout, DisputeFacts, Processor, ProcessorMessage, RefundFacts } from '../../domain/processor.ts'
+import { answer, answerOrNone, idOf, intentOf, PAYMENT_KEY, TAX_CODE } from './stripe-answer.ts'
+import { cardCalls, chargeCalls } from './stripe-card.ts'
 import type { StripeSettings } from './stripe-setting.ts'
 import { listTransactions } from './stripe-transaction.ts'
 
-/** Electronically supplied services: what computing power is taxed as. */
-const TAX_CODE = 'txcd_10000000'
 const SIGNED_WITHIN_S = 300
 const REFUND_KEY = 'berth_refund'
-const PAYMENT_KEY = 'berth_payment'
 const PAGE = 100
 
 const eventTypes = [
@@ -69,6 +59,8 @@ export function openStripe({ settings, publicUrl, clock, allowPrivate }: StripeO
   return {
     isLive,
     ...checkoutCalls(stripe, publicUrl),
+    ...chargeCalls(stripe),
+    ...cardCalls(stripe, publicUrl),
     ...moneyBackCalls(stripe, isLive),
     listEvents: (since) => listEvents(stripe, since),
     listTransactions: (from, until) =>
@@ -231,26 +223,6 @@ function checkoutOf(session: Stripe.Checkout.Session): Checkout {
   }
 }
 
-function intentOf(intent: Stripe.PaymentIntent): Intent {
-  return {
-    id: intent.id,
-    isLive: intent.livemode,
-    status: intent.status,
-    reference: intent.metadata[PAYMENT_KEY] ?? null,
-    customerId: idOf(intent.customer),
-    chargeId: idOf(intent.latest_charge),
-    receivedCents: intent.amount_received,
-    failure: intent.last_payment_error?.decline_code ?? intent.last_payment_error?.code ?? null,
-    card: typeof intent.payment_method === 'string' ? null : cardOf(intent.payment_method),
-  }
-}
-
-function cardOf(method: Stripe.PaymentMethod | null): Card | null {
-  if (method?.card === undefined) return null
-  const { brand, last4, fingerprint, exp_month: expMonth, exp_year: expYear } = method.card
-  return { id: method.id, brand, last4, fingerprint: fingerprint ?? null, expMonth, expYear }
-}
-
 function refundOf(refund: Stripe.Refund): RefundFacts {
   const isOver = refund.status === 'failed' || refund.status === 'canceled'
   return {
@@ -274,33 +246,4 @@ function disputeOf(dispute: Stripe.Dispute): DisputeFacts {
     currency: dispute.currency,
     isWithdrawn: balance < 0,
   }
-}
-
-function idOf(reference: string | { readonly id: string } | null | undefined): string | null {
-  return typeof reference === 'string' ? reference : (reference?.id ?? null)
-}
-
-async function answer<T>(call: Promise<T>): Promise<T> {
-  try {
-    return await call
-  } catch (error) {
-    throw processorError(error)
-  }
-}
-
-async function answerOrNone<T>(call: Promise<T>): Promise<T | undefined> {
-  try {
-    return await call
-  } catch (error) {
-    if (error instanceof Stripe.errors.StripeError && error.code === 'resource_missing') return undefined
-    throw processorError(error)
-  }
-}
-
-function processorError(error: unknown): unknown {
-  if (!(error instanceof Stripe.errors.StripeError)) return error
-  const code = error.decline_code ?? error.code ?? error.type
-  const isRefusal = error.type === 'StripeInvalidRequestError' || error.type === 'StripeCardError'
-  // 409: the same call is still in progress.
-  return new ProcessorError(code, isRefusal && error.statusCode !== 409)
 }

@@ -24,8 +24,10 @@ export async function readStandings(db: Db, accountIds: readonly string[]): Prom
        left join replica p on p.deployment_id = d.id and p.state <> 'ended'
        left join segment s on s.rental_id = p.rental_id
        where m.account_id = l.account_id) as "houseMoney",
-      coalesce(max(k.line_nano), 0)::bigint as "creditLine", coalesce(max(k.used_nano), 0)::bigint as "creditUsed"
+      coalesce(max(k.line_nano), 0)::bigint as "creditLine", coalesce(max(k.used_nano), 0)::bigint as "creditUsed",
+      coalesce(max(d.owed_nano), 0)::bigint as debt
     from ledger_account l left join credit_line k on k.account_id = l.account_id
+      left join account_debt d on d.account_id = l.account_id
     where l.account_id = any (${accountIds}::text[])
     group by l.account_id`.execute(db)
   const segments = await listOpenSegments(db, accountIds)

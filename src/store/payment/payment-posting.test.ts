@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { toDate } from '../../base/instant.ts'
+import { HOUR_MS, toDate } from '../../base/instant.ts'
 import { usd, zeroUsd, type NanoUsd } from '../../base/money.ts'
 import { buy, openAccount, openTestLedger, type TestLedger } from '../../../test/harness/ledger.ts'
 import {
@@ -170,11 +170,13 @@ test('promise 42: the schema refuses an automatic payment that exceeds the cap b
   const { accountId } = await openAccount(ledger, 'capped')
   await saveCard(ledger, accountId)
   const cap = usd('238')
-  const attempt = (name: string, tax: NanoUsd) =>
-    pay(ledger, accountId, name, { amount: usd('100'), tax, cap }).then(
+  const attempt = (name: string, tax: NanoUsd) => {
+    ledger.clock.advance(HOUR_MS)
+    return pay(ledger, accountId, name, { amount: usd('100'), tax, cap }).then(
       () => 'paid',
       (error: unknown) => (error as { constraint?: string }).constraint,
     )
+  }
   expect(await attempt('capped1', usd('19'))).toBe('paid')
   expect(await attempt('capped2', usd('19.01'))).toBe('payment_within_cap')
   expect(await attempt('capped2', usd('19'))).toBe('paid')

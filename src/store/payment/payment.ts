@@ -2,7 +2,6 @@
 import { sql } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../../base/instant.ts'
 import type { NanoUsd } from '../../base/money.ts'
-import type { Card } from '../../domain/processor.ts'
 import type { Db, Tx } from '../platform/database.ts'
 import type { DueWork } from '../platform/due-work.ts'
 import { hasDue, leaseDue, noLease, releaseLease, type Leased, type LeaseOptions } from '../platform/lease.ts'
@@ -13,7 +12,9 @@ const all = sql`true`
 export interface NewCheckout {
   readonly id: string
   readonly accountId: string
-  readonly personId: string
+  /** null: Berth asks, in place of an automatic payment. */
+  readonly personId: string | null
+  readonly confirmsId?: string
   readonly isLive: boolean
   readonly amount: NanoUsd
   readonly savesCard: boolean
@@ -28,6 +29,7 @@ export async function insertCheckout(tx: Tx, checkout: NewCheckout): Promise<voi
       id: checkout.id,
       account_id: checkout.accountId,
       person_id: checkout.personId,
+      confirms_id: checkout.confirmsId ?? null,
       is_live: checkout.isLive,
       kind: 'checkout',
       state: 'open',
@@ -46,9 +48,27 @@ export async function findPayment(db: Db, id: string, accountId?: string): Promi
   return query.executeTakeFirst()
 }
 
-/** Lists the newest first. */
-export async function listPayments(db: Db, limit: number): Promise<Payment[]> {
-  return db.selectFrom('payment').selectAll().orderBy('created_at', 'desc').orderBy('id').limit(limit).execute()
+/** Lists the newest first, of one account or of all. */
+export async function listPayments(db: Db, limit: number, accountId?: string): Promise<Payment[]> {
+  let query = db.selectFrom('payment').selectAll()
+  if (accountId !== undefined) query = query.where('account_id', '=', accountId)
+  return query.orderBy('created_at', 'desc').orderBy('id').limit(limit).execute()
+}
+
+export interface Taken {
+  readonly refunded: NanoUsd
+  readonly disputed: NanoUsd
+}
+
+/** Credit that went back, by payment. Those of which nothing did are absent. */
+export async function listTaken(db: Db, ids: readonly string[]): Promise<Map<string, Taken>> {
+  const { rows } = await sql<Taken & { id: string }>`
+    select id, coalesce(sum(refunded), 0)::bigint as refunded, coalesce(sum(disputed), 0)::bigint as disputed from (
+      select payment_id as id, amount_nano as refunded, 0 as disputed from payment_refund where state <> 'failed'
+      union all
+      select payment_id, 0, taken_nano from payment_dispute where not is_returned) parts
+    where id = any (${[...ids]}::text[]) group by id`.execute(db)
+  return new Map(rows.map(({ id, ...amounts }) => [id, amounts]))
 }
 
 /** Checkouts of the account that can still be paid. */
@@ -89,18 +109,20 @@ export async function wakePayment(tx: Tx, id: string): Promise<void> {
   tx.wake.add('payments')
 }
 
-/** The session that the processor says was created for it. It is written once. */
+/** The session that the processor says was created for it. It is written once; false: there is one already. */
 export async function saveSession(
   db: Db,
   id: string,
   session: { readonly sessionId: string; readonly url: string | null; readonly customerId: string },
-): Promise<void> {
-  await db
+): Promise<boolean> {
+  const row = await db
     .updateTable('payment')
     .set({ session_id: session.sessionId, session_url: session.url, customer_id: session.customerId })
     .where('id', '=', id)
     .where('session_id', 'is', null)
-    .execute()
+    .returning('id')
+    .executeTakeFirst()
+  return row !== undefined
 }
 
 export async function endPayment(
@@ -153,40 +175,5 @@ export async function saveCustomer(tx: Tx, accountId: string, isLive: boolean, c
     .insertInto('billing_profile')
     .values({ account_id: accountId, is_live: isLive, customer_id: customerId, created_at: toDate(tx.clock.now()) })
     .onConflict((conflict) => conflict.doNothing())
-    .execute()
-}
-
-export async function saveCard(tx: Tx, accountId: string, isLive: boolean, card: Card): Promise<void> {
-  await tx.db
-    .insertInto('saved_card')
-    .values({
-      id: card.id,
-      account_id: accountId,
-      is_live: isLive,
-      brand: card.brand,
-      last4: card.last4,
-      fingerprint: card.fingerprint,
-      exp_month: card.expMonth,
-      exp_year: card.expYear,
-      saved_at: toDate(tx.clock.now()),
-    })
-    .onConflict((conflict) => conflict.doNothing())
-    .execute()
-}
-
-/** The processor no longer has the card: nothing is charged to it, also not automatically. */
-export async function removeCard(tx: Tx, cardId: string): Promise<void> {
-  const now = toDate(tx.clock.now())
-  await tx.db
-    .updateTable('saved_card')
-    .set({ removed_at: now })
-    .where('id', '=', cardId)
-    .where('removed_at', 'is', null)
-    .execute()
-  await tx.db
-    .updateTable('auto_top_up')
-    .set({ is_on: false, off_reason: 'card_removed', updated_at: now })
-    .where('card_id', '=', cardId)
-    .where('is_on', '=', true)
     .execute()
 }

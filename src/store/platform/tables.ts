@@ -120,7 +120,8 @@ export interface Tables {
     consent_text: string
     failures: Optional<number>
     is_on: boolean
-    off_reason: OrNull<'failures' | 'card_removed' | 'authentication'>
+    off_reason: OrNull<'failures' | 'card_removed' | 'authentication' | 'dispute'>
+    paused_until: AtOrNull
     updated_at: At
   }
   base_image: {
@@ -777,9 +778,11 @@ export interface Tables {
     account_id: string
     amount_nano: Nano
     attempts: Optional<number>
+    calculation_id: OrNull<string>
     cap_nano: NanoOrNull
     card_id: OrNull<string>
     charge_id: OrNull<string>
+    confirms_id: OrNull<string>
     created_at: At
     customer_id: OrNull<string>
     due_at: AtOrNull
