@@ -78,6 +78,14 @@ export const operatorPages = [
     load: async () => (await import('./pages/mail/page.tsx')).MailPage,
   }),
   page({
+    path: '/operator/payments',
+    title: 'Payments',
+    icon: 'card',
+    in: 'Operator',
+    scopes: ['operator'],
+    load: async () => (await import('./pages/operator-payments/page.tsx')).OperatorPaymentsPage,
+  }),
+  page({
     path: '/operator/prices',
     title: 'Prices',
     icon: 'tag',

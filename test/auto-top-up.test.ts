@@ -300,10 +300,7 @@ describe('promise 43: removing the card switches it off', () => {
     await paying.topUpNow()
     await paying.deliver()
     await paying.settle()
-    expect([await attempts(ada.id), await events(ada.id)]).toEqual([
-      [],
-      [['balance.auto_top_up_off', 'card_removed']],
-    ])
+    expect([await attempts(ada.id), await events(ada.id)]).toEqual([[], [['balance.auto_top_up_off', 'card_removed']]])
   })
 
   test('on the page of the processor', async () => {
@@ -464,7 +461,9 @@ test('promises 40 to 44: whatever is lost, declined or changed, charges are hour
     for (let round = 0; round < rounds; round += 1) {
       other.stripe.taxPercent = pick([0, 7, 19])
       other.stripe.declines = random() < 0.2
-      other.stripe.faults.push(...Array.from({ length: 8 }, () => pick([undefined, undefined, 'before', 'after'] as const)))
+      other.stripe.faults.push(
+        ...Array.from({ length: 8 }, () => pick([undefined, undefined, 'before', 'after'] as const)),
+      )
       await other.topUpNow()
       if (random() < 0.3) await other.deliver((all) => all.toReversed())
       other.clock.advance(pick([MINUTE_MS, 20 * MINUTE_MS, HOUR_MS, DAY_MS]))
@@ -482,12 +481,19 @@ test('promises 40 to 44: whatever is lost, declined or changed, charges are hour
     const made = await attempts(ada.id, other)
     const charges = chargesAt(other, made)
     const paid = charges.filter(({ status }) => status === 'succeeded')
-    expect(made.filter(({ state }) => state === 'open'), `seed ${seed}`).toEqual([])
+    expect(
+      made.filter(({ state }) => state === 'open'),
+      `seed ${seed}`,
+    ).toEqual([])
     expect(paid, `seed ${seed}`).toHaveLength(made.filter(({ state }) => state === 'paid').length)
-    expect(charges.map(({ status }) => status), `seed ${seed}`).not.toContain('requires_payment_method')
+    expect(
+      charges.map(({ status }) => status),
+      `seed ${seed}`,
+    ).not.toContain('requires_payment_method')
     for (const [n, one] of made.entries()) {
       const before = made[n - 1]
-      if (before !== undefined) expect(one.created_at - before.created_at, `seed ${seed}`).toBeGreaterThanOrEqual(HOUR_MS)
+      if (before !== undefined)
+        expect(one.created_at - before.created_at, `seed ${seed}`).toBeGreaterThanOrEqual(HOUR_MS)
     }
     const byMonth = new Map<string, NanoUsd>()
     for (const { state, amount_nano: amount, tax_nano: tax, created_at: at } of made) {

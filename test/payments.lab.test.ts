@@ -84,7 +84,11 @@ describe.skipIf(why !== undefined)(
       const [card] = (await call('GET', '/v2/billing/cards')).body.cards
       expect((await call('DELETE', `/v2/billing/cards/${card.id}`)).status).toBe(200)
       const paths = paying.stripe.calls.map(({ path }) => path)
-      for (const part of ['/v1/tax/calculations', '/v1/billing_portal/sessions', `/v1/payment_methods/${card.id}/detach`])
+      for (const part of [
+        '/v1/tax/calculations',
+        '/v1/billing_portal/sessions',
+        `/v1/payment_methods/${card.id}/detach`,
+      ])
         expect(paths).toContain(part)
       expect(paths.some((path) => path.endsWith('/cancel'))).toBe(true)
       expect(refusals).toEqual([])

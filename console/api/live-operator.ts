@@ -12,7 +12,7 @@ const TOGETHER_MS = 1_000
 const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
   rental: ['listAllRentals', 'listHosts', 'listAccounts', 'getAccount'],
   volume: ['listAccounts', 'getAccount'],
-  balance: ['listAccounts', 'getAccount', 'listAudit'],
+  balance: ['listAccounts', 'getAccount', 'listAudit', 'listPayments'],
 }
 
 let openPages = 0

@@ -11,7 +11,17 @@ import { readEverything, readSoon } from './query.ts'
 const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
   rental: ['listRentals', 'getRental', 'getCustomerBalance', 'listVolumes', 'listRentalVolumes'],
   volume: ['listVolumes', 'listRentalVolumes', 'listStorageOptions', 'getRental', 'getCustomerBalance'],
-  balance: ['getCustomerBalance', 'getStatement', 'getDailyStatement', 'listInvoices', 'getPurchaseHistory'],
+  balance: [
+    'getCustomerBalance',
+    'getStatement',
+    'getDailyStatement',
+    'listInvoices',
+    'getPurchaseHistory',
+    'listTopUps',
+    'getTopUp',
+    'getAutoTopUp',
+    'listSavedCards',
+  ],
   budget: ['listBudgets'],
   deployment: ['listManagedDeployments', 'getManagedDeployment'],
   job: ['listJobs', 'getJob', 'listJobTasks'],

@@ -1,6 +1,7 @@
 /** Says what stops spending soon or already: a low balance, and budgets that are used up. Below the page, so nothing moves. */
 import type { Reply } from '../../src/client/client.ts'
 import { HOUR_MS } from '../../src/base/instant.ts'
+import { debtOf, money } from '../../src/view/money.ts'
 import { span } from '../../src/view/time.ts'
 import { useCall } from '../api/query.ts'
 import { TextLink } from '../ui/button.tsx'
@@ -18,9 +19,16 @@ export function MoneyBanner() {
   const leftMs = emptyAt === undefined ? undefined : Date.parse(emptyAt) - now
   const exceeded = budgets.data?.budgets.filter(({ exceededAt }) => exceededAt !== null) ?? []
   const isLow = leftMs !== undefined && leftMs < LOW_MS
-  if (!isLow && exceeded.length === 0) return null
+  const debtUsd = balance.data === undefined ? undefined : debtOf(balance.data)
+  if (!isLow && debtUsd === undefined && exceeded.length === 0) return null
   return (
     <div role="status" className="sticky bottom-0 z-20 border-t border-warn bg-warn-soft px-4 py-2 text-sm sm:px-6">
+      {debtUsd !== undefined && (
+        <p>
+          {`The account owes ${money(debtUsd)} after a disputed payment; new orders are rejected.`}{' '}
+          <TextLink to="/billing">Add money</TextLink>
+        </p>
+      )}
       {isLow && (
         <p>
           {leftMs > 0 ? `The balance runs out in ${span(leftMs)}.` : 'The balance is used up.'}{' '}

@@ -68,7 +68,11 @@ export const autoTopUpEndpoints = {
           description: 'Credit of one charge, at least the threshold; tax comes on top',
         }),
         monthlyCapUsd: positiveUsd.meta({ title: 'Monthly cap', description: 'The most per month, tax included' }),
-        cardId: z.string().optional().describe('The card to charge; default: the one saved last').meta({ title: 'Card' }),
+        cardId: z
+          .string()
+          .optional()
+          .describe('The card to charge; default: the one saved last')
+          .meta({ title: 'Card' }),
         consent: z.literal(true).describe('The owner of the card agrees to these charges'),
       })
       .meta({ id: 'SetAutoTopUp' }),

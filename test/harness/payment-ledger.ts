@@ -74,10 +74,7 @@ export async function winDispute(ledger: TestLedger, name: string, id: string): 
   })
 }
 
-export async function saveCard(
-  ledger: Pick<TestLedger, 'database' | 'clock'>,
-  accountId: string,
-): Promise<void> {
+export async function saveCard(ledger: Pick<TestLedger, 'database' | 'clock'>, accountId: string): Promise<void> {
   const at = toDate(ledger.clock.now())
   await ledger.database.db
     .insertInto('saved_card')

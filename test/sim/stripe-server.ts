@@ -338,7 +338,8 @@ export class StripeSimulator {
       return [400, failure('invalid_request_error', 'amount_mismatch', 'The calculation has another amount')]
     const source = { customer: params['customer'], intentMetadata: params['metadata'] ?? {} }
     const intent = this.#chargeMethod(source, amount, method)
-    if (intent['status'] === 'succeeded') return [200, expandObject(intent, ['latest_charge', 'payment_method'], this.#find)]
+    if (intent['status'] === 'succeeded')
+      return [200, expandObject(intent, ['latest_charge', 'payment_method'], this.#find)]
     const { code, decline_code: declineCode } = intent['last_payment_error'] as Json
     return [
       402,

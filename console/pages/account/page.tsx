@@ -2,7 +2,7 @@
 import { getRouteApi } from '@tanstack/react-router'
 import { parseUsd, zeroUsd } from '../../../src/base/money.ts'
 import { localTime } from '../../../src/view/time.ts'
-import { money } from '../../../src/view/money.ts'
+import { debtOf, money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import { quotaNames } from '../../../src/contract/quota-text.ts'
 import { quotaLabel } from '../../../src/view/account.ts'
@@ -124,11 +124,13 @@ function MoneyCard({ account, onMove }: { account: Account; onMove: (move: Money
 
 function factsOf(account: Account): Fact[] {
   const { platformFeePercentage: fee, creditLineUsd, creditUsedUsd } = account
+  const debtUsd = debtOf(account)
   return [
     ['Status', <StandingBadge key="standing" account={account} />],
     ['Created', localTime(account.createdAt)],
     ['Platform fee', fee === null ? 'Not a supplier' : `${number(fee)}%`],
     ['Credit line', hasCredit(account) ? `${money(creditLineUsd)}, ${money(creditUsedUsd)} used` : 'None'],
+    ...(debtUsd === undefined ? [] : [['Debt', `${money(debtUsd)}, after a disputed payment`] as const]),
     ['Request bodies', account.keepsBodies ? 'Stored, encrypted' : 'Not stored'],
   ]
 }

@@ -4,7 +4,7 @@ import type { ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { nanoUsdOf, parseUsd, zeroUsd } from '../../../src/base/money.ts'
 import { localDate, localTime, span } from '../../../src/view/time.ts'
-import { hourlyPrice, money } from '../../../src/view/money.ts'
+import { debtOf, hourlyPrice, money } from '../../../src/view/money.ts'
 import { useMe } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { dateColumn, textColumn, type Columns } from '../../list/column.tsx'
@@ -16,11 +16,15 @@ import { Empty } from '../../ui/empty.tsx'
 import { Money } from '../../ui/money.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
-import { SkeletonText } from '../../ui/skeleton.tsx'
+import { Skeleton, SkeletonText } from '../../ui/skeleton.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
+import { AddFunds } from './add-funds.tsx'
+import { AutoTopUpCard } from './auto-top-up.tsx'
 import { Budgets } from './budgets.tsx'
 import { DailyStatement } from './daily-statement.tsx'
 import { Invoices } from './invoices.tsx'
+import { PaymentNotice } from './payment-notice.tsx'
+import { Payments } from './payments.tsx'
 import { Statement } from './statement.tsx'
 
 const route = getRouteApi('/shell/billing')
@@ -37,16 +41,35 @@ const tabs = {
   purchases: 'Purchases',
 } as const
 
+const tabsWithCards = { ...tabs, payments: 'Card payments' } as const
+type Tab = keyof typeof tabsWithCards
+
 export function BillingPage() {
-  const { tab = 'statement', month } = route.useSearch()
+  const { tab = 'statement', month, payment } = route.useSearch()
   const navigate = route.useNavigate()
+  const topUps = useCall('listTopUps')
+  const takesCards = topUps.data?.takesCards === true
+  const showPayment = (id: string | undefined) =>
+    void navigate({ search: (before) => ({ ...before, payment: id }), replace: true })
   return (
     <Page intro="Berth is prepaid. Running machines are billed by the millisecond.">
+      {payment !== undefined && <PaymentNotice id={payment} onClose={() => showPayment(undefined)} />}
       <Balance />
-      <AddMoney />
+      <Answer of={topUps} skeleton={<Skeleton rows={4} />}>
+        {() =>
+          takesCards ? (
+            <div className="grid items-start gap-4 lg:grid-cols-2">
+              <AddFunds onOpen={showPayment} />
+              <AutoTopUpCard />
+            </div>
+          ) : (
+            <AddMoney />
+          )
+        }
+      </Answer>
       <Tabs
         label="Billing"
-        tabs={tabs}
+        tabs={takesCards ? tabsWithCards : (tabs as Readonly<Record<Tab, string>>)}
         chosen={tab}
         onChoose={(next) => void navigate({ search: { tab: next }, replace: true })}
       >
@@ -59,6 +82,7 @@ export function BillingPage() {
         {tab === 'changes' && <Statement />}
         {tab === 'budgets' && <Budgets />}
         {tab === 'invoices' && <Invoices />}
+        {tab === 'payments' && <Payments />}
         {tab === 'purchases' && <Purchases />}
       </Tabs>
     </Page>
@@ -75,13 +99,16 @@ function Balance() {
 }
 
 function BalanceStats({ value }: { value?: Reply<'getCustomerBalance'> }) {
+  const debtUsd = value && debtOf(value)
   const loading = <SkeletonText />
   const amount = (usd: string | undefined): ReactNode => (usd === undefined ? loading : <Money usd={usd} />)
   return (
     <Stats
       stats={[
         ['Balance', amount(value?.balanceUsd), value === undefined ? loading : <Lasts key="lasts" balance={value} />],
-        ['Available', amount(value?.availableUsd), 'For new rentals'],
+        debtUsd === undefined
+          ? ['Available', amount(value?.availableUsd), 'For new rentals']
+          : ['Debt', amount(debtUsd), 'After a disputed payment; payments repay it first'],
         ['On hold', amount(value?.heldUsd), value === undefined ? loading : holdDetail(value)],
         ['Current spend', value && hourlyPrice(value.hourlySpendUsd), 'Machines and volumes'],
       ]}

@@ -9,7 +9,14 @@ import { CHARGE_WITHIN_MS, judgeCharge, needsConfirmation, type ChargeVerdict } 
 import { centsOf, usdOfCents } from '../../domain/payment.ts'
 import { nextLook, ProcessorError, type Intent, type Processor, type TaxCalculation } from '../../domain/processor.ts'
 import { recordEvent } from '../../store/notice/event.ts'
-import { countFailure, lockAutoTopUp, saveCalculation, saveCharge, sumOfMonth, switchOff } from '../../store/payment/auto-top-up.ts'
+import {
+  countFailure,
+  lockAutoTopUp,
+  saveCalculation,
+  saveCharge,
+  sumOfMonth,
+  switchOff,
+} from '../../store/payment/auto-top-up.ts'
 import { endPayment } from '../../store/payment/payment.ts'
 import { lockPayment, type Payment } from '../../store/payment/payment-posting.ts'
 import { findCard } from '../../store/payment/saved-card.ts'

@@ -46,7 +46,8 @@ export async function setAutoTopUp(app: App, tx: Tx, actor: Actor, order: AutoTo
   if (fault !== undefined) return fault
   const cards = await listCards(tx.db, actor.accountId, processor.isLive, limits.savedCards)
   const card = order.cardId === undefined ? cards[0] : cards.find(({ id }) => id === order.cardId)
-  if (card === undefined) return order.cardId === undefined ? fail('no_saved_card') : failField(['cardId'], 'card_not_found')
+  if (card === undefined)
+    return order.cardId === undefined ? fail('no_saved_card') : failField(['cardId'], 'card_not_found')
   if (!(await holdCard(tx, card.id))) return failField(['cardId'], 'card_not_found')
   const text = consentText(order, cardText(card))
   await store.saveAutoTopUp(tx, {

@@ -29,7 +29,11 @@ export async function insertConfirmation(tx: Tx, payment: Payment): Promise<void
   tx.wake.add('payments')
 }
 
-export async function keepSession(app: App, payment: Payment, session: Parameters<typeof saveSession>[2]): Promise<void> {
+export async function keepSession(
+  app: App,
+  payment: Payment,
+  session: Parameters<typeof saveSession>[2],
+): Promise<void> {
   await transact(app.database, async (tx) => {
     if (await saveSession(tx.db, payment.id, session)) announceConfirmation(tx, payment, session.url)
   })

@@ -23,7 +23,11 @@ export const paymentRows: readonly Row[] = [
     ],
   }),
   list('billing payments ls', 'listTopUps', 'list payments by card, newest first', {
-    columns: ['id', { STATE: (payment) => paymentLabel(payment)[0], CREDIT: ({ amountUsd }) => money(amountUsd) }, 'createdAt'],
+    columns: [
+      'id',
+      { STATE: (payment) => paymentLabel(payment)[0], CREDIT: ({ amountUsd }) => money(amountUsd) },
+      'createdAt',
+    ],
     wide: [{ DETAIL: (payment) => paymentDetail(payment) ?? '' }],
     empty: 'To add money: berth billing add 100',
   }),

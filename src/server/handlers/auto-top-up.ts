@@ -51,8 +51,7 @@ async function autoTopUpOnWire(app: App, accountId: string): Promise<ResponseOf<
     offReason: wish?.off_reason ?? null,
     lastAttemptAt: wish?.attempted_at ?? null,
     pausedUntil: wish?.paused_until ?? null,
-    consent:
-      wish === undefined ? null : { text: wish.consent_text, personId: wish.consent_by, at: wish.consent_at },
+    consent: wish === undefined ? null : { text: wish.consent_text, personId: wish.consent_by, at: wish.consent_at },
   }
 }
 

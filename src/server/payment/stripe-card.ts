@@ -32,7 +32,12 @@ export function chargeCalls(stripe: Stripe): ChargeCalls {
     findCharge: async ({ id, customerId, since }) => {
       const created = { gte: Math.floor((since - OVERLAP_MS) / 1_000) }
       const intents = await answer(
-        stripe.paymentIntents.list({ customer: customerId, created, limit: PAGE, expand: EXPAND.map((path) => `data.${path}`) }),
+        stripe.paymentIntents.list({
+          customer: customerId,
+          created,
+          limit: PAGE,
+          expand: EXPAND.map((path) => `data.${path}`),
+        }),
       )
       const intent = intents.data.find(({ metadata }) => metadata[PAYMENT_KEY] === id)
       // With more than a page of payments in minutes nobody knows, and a second charge would be worse than none.

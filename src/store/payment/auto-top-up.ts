@@ -136,11 +136,7 @@ export async function insertAttempt(
   payment: { readonly id: string; readonly isLive: boolean; readonly customerId: string; readonly expiresAt: Instant },
 ): Promise<void> {
   const now = toDate(tx.clock.now())
-  await tx.db
-    .updateTable('auto_top_up')
-    .set({ attempted_at: now })
-    .where('account_id', '=', wish.account_id)
-    .execute()
+  await tx.db.updateTable('auto_top_up').set({ attempted_at: now }).where('account_id', '=', wish.account_id).execute()
   await tx.db
     .insertInto('payment')
     .values({
