@@ -1,12 +1,13 @@
 /** Routes of the console, from the table of pages. Everything inside the shell requires a session. */
 import { createRootRoute, createRoute, createRouter, redirect } from '@tanstack/react-router'
+import { localPath } from '../src/domain/local-path.ts'
 import { fetchMe, isUnmet, mayUse } from './api/me.ts'
 import { isSignedOut } from './api/query.ts'
 import { CONFIRMED_PATH } from './api/step-up.ts'
 import type { PageRow } from './page-row.ts'
 import { pages, parentOf } from './pages.ts'
 import { Broken, BrokenPage } from './shell/broken.tsx'
-import { matching, oneOf, searchReader, text } from './search.ts'
+import { oneOf, searchReader, text } from './search.ts'
 import { lazyPage } from './shell/lazy-page.tsx'
 import { NotFound } from './shell/not-found.tsx'
 import { Pending } from './shell/pending.tsx'
@@ -14,13 +15,14 @@ import { Shell } from './shell/shell.tsx'
 
 const root = createRootRoute({ notFoundComponent: NotFound, errorComponent: Broken })
 
-/** A local path: `//host` and `/\\host` are addresses of other sites. */
-const localPath = matching(/^\/(?![/\\])/)
+/** The page to open after a sign-in. */
+const next = (value: unknown): string | undefined =>
+  typeof value === 'string' && localPath(value) === value ? value : undefined
 
 const signIn = createRoute({
   getParentRoute: () => root,
   path: '/sign-in',
-  validateSearch: searchReader({ next: localPath, error: text, provider: text, step: oneOf(['code']) }),
+  validateSearch: searchReader({ next, error: text, provider: text, step: oneOf(['code']) }),
   component: lazyPage(async () => (await import('./pages/sign-in/page.tsx')).SignInPage),
 })
 
@@ -47,7 +49,7 @@ const terms = createRoute({
 const access = createRoute({
   getParentRoute: () => root,
   path: '/access',
-  validateSearch: searchReader({ next: localPath }),
+  validateSearch: searchReader({ next }),
   component: lazyPage(async () => (await import('./pages/access/page.tsx')).AccessPage),
 })
 

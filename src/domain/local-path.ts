@@ -7,7 +7,12 @@ const HOME = '/'
 export function localPath(text: string | undefined): string {
   if (text === undefined || text.length > MAX_CHARS || !isPlain(text)) return HOME
   const decoded = decode(text)
-  return decoded !== undefined && isPlain(decoded) ? text : HOME
+  return decoded !== undefined && isPlain(decoded) && isPlain(resolve(text)) ? text : HOME
+}
+
+/** The path without dots: `/.//x` and `/a/..//x` become `//x`. */
+function resolve(text: string): string {
+  return new URL(text, 'http://localhost').pathname
 }
 
 /** Browsers read `/\x` and `/<tab>/x` as `//x`, which is another host. */

@@ -23,6 +23,7 @@ beforeAll(async () => {
       BERTH_SMTP_URL: mails.url,
       BERTH_MAIL_FROM: 'berth@cloud.example',
       BERTH_SIGN_UP: 'open',
+      BERTH_TRUST_PROXY: '1',
     },
   })
   await addProvider(server.operator, oidc, 'lab')
@@ -186,9 +187,17 @@ describe('promise 11: after the sign-in nothing leads to another site', () => {
     '/%09/x',
     '/%0d%0aSet-Cookie:a=b',
     '/%ff',
+    '/.//x.example',
   ])('%s', async (path) => {
     const answer = await signInAt(browser, oidc, 'lab', `?return=${encodeURIComponent(path)}`)
     expect(answer.headers.location).toBe('/')
+  })
+
+  test.each(['step-up', 'connect', 'test'])('nor after a %s that is refused', async (purpose) => {
+    const path = encodeURIComponent('/.//x.example')
+    const answer = await browser.send('GET', `${providerPath('lab')}?purpose=${purpose}&return=${path}`)
+    expect(endOf(answer)).toEqual({ path: '/', values: { error: expect.any(String), provider: 'lab' } })
+    expect(answer.headers.location).toMatch(/^\/\?/)
   })
 
   test('a link of another site leads to the page, where the person decides', async () => {
@@ -265,6 +274,17 @@ test('promise 13: over HTTPS the flow and the session have cookies that no other
     /^__Host-berth_session=[\w-]{43}; HttpOnly; SameSite=Strict; .*Secure$/,
   )
   await behind.close()
+})
+
+test('accounts that people open with a provider are counted by network too', async () => {
+  const reasons: Array<string | undefined> = []
+  for (let n = 0; n < 6; n += 1) {
+    oidc.person = { sub: `farm-${n}`, claims: { email: `farm-${n}@example.test`, email_verified: true } }
+    const one = new TestBrowser(server.url, mails)
+    one.address = '203.0.113.7'
+    reasons.push(endOf(await signInAt(one, oidc, 'lab')).values['error'])
+  }
+  expect(reasons).toEqual([...Array.from({ length: 5 }, () => undefined), 'too_many_accounts'])
 })
 
 describe('promise 16', () => {
