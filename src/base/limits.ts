@@ -173,10 +173,17 @@ export const limits = {
   /** Unread notifications are counted up to this number. */
   unreadNotifications: 100,
   notificationDays: 90,
-  /** Codes by email: how many an address gets in an hour, how often one may be typed wrong, and how long it is valid and kept. */
+  /**
+   * Codes by email: how many an address gets in an hour, how many the people of one network may ask for, how often one may be
+   * typed wrong, and how long it is valid and kept.
+   */
   emailCodesPerHour: 3,
+  emailCodesPerHourAndNetwork: 100,
   emailCodeTries: 5,
   emailCodeMs: 10 * 60_000,
+  /** Accounts that people of one network may open by themselves. */
+  accountsPerHour: 5,
+  accountsPerDay: 20,
   identityProviders: 50,
   /** One call to an identity provider: its time and the size of its answer; and how long its settings are cached. */
   ssoTimeoutMs: 10_000,
@@ -190,7 +197,7 @@ export const limits = {
   invitationsPerDay: 50,
   /**
    * Logins of devices: how long a code is valid, how often one person may type wrong ones in that time, how long the key
-   * lives, and how many codes an address gets in an hour.
+   * lives, and how many codes a network gets in an hour.
    */
   deviceLoginMs: 10 * 60_000,
   /** How long an approved device may take at least to fetch its key. */

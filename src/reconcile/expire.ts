@@ -1,5 +1,5 @@
 /** Applies time limits: terms, `autoTerminateAt`, `stopAt`, states that last too long, expired holds and stored answers. */
-import { addMs, formatInstant, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
+import { addMs, DAY_MS, formatInstant, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { App } from '../app/app.ts'
 import { failRental, terminateRental } from '../app/rental/rental.ts'
@@ -15,6 +15,7 @@ import { transact, type Tx } from '../store/platform/database.ts'
 import { deleteIdempotency } from '../store/platform/idempotency.ts'
 import { releaseExpiredHolds } from '../store/ledger/ledger.ts'
 import { notifyOperators } from '../store/notice/notification.ts'
+import { deleteSelfOpenedAccounts } from '../store/account/client-network.ts'
 import { deleteExpiredSignIns } from '../store/account/provider-sign-in.ts'
 import { deleteRateWindows } from '../store/request/rate-window.ts'
 import { hasEnding, listEnding, lockRental, readTerms, updateRental, type Rental } from '../store/rental/rental.ts'
@@ -130,6 +131,7 @@ export function sweepExpired(app: App): Reconciler {
       await deleteIdempotency(app.database.db, addMs(now, -limits.idempotencyKeptMs))
       await deleteRateWindows(app.database.db, addMs(now, -2 * MINUTE_MS))
       await deleteExpiredSignIns(app.database.db, now)
+      await deleteSelfOpenedAccounts(app.database.db, addMs(now, -DAY_MS))
       const moreLogins = await expireDeviceLogins(app)
       return (await expireEmailCodes(app)) || moreLogins
     },

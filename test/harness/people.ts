@@ -126,14 +126,20 @@ async function insertDeviceKey(tx: Tx, holder: { accountId: string; personId: st
   return (await insertApiKey(tx, makeApiKey(), key)).public_id
 }
 
+let browsers = 0
+
 export class TestBrowser {
   readonly cookies = new Map<string, string>()
+  /** Servers that trust a proxy believe it: limits count each browser for itself. */
+  address: string
   readonly #url: string
   readonly #mails: MailServer
 
   constructor(url: string, mails: MailServer) {
     this.#url = url
     this.#mails = mails
+    browsers += 1
+    this.address = `10.77.${browsers >> 8}.${browsers & 255}`
   }
 
   /** A request of the console's own page. */
@@ -144,7 +150,12 @@ export class TestBrowser {
   /** A link or redirect of another site opens the path: cookies that are `SameSite=Strict` stay at home. */
   async follow(path: string): Promise<Answer> {
     const cookie = [...this.cookies].filter(([name]) => name.endsWith('berth_flow')).map((pair) => pair.join('='))
-    const headers = { 'Sec-Fetch-Site': 'cross-site', 'Sec-Fetch-Mode': 'navigate', Cookie: cookie.join('; ') }
+    const headers = {
+      'Sec-Fetch-Site': 'cross-site',
+      'Sec-Fetch-Mode': 'navigate',
+      'X-Forwarded-For': this.address,
+      Cookie: cookie.join('; '),
+    }
     return this.#keep(await ask(this.#url, path, { headers }))
   }
 
@@ -158,7 +169,12 @@ export class TestBrowser {
 
   headers(): Record<string, string> {
     const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ')
-    return { ...consoleHeaders, 'User-Agent': 'Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0', Cookie: cookie }
+    return {
+      ...consoleHeaders,
+      'User-Agent': 'Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0',
+      'X-Forwarded-For': this.address,
+      Cookie: cookie,
+    }
   }
 
   /** Returns the code from the mail. */

@@ -7,14 +7,15 @@ import { randomBytes, randomInt } from 'node:crypto'
 import { sha256 } from '../../base/id.ts'
 import { addMs, DAY_MS, HOUR_MS, type Instant } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
+import { clientNetworkOf } from '../../base/net/client-network.ts'
 import type { Scope } from '../../contract/endpoint.ts'
 import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
 import { effectiveScopes } from '../../domain/api-key.ts'
 import { findAccount } from '../../store/account/account.ts'
 import { findApiKey, noKeyLimits, revokeApiKeys } from '../../store/account/api-key.ts'
+import { lockAndCount } from '../../store/account/client-network.ts'
 import {
   approveLogin,
-  countDeviceLogins,
   countWrongDeviceCode,
   deleteDeviceLogins,
   denyLogin,
@@ -65,8 +66,9 @@ export async function createDeviceLogin(app: App, device: Device): Promise<Resul
 
 export async function beginDeviceLogin(tx: Tx, { hostName, address, days }: Device): Promise<Result<NewLogin>> {
   const now = tx.clock.now()
-  if ((await countDeviceLogins(tx, address, addMs(now, -HOUR_MS))) >= limits.deviceLoginsPerHour)
-    return fail('too_many_device_logins', { perHour: limits.deviceLoginsPerHour })
+  const network = clientNetworkOf(address)
+  const logins = await lockAndCount(tx, 'device_login', network, addMs(now, -HOUR_MS))
+  if (logins >= limits.deviceLoginsPerHour) return fail('too_many_device_logins')
   const deviceCode = randomBytes(DEVICE_CODE_BYTES).toString('base64url')
   const userCode = Array.from({ length: CODE_CHARS }, () => CONSONANTS[randomInt(CONSONANTS.length)]).join('')
   await insertDeviceLogin(tx, {
@@ -74,6 +76,7 @@ export async function beginDeviceLogin(tx: Tx, { hostName, address, days }: Devi
     userCodeHash: sha256(userCode),
     hostName,
     address,
+    network,
     days,
     expiresAt: addMs(now, limits.deviceLoginMs),
   })
@@ -134,7 +137,7 @@ async function countPoll(tx: Tx, login: DeviceLogin): Promise<Failure> {
 /** The login whose code the person typed. Five wrong codes end what the person could approve: codes live as long as the count. */
 async function lockTyped(tx: Tx, personId: string, typed: string): Promise<DeviceLogin | Refused> {
   const tries = await lockWrongDeviceCodes(tx, personId, addMs(tx.clock.now(), -limits.deviceLoginMs))
-  const tooMany = refused(fail('too_many_device_codes', { tries: limits.deviceCodeTries }))
+  const tooMany = refused(fail('too_many_device_codes'))
   if (tries >= limits.deviceCodeTries) return tooMany
   const login = await lockPendingLogin(tx, sha256(typed.toUpperCase().replaceAll(/[^A-Z]/g, '')))
   if (login !== undefined) return login

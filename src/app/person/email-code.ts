@@ -7,7 +7,9 @@ import { randomInt, timingSafeEqual } from 'node:crypto'
 import { randomId, sha256 } from '../../base/id.ts'
 import { addMs, HOUR_MS } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
+import { clientNetworkOf } from '../../base/net/client-network.ts'
 import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
+import { lockAndCount } from '../../store/account/client-network.ts'
 import {
   countEmailCodes,
   countWrongTry,
@@ -48,13 +50,17 @@ export async function sendEmailCode(app: App, request: CodeRequest): Promise<Res
   return transact(app.database, async (tx): Promise<Result<void>> => {
     await lockAddress(tx, address)
     const now = tx.clock.now()
-    if ((await countEmailCodes(tx, address, addMs(now, -HOUR_MS))) >= limits.emailCodesPerHour)
-      return fail('too_many_codes', { perHour: limits.emailCodesPerHour })
+    const network = clientNetworkOf(request.ipAddress)
+    const hourAgo = addMs(now, -HOUR_MS)
+    if ((await countEmailCodes(tx, address, hourAgo)) >= limits.emailCodesPerHour) return fail('too_many_codes')
+    if ((await lockAndCount(tx, 'email_code', network, hourAgo)) >= limits.emailCodesPerHourAndNetwork)
+      return fail('too_many_codes_from_network')
     const code = String(randomInt(10 ** CODE_DIGITS)).padStart(CODE_DIGITS, '0')
     const id = randomId('code')
     await insertEmailCode(tx, {
       id,
       address,
+      network,
       flowHash: request.flowHash,
       codeHash: codeHash(id, code),
       purpose: request.purpose,

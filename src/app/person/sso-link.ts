@@ -3,12 +3,11 @@
  * provider has verified finds a person once, under the rules below, and never again.
  */
 import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
-import type { SignUpMode } from '../../domain/sign-up.ts'
 import { findIdentity, hasIdentityAt, insertIdentity, noteIdentityUsed } from '../../store/account/identity.ts'
 import type { IdentityProvider } from '../../store/account/identity-provider.ts'
 import { findPerson, findPersonByEmail } from '../../store/account/person.ts'
 import type { Tx } from '../../store/platform/database.ts'
-import { admitAddress } from './sign-up.ts'
+import { admitAddress, type SignUp } from './sign-up.ts'
 import type { ProviderPerson } from './sso-protocol.ts'
 
 /** `unproved`: the address must be proved with a code of our own. */
@@ -19,7 +18,7 @@ export type Linked =
 
 export async function linkPerson(
   tx: Tx,
-  mode: SignUpMode,
+  signUp: SignUp,
   provider: IdentityProvider,
   stated: ProviderPerson,
 ): Promise<Linked> {
@@ -35,13 +34,13 @@ export async function linkPerson(
   const { email } = stated
   if (email === null || !isAddress(email)) return refused(fail('sso_no_address', { provider: provider.name }))
   if (!isAddressTrusted(provider, stated)) return { kind: 'unproved', email: email.toLowerCase() }
-  return linkProvedAddress(tx, mode, provider, { ...stated, email })
+  return linkProvedAddress(tx, signUp, provider, { ...stated, email })
 }
 
 /** The provider, or our own code, has proved the address. */
 export async function linkProvedAddress(
   tx: Tx,
-  mode: SignUpMode,
+  signUp: SignUp,
   provider: IdentityProvider,
   stated: ProviderPerson & { readonly email: string },
 ): Promise<Linked> {
@@ -52,7 +51,7 @@ export async function linkProvedAddress(
   const isOther = holder !== undefined && (await hasIdentityAt(tx.db, holder.id, issuer))
   if (isOther || (isProved && !isAuthoritative(provider, email)))
     return refused(fail('sso_not_connected', { provider: provider.name }))
-  const person = await admitAddress(tx, mode, { address: email.toLowerCase(), name: stated.name })
+  const person = await admitAddress(tx, signUp, { address: email.toLowerCase(), name: stated.name })
   if (!person.ok) return refused(person)
   const personId = person.value.id
   const inserted = await insertIdentity(tx, { person_id: personId, provider_id: provider.id, issuer, subject, email })

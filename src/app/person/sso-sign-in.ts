@@ -26,6 +26,7 @@ import { transact, type Tx } from '../../store/platform/database.ts'
 import type { App, PeopleSettings } from '../app.ts'
 import { sendEmailCode } from './email-code.ts'
 import { renewSession, startPersonSession, type Browser, type Proof } from './session.ts'
+import type { SignUp } from './sign-up.ts'
 import { connectPerson, linkPerson, linkProvedAddress, type Linked } from './sso-link.ts'
 import type { ProviderPerson, ProviderProblem } from './sso-protocol.ts'
 
@@ -162,12 +163,13 @@ type Ended =
 
 async function finish(tx: Tx, input: Finish): Promise<Result<Ended>> {
   const { begun, provider, stated, people, callback } = input
+  const signUp: SignUp = { mode: people.signUp, ipAddress: callback.browser.address }
   if (begun.purpose === 'test') {
     await noteProviderSuccess(tx, provider.id)
     return ok({ kind: 'done' })
   }
   if (begun.purpose === 'sign-in') {
-    const linked = await linkPerson(tx, people.signUp, provider, stated)
+    const linked = await linkPerson(tx, signUp, provider, stated)
     if (linked.kind === 'refused') return linked.failure
     if (linked.kind === 'unproved') return ok(linked)
     await noteProviderSuccess(tx, provider.id)
@@ -186,7 +188,7 @@ async function finish(tx: Tx, input: Finish): Promise<Result<Ended>> {
     await noteProviderSuccess(tx, provider.id)
     return ok({ kind: 'done' })
   }
-  const linked = await linkPerson(tx, people.signUp, provider, stated)
+  const linked = await linkPerson(tx, signUp, provider, stated)
   if (linked.kind !== 'person' || linked.personId !== person.id)
     return fail('sso_other_person', { provider: provider.name })
   await noteProviderSuccess(tx, provider.id)
@@ -206,7 +208,7 @@ interface UnprovedIdentity {
 export async function linkAfterCode(
   { vault }: Pick<App, 'vault'>,
   tx: Tx,
-  people: PeopleSettings,
+  signUp: SignUp,
   sealed: string,
 ): Promise<Result<{ readonly personId: string; readonly proof: Proof }>> {
   const { providerId, stated } = JSON.parse(vault.open(sealed)) as UnprovedIdentity
@@ -215,7 +217,7 @@ export async function linkAfterCode(
   if (provider.disabled_at !== null) return fail('sso_provider_disabled')
   const { email } = stated
   if (email === null) return fail('sso_no_address', { provider: provider.name })
-  const linked: Linked = await linkProvedAddress(tx, people.signUp, provider, { ...stated, email })
+  const linked: Linked = await linkProvedAddress(tx, signUp, provider, { ...stated, email })
   if (linked.kind === 'refused') return linked.failure
   if (linked.kind === 'unproved') return fail('sso_no_address', { provider: provider.name })
   await noteProviderSuccess(tx, provider.id)

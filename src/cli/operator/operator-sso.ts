@@ -121,6 +121,12 @@ function statusOf({ disabledAt, isDown, succeededAt }: Provider) {
   return succeededAt === null ? 'not tested' : toned('good', 'working')
 }
 
+/** Names that are not written as a sentence begins. */
+const usualNames = new Map([
+  ['github', 'GitHub'],
+  ['gitlab', 'GitLab'],
+])
+
 function titleOf(id: string): string {
-  return id.charAt(0).toUpperCase() + id.slice(1)
+  return usualNames.get(id) ?? id.charAt(0).toUpperCase() + id.slice(1)
 }

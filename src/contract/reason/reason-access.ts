@@ -1,5 +1,6 @@
 /** Reasons about access: keys, sessions, scopes, rate limits, streams. */
 import { formatInstant, type Instant } from '../../base/instant.ts'
+import { limits } from '../../base/limits.ts'
 import { conflict, forbidden, invalid, notFound, rateLimited, unauthenticated, unavailable } from './reason-entry.ts'
 import { missingScopeReason } from './missing-scope.ts'
 
@@ -79,15 +80,23 @@ export const accessReasons = {
     'Nobody with this address may sign in here.',
     'Ask an account owner or the operator for an invitation.',
   ),
+  too_many_accounts: rateLimited(
+    `From one network, at most ${limits.accountsPerHour} accounts per hour and ${limits.accountsPerDay} per day can be opened.`,
+    'Try again later, or ask the operator for an invitation.',
+  ),
   too_many_codes: rateLimited(
-    ({ perHour }: { readonly perHour: number }) => `An address gets at most ${perHour} codes per hour.`,
+    `An email address gets at most ${limits.emailCodesPerHour} codes per hour.`,
     'Use the last code, or try again later.',
+  ),
+  too_many_codes_from_network: rateLimited(
+    `From one network, at most ${limits.emailCodesPerHourAndNetwork} codes per hour can be requested.`,
+    'Try again later, or sign in in another way.',
   ),
   wrong_code: invalid(
     ({ left: tries }: { readonly left: number }) =>
       `This is not the code. ${tries === 1 ? '1 try is' : `${tries} tries are`} left.`,
   ),
-  code_ended: invalid('The code has expired or was replaced.', 'Ask for a new code, in this browser.'),
+  code_ended: invalid('The code has expired, was replaced, or was typed wrong too often.', 'Ask for a new code, in this browser.'),
   authorization_pending: invalid(
     'Nobody has approved this login yet.',
     'Ask again after the interval, until the code expires.',
@@ -100,12 +109,11 @@ export const accessReasons = {
     'Check the code. Codes expire after ten minutes; berth login shows a new one.',
   ),
   too_many_device_codes: rateLimited(
-    ({ tries }: { readonly tries: number }) => `You typed ${tries} wrong codes of devices.`,
+    `You typed ${limits.deviceCodeTries} wrong codes of devices.`,
     'Wait ten minutes, then log in on the device again.',
   ),
   too_many_device_logins: rateLimited(
-    ({ perHour }: { readonly perHour: number }) =>
-      `An address can begin at most ${perHour} logins of devices per hour.`,
+    `From one network, at most ${limits.deviceLoginsPerHour} logins of devices per hour can begin.`,
     'Try again later, or use an API key.',
   ),
   device_not_found: notFound('You have no such device.'),

@@ -155,7 +155,7 @@ describe('promise 26', () => {
     expect(reasonOf(await approve(login.user_code))).toBe('device_code_not_found')
   })
 
-  test('an address begins at most 60 logins an hour', async () => {
+  test('a network begins at most 60 logins an hour', async () => {
     const trusting = await testServer({
       databaseUrl: server.databaseUrl,
       clock,
@@ -170,6 +170,10 @@ describe('promise 26', () => {
     const refused = await from('203.0.113.7')
     expect([refused.status, refused.body.reason]).toEqual([429, 'too_many_device_logins'])
     expect((await from('203.0.113.8')).status).toBe(200)
+    // All IPv6 addresses of one client are one network.
+    for (let n = 0; n < 60; n += 1) await from(`2001:db8:0:1::${n.toString(16)}`)
+    expect((await from('2001:db8:0:1:ffff::1')).body.reason).toBe('too_many_device_logins')
+    expect((await from('2001:db8:0:2::1')).status).toBe(200)
     await trusting.close()
   })
 })

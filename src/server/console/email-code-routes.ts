@@ -5,9 +5,9 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
-import type { App, PeopleSettings } from '../../app/app.ts'
+import type { App } from '../../app/app.ts'
 import { readCode, redeemEmailCode, sendEmailCode } from '../../app/person/email-code.ts'
-import { admitAddress as admitPerson } from '../../app/person/sign-up.ts'
+import { admitAddress as admitPerson, type SignUp } from '../../app/person/sign-up.ts'
 import { signInPerson, type Proof } from '../../app/person/session.ts'
 import { linkAfterCode } from '../../app/person/sso-sign-in.ts'
 import { sha256 } from '../../base/id.ts'
@@ -71,7 +71,8 @@ async function signInWithCode({ app }: ConsoleOptions, request: FastifyRequest, 
   const result = await transact(app.database, async (tx): Promise<Result<SignedIn>> => {
     const redeemed = await redeemEmailCode(tx, sha256(flow), 'sign-in', code)
     if (redeemed.kind === 'refused') return ok(redeemed)
-    const signedIn = await personOfCode(app, tx, people, redeemed.code)
+    const signUp = { mode: people.signUp, ipAddress: request.ip }
+    const signedIn = await personOfCode(app, tx, signUp, redeemed.code)
     if (!signedIn.ok) return ok({ kind: 'refused', failure: signedIn })
     const { personId, proof } = signedIn.value
     const token = await signInPerson(tx, personId, proof, browserOf(request), sessionTokenOf(request.headers))
@@ -83,11 +84,11 @@ async function signInWithCode({ app }: ConsoleOptions, request: FastifyRequest, 
 async function personOfCode(
   app: App,
   tx: Tx,
-  people: PeopleSettings,
+  signUp: SignUp,
   { address, identity_sealed: identity }: EmailCode,
 ): Promise<Result<{ readonly personId: string; readonly proof: Proof }>> {
-  if (identity !== null) return linkAfterCode(app, tx, people, identity)
-  const person = await admitPerson(tx, people.signUp, { address, name: null })
+  if (identity !== null) return linkAfterCode(app, tx, signUp, identity)
+  const person = await admitPerson(tx, signUp, { address, name: null })
   if (!person.ok) return person
   return ok({ personId: person.value.id, proof: { method: 'code', providerId: null, hasFactor: false } })
 }

@@ -19,7 +19,12 @@ beforeAll(async () => {
   mails = await startMailServer()
   server = await testServer({
     clock,
-    env: { BERTH_PUBLIC_URL: PUBLIC_URL, BERTH_SMTP_URL: mails.url, BERTH_MAIL_FROM: 'berth@cloud.example' },
+    env: {
+      BERTH_PUBLIC_URL: PUBLIC_URL,
+      BERTH_SMTP_URL: mails.url,
+      BERTH_MAIL_FROM: 'berth@cloud.example',
+      BERTH_TRUST_PROXY: '1',
+    },
   })
 })
 afterAll(async () => {
@@ -98,6 +103,26 @@ describe('promise 18', () => {
     expect([refused.status, reasonOf(refused)]).toEqual([429, 'too_many_codes'])
     clock.advance(HOUR_MS)
     expect(await new TestBrowser(server.url, mails).askForCode(address)).toMatch(/^\d{4} \d{4}$/)
+  })
+
+  test('a hundred an hour are sent for one network, to known and unknown addresses', async () => {
+    await openAccount()
+    const ask = (n: number, email = `stranger-${n}@example.test`) => {
+      const browser = new TestBrowser(server.url, mails)
+      // Each client has so many IPv6 addresses of its own.
+      browser.address = `2001:db8:1:2::${n.toString(16)}`
+      return browser.send('POST', CODE_PATH, { email })
+    }
+    const statuses: number[] = []
+    for (let n = 0; n < 100; n += 1) statuses.push((await ask(n)).status)
+    expect(new Set(statuses)).toEqual(new Set([200]))
+    for (const email of [address, 'stranger@example.test']) {
+      const refused = await ask(100, email)
+      expect([refused.status, reasonOf(refused)]).toEqual([429, 'too_many_codes_from_network'])
+    }
+    expect(await new TestBrowser(server.url, mails).askForCode(address)).toMatch(/^\d{4} \d{4}$/)
+    clock.advance(HOUR_MS)
+    expect((await ask(101)).status).toBe(200)
   })
 
   test('a code expires after ten minutes, and works only in the browser that asked', async () => {

@@ -14,7 +14,7 @@ let people = 1_000
 beforeAll(async () => {
   mails = await startMailServer()
   github = await startGithub()
-  server = await testServer({ env: { BERTH_PUBLIC_URL: PUBLIC_URL, BERTH_SIGN_UP: 'open' } })
+  server = await testServer({ env: { BERTH_PUBLIC_URL: PUBLIC_URL, BERTH_SIGN_UP: 'open', BERTH_TRUST_PROXY: '1' } })
   await server.operator('POST', '/v2/operator/sso', {
     id: 'github',
     kind: 'github',

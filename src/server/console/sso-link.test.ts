@@ -19,7 +19,7 @@ beforeAll(async () => {
   oidc = await startOidc([callbackUrl('lab'), callbackUrl('google')])
   second = await startOidc([callbackUrl('second'), callbackUrl('trusted')])
   const env = { BERTH_PUBLIC_URL: PUBLIC_URL, BERTH_SMTP_URL: mails.url, BERTH_MAIL_FROM: 'berth@cloud.example' }
-  server = await testServer({ env: { ...env, BERTH_SIGN_UP: 'open' } })
+  server = await testServer({ env: { ...env, BERTH_SIGN_UP: 'open', BERTH_TRUST_PROXY: '1' } })
   await addProvider(server.operator, oidc, 'lab')
   await addProvider(server.operator, second, 'second')
 })

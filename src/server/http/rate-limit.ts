@@ -3,9 +3,9 @@
  * and spends it in memory. An unspent slice expires with its minute, so the limit is never exceeded but sometimes not
  * reached. A counter must not stop service: without the database each server counts alone.
  */
-import ipaddr from 'ipaddr.js'
 import { addMs, instantOf, MINUTE_MS, type Clock, type Instant } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
+import { clientNetworkOf } from '../../base/net/client-network.ts'
 import { within } from '../../base/within.ts'
 
 /** The first slice is a small part of the minute's budget, since a server that stops soon wastes it. */
@@ -147,7 +147,7 @@ export function makeRateLimiter(options: RateLimiterOptions): RateLimiter {
     },
     takeByAddress: (what, address, limit) => {
       const minute = startOfMinute(clock.now())
-      const count = localCounts.of(minute, `${what}:${networkOf(address)}`)
+      const count = localCounts.of(minute, `${what}:${clientNetworkOf(address)}`)
       const allowed = count.spent < limit
       if (allowed) count.spent += 1
       return { allowed, limit, remaining: Math.max(0, limit - count.spent), resetAt: addMs(minute, MINUTE_MS) }
@@ -206,13 +206,6 @@ function takeFrom(bucket: Bucket, minute: Instant, limit: number, amount: number
   else if (!bucket.exhausted && amount <= limit) return undefined
   const remaining = bucket.unspent + Math.max(0, limit - bucket.taken)
   return { allowed, limit, remaining, resetAt: addMs(minute, MINUTE_MS) }
-}
-
-/** Providers give each client at least 2^64 IPv6 addresses. */
-function networkOf(address: string): string {
-  if (!address.includes(':') || !ipaddr.isValid(address)) return address
-  const parsed = ipaddr.process(address)
-  return parsed instanceof ipaddr.IPv6 ? parsed.parts.slice(0, 4).join(':') : parsed.toString()
 }
 
 interface Window<Count> {

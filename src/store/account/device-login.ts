@@ -13,19 +13,10 @@ export interface NewDeviceLogin {
   readonly userCodeHash: Buffer
   readonly hostName: string
   readonly address: string
+  readonly network: string
   /** null: it does not say. */
   readonly days: number | null
   readonly expiresAt: Instant
-}
-
-export async function countDeviceLogins(tx: Tx, address: string, since: Instant): Promise<number> {
-  const row = await tx.db
-    .selectFrom('device_login')
-    .select(sql<number>`count(*)::integer`.as('logins'))
-    .where('address', '=', address)
-    .where('created_at', '>', at(since))
-    .executeTakeFirstOrThrow()
-  return row.logins
 }
 
 export async function insertDeviceLogin(tx: Tx, login: NewDeviceLogin): Promise<void> {
@@ -36,6 +27,7 @@ export async function insertDeviceLogin(tx: Tx, login: NewDeviceLogin): Promise<
       user_code_hash: login.userCodeHash,
       host_name: login.hostName,
       address: login.address,
+      network: login.network,
       days: login.days,
       created_at: toDate(tx.clock.now()),
       expires_at: toDate(login.expiresAt),

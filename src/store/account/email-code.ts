@@ -10,6 +10,8 @@ export type EmailCode = Selectable<Tables['email_code']>
 export interface NewEmailCode {
   readonly id: string
   readonly address: string
+  /** Of the browser that asks. */
+  readonly network: string
   readonly flowHash: Buffer
   readonly codeHash: Buffer
   readonly purpose: EmailCode['purpose']
@@ -45,6 +47,7 @@ export async function insertEmailCode(tx: Tx, code: NewEmailCode): Promise<void>
     .values({
       id: code.id,
       address: code.address,
+      network: code.network,
       flow_hash: code.flowHash,
       code_hash: code.codeHash,
       purpose: code.purpose,

@@ -265,6 +265,7 @@ export interface Tables {
     host_name: string
     interval_s: number
     key_sealed: OrNull<string>
+    network: OrNull<string>
     polled_at: AtOrNull
     user_code_hash: Buffer
   }
@@ -277,6 +278,7 @@ export interface Tables {
     flow_hash: Buffer
     id: string
     identity_sealed: OrNull<string>
+    network: OrNull<string>
     purpose: 'sign-in' | 'step-up'
     wrong_tries: Optional<number>
   }
@@ -1277,6 +1279,11 @@ export interface Tables {
     volume_id: OrNull<number>
     while_stopped: Optional<boolean>
     without_gpus: Optional<boolean>
+  }
+  self_opened_account: {
+    account_id: string
+    created_at: At
+    network: string
   }
   server: {
     address: string
