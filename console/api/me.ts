@@ -95,7 +95,6 @@ export function usePerson(enabled = true): UseQueryResult<Reply<'getPerson'>, Cl
 
 export async function signIn(key: string): Promise<void> {
   await postConsole(SESSION_PATH, { key })
-  noteNewSession()
 }
 
 /** Nothing that was read belongs to the session or account from now on. */

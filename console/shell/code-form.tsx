@@ -1,10 +1,10 @@
 /** A code by email: the address, then a field for the code in the same place. Also the step-up, where the address is fixed. */
 import { useEffect, useRef, useState, type FormEvent, type RefObject } from 'react'
 import type { ClientError } from '../../src/client/error.ts'
-import { signInError } from '../api/sign-in.ts'
 import { Button } from '../ui/button.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { TextField } from '../ui/field.tsx'
+import { useAttempt } from './attempt.ts'
 
 interface CodeFormProps {
   /** The address of who is signed in. Absent: it is asked for. */
@@ -21,7 +21,7 @@ interface CodeFormProps {
 export function CodeForm({ address: initialAddress, onSend, onRedeem, action, isSent = false }: CodeFormProps) {
   const [address, setAddress] = useState(initialAddress ?? '')
   const [sent, setSent] = useState(isSent ? 1 : 0)
-  const { attempt, busy, error } = useAttempt()
+  const { attempt, busy, error } = useAttempt<Step>()
   const form = useFieldFocus()
   const send = (): Promise<void> =>
     attempt('send', async () => {
@@ -84,23 +84,6 @@ export function useFieldFocus(): RefObject<HTMLFormElement | null> {
 }
 
 type Step = 'send' | 'redeem'
-
-/** One step at a time, and what the last one was refused for. */
-function useAttempt() {
-  const [busy, setBusy] = useState<Step>()
-  const [error, setError] = useState<ClientError | null>(null)
-  const attempt = async (step: Step, act: () => Promise<void>): Promise<void> => {
-    setBusy(step)
-    setError(null)
-    try {
-      await act()
-    } catch (problem) {
-      setError(signInError(problem))
-    }
-    setBusy(undefined)
-  }
-  return { attempt, busy, error }
-}
 
 interface CodeFieldProps {
   readonly address: string

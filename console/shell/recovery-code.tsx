@@ -1,12 +1,11 @@
 /** A recovery code in place of a passkey that was lost. Nothing for people who have none left. */
 import { useState, type FormEvent } from 'react'
-import type { ClientError } from '../../src/client/error.ts'
 import { redeemRecoveryCode } from '../api/passkey.ts'
 import { useCall } from '../api/query.ts'
-import { signInError } from '../api/sign-in.ts'
 import { Button } from '../ui/button.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { TextField } from '../ui/field.tsx'
+import { useAttempt } from './attempt.ts'
 import { useFieldFocus } from './code-form.tsx'
 
 export function RecoveryCode({ onProved }: { onProved: () => void }) {
@@ -23,23 +22,17 @@ export function RecoveryCode({ onProved }: { onProved: () => void }) {
 
 function RecoveryForm({ onProved }: { onProved: () => void }) {
   const [code, setCode] = useState('')
-  const [busy, setBusy] = useState(false)
-  const [error, setError] = useState<ClientError | null>(null)
+  const { attempt, busy, error } = useAttempt<'redeem'>()
   const form = useFieldFocus()
-  const submit = async (event: FormEvent): Promise<void> => {
+  const submit = (event: FormEvent): void => {
     event.preventDefault()
-    setBusy(true)
-    setError(null)
-    try {
+    void attempt('redeem', async () => {
       await redeemRecoveryCode(code)
       onProved()
-    } catch (problem) {
-      setError(signInError(problem))
-    }
-    setBusy(false)
+    })
   }
   return (
-    <form ref={form} onSubmit={(event) => void submit(event)} className="flex flex-col gap-3">
+    <form ref={form} onSubmit={submit} className="flex flex-col gap-3">
       <TextField
         label="Recovery code"
         required
@@ -53,7 +46,7 @@ function RecoveryForm({ onProved }: { onProved: () => void }) {
       />
       {error !== null && <ErrorNotice error={error} />}
       <div>
-        <Button type="submit" busy={busy} disabled={code.trim() === ''}>
+        <Button type="submit" busy={busy !== undefined} disabled={code.trim() === ''}>
           Use this code
         </Button>
       </div>

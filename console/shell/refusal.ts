@@ -14,6 +14,8 @@ export function refusalText(reason: string, provider: string): string {
   if (entry === undefined) return UNKNOWN
   const details = { provider, domain: 'the required domain' }
   const { sentence, next } = entry
+  // Only reasons of providers have details that are known here; anybody can write another reason into the address.
+  if ((typeof sentence !== 'string' || typeof next === 'function') && !reason.startsWith('sso_')) return UNKNOWN
   return [sentence, next].flatMap((text) => (text === undefined ? [] : textOf(text, details))).join(' ')
 }
 

@@ -2,25 +2,24 @@
  * The person is signed in, but may not act in the account: they have none yet, or it requires a second factor or a
  * provider. What they can do about that, and their other accounts.
  */
-import { useMutation } from '@tanstack/react-query'
 import { getRouteApi, Navigate, useRouter } from '@tanstack/react-router'
 import { useEffect } from 'react'
 import { isRefusal, type ClientError } from '../../../src/client/error.ts'
 import type { Reply } from '../../../src/client/client.ts'
 import { roleLabels } from '../../../src/view/account.ts'
-import { isUnmet, noteNewSession, signOut, usePerson } from '../../api/me.ts'
+import { isUnmet, noteNewSession, usePerson } from '../../api/me.ts'
 import { isSignedOut, useAction, useCall } from '../../api/query.ts'
 import { goToProvider, useSignInWays } from '../../api/sign-in.ts'
 import { Button } from '../../ui/button.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
-import { toast } from '../../ui/toast.tsx'
 import { OfferCard } from '../../shell/offer.tsx'
 import { AddPasskey } from '../../shell/add-passkey.tsx'
 import { PasskeyButton } from '../../shell/passkey-button.tsx'
 import { RecoveryCode } from '../../shell/recovery-code.tsx'
 import { PublicCard, PublicPage } from '../../shell/public-page.tsx'
+import { SignedInAs } from '../../shell/signed-in.tsx'
 
 type Person = Reply<'getPerson'>
 
@@ -72,7 +71,7 @@ function Unmet({ error, next }: UnmetProps) {
               <OfferCard key={offer.id} offer={offer} />
             ))}
             <OtherAccounts person={data} />
-            <Leave email={data.email} />
+            <SignedInAs email={data.email} action="Sign out" />
           </>
         )}
       </Answer>
@@ -157,20 +156,5 @@ function OtherAccounts({ person }: { person: Person }) {
       </ul>
       {change.error !== null && <ErrorNotice error={change.error} />}
     </PublicCard>
-  )
-}
-
-function Leave({ email }: { email: string }) {
-  const leave = useMutation({
-    mutationFn: () => signOut(),
-    onError: () => toast('Could not reach the server, so you are still signed in. Try again.', 'bad'),
-  })
-  return (
-    <p className="text-sm text-muted">
-      You are signed in as <span className="font-medium break-words text-ink">{email}</span>.{' '}
-      <Button look="quiet" busy={leave.isPending} onClick={() => leave.mutate()}>
-        Sign out
-      </Button>
-    </p>
   )
 }

@@ -3,48 +3,29 @@
  * code is never part of an address, so a link cannot approve anything.
  */
 import { useState, type FormEvent } from 'react'
-import { isRefusal } from '../../../src/client/error.ts'
 import type { Reply } from '../../../src/client/client.ts'
-import { usePerson } from '../../api/me.ts'
-import { isSignedOut, useAction } from '../../api/query.ts'
+import { useAction } from '../../api/query.ts'
 import { useFieldFocus } from '../../shell/code-form.tsx'
 import { PublicCard, PublicPage } from '../../shell/public-page.tsx'
+import { SignedIn } from '../../shell/signed-in.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { TextField } from '../../ui/field.tsx'
-import { Skeleton } from '../../ui/skeleton.tsx'
 import { Decision } from './decision.tsx'
 
 type Person = Reply<'getPerson'>
 
 export function DevicePage() {
-  const person = usePerson()
-  const { data, error } = person
   return (
     <PublicPage title="Log a device in">
-      {data !== undefined ? (
-        <OfPerson person={data} />
-      ) : isSignedOut(error) ? (
-        <SignInFirst>Sign in first. Then type the code that the device shows.</SignInFirst>
-      ) : isRefusal(error, 'person_session_required') ? (
-        <SignInFirst>You are signed in with an API key. Only people log devices in: sign in as yourself.</SignInFirst>
-      ) : error !== null ? (
-        <ErrorNotice error={error} onRetry={() => void person.refetch()} isRead />
-      ) : (
-        <Skeleton rows={4} />
-      )}
+      <SignedIn
+        next="/device"
+        signedOut="Sign in first. Then type the code that the device shows."
+        withKey="You are signed in with an API key. Only people log devices in: sign in as yourself."
+      >
+        {(person) => <OfPerson person={person} />}
+      </SignedIn>
     </PublicPage>
-  )
-}
-
-function SignInFirst({ children }: { children: string }) {
-  return (
-    <PublicCard>
-      <p className="text-sm">{children}</p>
-      <ButtonLink look="primary" to="/sign-in" search={{ next: '/device' }}>
-        Sign in
-      </ButtonLink>
-    </PublicCard>
   )
 }
 

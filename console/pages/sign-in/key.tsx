@@ -2,6 +2,7 @@
 import { useState, type FormEvent } from 'react'
 import type { ConsoleWelcome } from '../../../src/contract/session-body.ts'
 import { signIn } from '../../api/me.ts'
+import { useAttempt } from '../../shell/attempt.ts'
 import { PublicCard } from '../../shell/public-page.tsx'
 import { Button } from '../../ui/button.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
@@ -10,7 +11,13 @@ import { TextField } from '../../ui/field.tsx'
 import { useEnter } from './enter.ts'
 
 export function FirstRun({ demoKey, welcome }: { demoKey: string; welcome: ConsoleWelcome }) {
-  const { enter, busy, error } = useEnter('/tour')
+  const enter = useEnter('/tour')
+  const { attempt, busy, error } = useAttempt<'sign-in'>()
+  const start = (): void =>
+    void attempt('sign-in', async () => {
+      await signIn(demoKey)
+      await enter()
+    })
   return (
     <>
       <p className="text-muted">
@@ -24,7 +31,7 @@ export function FirstRun({ demoKey, welcome }: { demoKey: string; welcome: Conso
         <li>See what both cost.</li>
       </ol>
       {error !== null && <ErrorNotice error={error} />}
-      <Button look="primary" busy={busy} onClick={() => void enter(() => signIn(demoKey))}>
+      <Button look="primary" busy={busy !== undefined} onClick={start}>
         Start the tour
       </Button>
       <details className="text-sm">
@@ -39,10 +46,14 @@ export function FirstRun({ demoKey, welcome }: { demoKey: string; welcome: Conso
 
 export function KeyForm({ welcome }: { welcome: ConsoleWelcome }) {
   const [key, setKey] = useState('')
-  const { enter, busy, error } = useEnter()
+  const enter = useEnter()
+  const { attempt, busy, error } = useAttempt<'sign-in'>()
   const submit = (event: FormEvent): void => {
     event.preventDefault()
-    void enter(() => signIn(key.trim()))
+    void attempt('sign-in', async () => {
+      await signIn(key.trim())
+      await enter()
+    })
   }
   return (
     <PublicCard>
@@ -58,7 +69,7 @@ export function KeyForm({ welcome }: { welcome: ConsoleWelcome }) {
           hint={<KeyHint welcome={welcome} />}
         />
         {error !== null && <ErrorNotice error={error} />}
-        <Button look="primary" type="submit" busy={busy} disabled={key.trim() === ''}>
+        <Button look="primary" type="submit" busy={busy !== undefined} disabled={key.trim() === ''}>
           Sign in
         </Button>
       </form>

@@ -1,14 +1,13 @@
 /** The ways to sign in as a person, and an API key as the last of them. */
-import { getRouteApi, useRouter } from '@tanstack/react-router'
+import { getRouteApi } from '@tanstack/react-router'
 import type { ConsoleWelcome, SignInWays } from '../../../src/contract/session-body.ts'
-import { noteNewSession } from '../../api/me.ts'
 import { hasPasskeys } from '../../api/passkey.ts'
 import { goToProvider, redeemCode, sendCode } from '../../api/sign-in.ts'
 import { CodeForm } from '../../shell/code-form.tsx'
 import { PasskeyButton } from '../../shell/passkey-button.tsx'
 import { PublicCard } from '../../shell/public-page.tsx'
 import { Button } from '../../ui/button.tsx'
-import { useNext } from './enter.ts'
+import { useEnter, useNext } from './enter.ts'
 import { KeyForm } from './key.tsx'
 
 const route = getRouteApi('/sign-in')
@@ -20,13 +19,14 @@ const signUpNotes = {
 } as const satisfies Record<SignInWays['signUp'], string>
 
 export function PersonSignIn({ ways, welcome }: { ways: SignInWays; welcome: ConsoleWelcome }) {
+  const enter = useEnter()
   return (
     <>
       <PublicCard>
         {ways.code && <CodeSignIn />}
         {ways.code && (ways.providers.length > 0 || (ways.passkey && hasPasskeys())) && <Or />}
         <OtherWays ways={ways} />
-        {ways.passkey && <PasskeySignIn />}
+        {ways.passkey && <PasskeyButton onProved={enter} />}
         <p className="text-sm text-muted">{signUpNotes[ways.signUp]}</p>
       </PublicCard>
       <details className="text-sm">
@@ -40,26 +40,14 @@ export function PersonSignIn({ ways, welcome }: { ways: SignInWays; welcome: Con
 }
 
 function CodeSignIn() {
-  const router = useRouter()
-  const next = useNext()
+  const enter = useEnter()
   const redeem = async (code: string): Promise<void> => {
     await redeemCode(code)
-    noteNewSession()
-    await router.navigate({ href: next, replace: true })
+    await enter()
   }
   // A provider did not vouch for its address, so the server has sent a code there.
   const { step } = route.useSearch()
   return <CodeForm onSend={sendCode} onRedeem={redeem} action="Sign in" isSent={step === 'code'} />
-}
-
-function PasskeySignIn() {
-  const router = useRouter()
-  const next = useNext()
-  const enter = async (): Promise<void> => {
-    noteNewSession()
-    await router.navigate({ href: next, replace: true })
-  }
-  return <PasskeyButton onProved={enter} />
 }
 
 function OtherWays({ ways: { providers } }: { ways: SignInWays }) {

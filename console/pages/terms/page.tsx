@@ -2,9 +2,9 @@
 import { isRefusal } from '../../../src/client/error.ts'
 import type { Reply } from '../../../src/client/client.ts'
 import { localDate, localTime } from '../../../src/view/time.ts'
-import { usePerson } from '../../api/me.ts'
-import { isSignedOut, refresh, useAction, useCall } from '../../api/query.ts'
+import { refresh, useAction, useCall } from '../../api/query.ts'
 import { PublicCard, PublicPage } from '../../shell/public-page.tsx'
+import { SignedIn } from '../../shell/signed-in.tsx'
 import { TermsText } from '../../shell/terms-text.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
@@ -33,39 +33,18 @@ export function TermsPage() {
               <PublicCard>
                 <TermsText body={terms.body} />
               </PublicCard>
-              <Acceptance terms={terms} />
+              <SignedIn
+                next="/terms"
+                signedOut="Sign in to accept these terms."
+                withKey="You are signed in with an API key. Only people accept terms: sign in as yourself, if this server has that."
+              >
+                {(person) => <OfPerson terms={terms} person={person} />}
+              </SignedIn>
             </>
           )
         }
       </Answer>
     </PublicPage>
-  )
-}
-
-function Acceptance({ terms }: { terms: Terms }) {
-  const person = usePerson()
-  const { data, error } = person
-  if (data !== undefined) return <OfPerson terms={terms} person={data} />
-  if (isSignedOut(error)) return <SignInFirst>Sign in to accept these terms.</SignInFirst>
-  if (isRefusal(error, 'person_session_required')) {
-    return (
-      <SignInFirst>
-        You are signed in with an API key. Only people accept terms: sign in as yourself, if this server has that.
-      </SignInFirst>
-    )
-  }
-  if (error !== null) return <ErrorNotice error={error} onRetry={() => void person.refetch()} isRead />
-  return <Skeleton rows={2} />
-}
-
-function SignInFirst({ children }: { children: string }) {
-  return (
-    <PublicCard>
-      <p className="text-sm">{children}</p>
-      <ButtonLink look="primary" to="/sign-in" search={{ next: '/terms' }}>
-        Sign in
-      </ButtonLink>
-    </PublicCard>
   )
 }
 

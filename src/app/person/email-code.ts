@@ -8,7 +8,7 @@ import { randomId, sha256 } from '../../base/id.ts'
 import { addMs, HOUR_MS } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
 import { clientNetworkOf } from '../../base/net/client-network.ts'
-import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
+import { fail, ok, type Result } from '../../contract/result.ts'
 import { lockAndCount } from '../../store/account/client-network.ts'
 import {
   countEmailCodes,
@@ -75,24 +75,22 @@ export async function sendEmailCode(app: App, request: CodeRequest): Promise<Res
   })
 }
 
-/** The code was right: its row. Wrong tries are counted, which a rolled back transaction would not do. */
+/** Returns the row of the right code. Wrong tries are counted, so the caller commits also after a failure. */
 export async function redeemEmailCode(
   tx: Tx,
   flowHash: Buffer,
   purpose: EmailCode['purpose'],
   code: string,
-): Promise<
-  { readonly kind: 'right'; readonly code: EmailCode } | { readonly kind: 'refused'; readonly failure: Failure }
-> {
+): Promise<Result<EmailCode>> {
   const row = await lockEmailCode(tx, flowHash, purpose)
-  if (row === undefined) return { kind: 'refused', failure: fail('code_ended') }
+  if (row === undefined) return fail('code_ended')
   if (!timingSafeEqual(codeHash(row.id, code), row.code_hash)) {
     await countWrongTry(tx, row.id, limits.emailCodeTries)
     const triesLeft = limits.emailCodeTries - row.wrong_tries - 1
-    return { kind: 'refused', failure: triesLeft === 0 ? fail('code_ended') : fail('wrong_code', { left: triesLeft }) }
+    return triesLeft === 0 ? fail('code_ended') : fail('wrong_code', { left: triesLeft })
   }
   await endEmailCode(tx, row.id)
-  return { kind: 'right', code: row }
+  return ok(row)
 }
 
 /** Spaces are allowed, as people type them. */

@@ -3,15 +3,13 @@
  * one browser. The same paths renew the sign-in of a session (step-up), as codes by email do.
  */
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from '@simplewebauthn/server'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { z } from 'zod'
-import type { Actor } from '../../app/app.ts'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { z } from 'zod'
 import { redeemRecoveryCode } from '../../app/person/factor.ts'
 import { addPasskey, beginPasskey, beginPasskeySignIn, redeemPasskey, type Flow } from '../../app/person/passkey.ts'
 import { signInPerson } from '../../app/person/session.ts'
 import { sha256 } from '../../base/id.ts'
-import { v2Form } from '../../contract/error-form.ts'
-import { fail, type Result } from '../../contract/result.ts'
+import { fail, ok, type Result } from '../../contract/result.ts'
 import {
   ADD_PASSKEY_PATH,
   BEGIN_PASSKEY_PATH,
@@ -20,98 +18,68 @@ import {
   REDEEM_PASSKEY_PATH,
 } from '../../contract/session.ts'
 import { newPasskey, passkeyAnswer, redeemCode } from '../../contract/session-body.ts'
+import { writerOf } from '../../contract/wire.ts'
 import { transact } from '../../store/platform/database.ts'
 import { countFailedKey } from '../http/access.ts'
-import { send } from '../http/answer.ts'
-import { credentialsOf, flowTokenOf, sessionTokenOf } from '../http/credentials.ts'
-import { validate } from '../http/validation.ts'
-import { writerOf } from '../../contract/wire.ts'
+import { sessionTokenOf } from '../http/credentials.ts'
 import { passkeyOnWire } from '../handlers/factor.ts'
-import { admitAddress, browserOf, isSecure, openSession, refuse, type ConsoleOptions } from './console-request.ts'
-import { beginFlow } from './email-code-routes.ts'
+import { addPath, addPersonPath, browserOf, openSession, type ConsoleOptions } from './console-request.ts'
+import { beginFlow, flowOf } from './flow.ts'
+
+/** Nothing of it is read. */
+const anyBody = z.unknown()
 
 export function addPasskeyRoutes(server: FastifyInstance, options: ConsoleOptions): void {
   addSignInRoutes(server, options)
   addOwnRoutes(server, options)
 }
 
-/** Anybody may call these. */
 function addSignInRoutes(server: FastifyInstance, options: ConsoleOptions): void {
   const { app } = options
-  server.post(PASSKEY_PATH, async (request, reply) => {
-    const counted = admitAddress(options, request, reply)
-    if (counted !== undefined) return refuse(reply, counted)
-    const begun = await beginPasskeySignIn(app, { flowHash: sha256(beginFlow(request, reply)) })
-    return begun.ok ? reply.send(begun.value) : refuse(reply, begun)
-  })
+  addPath(server, options, PASSKEY_PATH, anyBody, ({ request, reply }) =>
+    beginPasskeySignIn(app, { flowHash: sha256(beginFlow(request, reply)) }),
+  )
 
-  server.post(REDEEM_PASSKEY_PATH, async (request, reply) => {
-    const counted = admitAddress(options, request, reply)
-    if (counted !== undefined) return refuse(reply, counted)
-    const body = validate(passkeyAnswer, request.body)
-    if (!body.ok) return send(reply, v2Form.writeInvalid('body', body.issues))
-    const flow = flowOf(request)
-    const answer = body.value as z.output<typeof passkeyAnswer> as AuthenticationResponseJSON
+  addPath(server, options, REDEEM_PASSKEY_PATH, passkeyAnswer, async ({ body, request, reply }) => {
+    const flow = hashedFlow(request)
     const proof = { method: 'passkey', providerId: null, hasFactor: true } as const
     const token = flow.ok
-      ? await redeemPasskey(app, flow.value, answer, (tx, personId) =>
+      ? await redeemPasskey(app, flow.value, body as AuthenticationResponseJSON, (tx, personId) =>
           signInPerson(tx, personId, proof, browserOf(request), sessionTokenOf(request.headers)),
         )
       : flow
-    if (!token.ok) return refuse(reply, countFailedKey(options, token, request, reply))
-    return openSession(request, reply, token.value).send({})
+    if (!token.ok) return countFailedKey(options, token, request, reply)
+    openSession(request, reply, token.value)
+    return ok({})
   })
 }
 
-/** Only a person who is signed in may call these. */
 function addOwnRoutes(server: FastifyInstance, options: ConsoleOptions): void {
   const { app } = options
-  server.post(BEGIN_PASSKEY_PATH, async (request, reply) => {
-    const actor = await admitPerson(options, request, reply)
-    if (!actor.ok) return refuse(reply, actor)
-    const begun = await beginPasskey(app, actor.value, { flowHash: sha256(beginFlow(request, reply)) })
-    return begun.ok ? reply.send(begun.value) : refuse(reply, begun)
-  })
+  addPersonPath(server, options, BEGIN_PASSKEY_PATH, anyBody, ({ caller, request, reply }) =>
+    beginPasskey(app, caller, { flowHash: sha256(beginFlow(request, reply)) }),
+  )
 
-  server.post(ADD_PASSKEY_PATH, async (request, reply) => {
-    const actor = await admitPerson(options, request, reply)
-    if (!actor.ok) return refuse(reply, actor)
-    const body = validate(newPasskey, request.body)
-    if (!body.ok) return send(reply, v2Form.writeInvalid('body', body.issues))
-    const { name, response } = body.value as z.output<typeof newPasskey>
-    const flow = flowOf(request)
-    const added = flow.ok
-      ? await addPasskey(app, actor.value, flow.value, { name, response: response as RegistrationResponseJSON })
-      : flow
-    if (!added.ok) return refuse(reply, added)
+  addPersonPath(server, options, ADD_PASSKEY_PATH, newPasskey, async ({ body, caller, request, reply }) => {
+    const flow = hashedFlow(request)
+    if (!flow.ok) return flow
+    const { name, response } = body
+    const added = await addPasskey(app, caller, flow.value, { name, response: response as RegistrationResponseJSON })
+    if (!added.ok) return added
     const { passkey, token } = added.value
-    return openSession(request, reply, token).send(writerOf('renamePasskey')(passkeyOnWire(passkey)))
+    openSession(request, reply, token)
+    return ok(writerOf('renamePasskey')(passkeyOnWire(passkey)) as object)
   })
 
-  server.post(RECOVERY_CODE_PATH, async (request, reply) => {
-    const actor = await admitPerson(options, request, reply)
-    if (!actor.ok) return refuse(reply, actor)
-    const body = validate(redeemCode, request.body)
-    if (!body.ok) return send(reply, v2Form.writeInvalid('body', body.issues))
-    const { code } = body.value as z.output<typeof redeemCode>
-    const token = await transact(app.database, (tx) => redeemRecoveryCode(tx, actor.value, code))
-    if (!token.ok) return refuse(reply, countFailedKey(options, token, request, reply))
-    return openSession(request, reply, token.value).send({})
+  addPersonPath(server, options, RECOVERY_CODE_PATH, redeemCode, async ({ body, caller, request, reply }) => {
+    const token = await transact(app.database, (tx) => redeemRecoveryCode(tx, caller, body.code))
+    if (!token.ok) return countFailedKey(options, token, request, reply)
+    openSession(request, reply, token.value)
+    return ok({})
   })
 }
 
-async function admitPerson(
-  options: ConsoleOptions,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<Result<Actor>> {
-  const counted = admitAddress(options, request, reply)
-  if (counted !== undefined) return counted
-  const caller = await options.authenticator.authenticatePerson(credentialsOf(request))
-  return caller.ok ? caller : countFailedKey(options, caller, request, reply)
-}
-
-function flowOf(request: FastifyRequest): Result<Flow> {
-  const flow = flowTokenOf(request.headers, isSecure(request))
-  return flow === undefined ? fail('passkey_expired') : { ok: true, value: { flowHash: sha256(flow) } }
+function hashedFlow(request: FastifyRequest): Result<Flow> {
+  const flow = flowOf(request)
+  return flow === undefined ? fail('passkey_expired') : ok({ flowHash: sha256(flow) })
 }

@@ -13,17 +13,16 @@ import {
 import { refuseConfined } from '../../app/person/person.ts'
 import { refuseOldSignIn } from '../../app/person/recent-sign-in.ts'
 import { findSession } from '../../app/person/session.ts'
-import { defaultRates } from '../../base/limits.ts'
-import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
+import { fail, ok, type Result } from '../../contract/result.ts'
 import { providerPath } from '../../contract/session.ts'
 import { holdsScope } from '../../domain/api-key.ts'
 import { localPath } from '../../domain/local-path.ts'
 import type { ConsoleSession } from '../../store/account/console-session.ts'
 import { findProvider } from '../../store/account/identity-provider.ts'
-import { tooMany } from '../http/access.ts'
-import { credentialsOf, flowTokenOf, isCrossSite, sessionTokenOf } from '../http/credentials.ts'
-import { browserOf, isSecure, openSession, refuse, type ConsoleOptions } from './console-request.ts'
-import { beginFlow, browserName } from './email-code-routes.ts'
+import { credentialsOf, isCrossSite, sessionTokenOf } from '../http/credentials.ts'
+import { browserName } from './browser-name.ts'
+import { browserOf, countRequest, openSession, refuse, type ConsoleOptions } from './console-request.ts'
+import { beginFlow, flowOf } from './flow.ts'
 
 const SIGN_IN_PAGE = '/sign-in'
 
@@ -31,7 +30,7 @@ type Query = Readonly<Record<string, unknown>>
 
 export function addSsoRoutes(server: FastifyInstance, options: ConsoleOptions): void {
   server.get(providerPath(':provider'), async (request, reply) => {
-    const limited = limit(options, request, reply)
+    const limited = countRequest(options, request, reply, 'sign-in')
     if (limited !== undefined) return refuse(reply, limited)
     const providerId = (request.params as { provider: string }).provider
     const query = request.query as Query
@@ -56,12 +55,12 @@ export function addSsoRoutes(server: FastifyInstance, options: ConsoleOptions): 
 
   // The browser comes from another site, without its session: the row of the sign-in and the cookie of the flow count.
   server.get(`${providerPath(':provider')}/callback`, async (request, reply) => {
-    const limited = limit(options, request, reply)
+    const limited = countRequest(options, request, reply, 'sign-in')
     if (limited !== undefined) return refuse(reply, limited)
     const providerId = (request.params as { provider: string }).provider
     const finished = await finishProviderSignIn(options.app, {
       providerId,
-      flow: flowTokenOf(request.headers, isSecure(request)),
+      flow: flowOf(request),
       search: new URL(request.url, 'http://localhost').searchParams,
       browser: browserOf(request),
       browserName: browserName(request),
@@ -71,11 +70,6 @@ export function addSsoRoutes(server: FastifyInstance, options: ConsoleOptions): 
     if (value.kind === 'session') openSession(request, reply, value.token)
     return redirect(reply, pathAfter(value, providerId))
   })
-}
-
-function limit({ rates, app }: ConsoleOptions, request: FastifyRequest, reply: FastifyReply): Failure | undefined {
-  const rate = rates.takeByAddress('address', request.ip, defaultRates.perAddress)
-  return rate.allowed ? undefined : tooMany(reply, rate, app.clock.now())
 }
 
 /** The session that the sign-in replaces, renews or adds to. */
