@@ -32,7 +32,9 @@ export const memberRecord = z
     picture: z.string().nullable(),
     role,
     state: z.enum(['invited', 'active']).describe('`invited`: has not accepted. Keys that others gave them work'),
-    hasPasskey: z.boolean().describe('Whether they could show one where the account requires it'),
+    hasPasskey: z
+      .boolean()
+      .describe('Whether they could show one where the account requires it; false until they accept the invitation'),
     createdAt: timestamp,
   })
   .meta({ id: 'Member' })

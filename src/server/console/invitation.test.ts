@@ -1,4 +1,4 @@
-/** Invitations, offers and sessions of people, with browsers and a mailbox. Promises 5, 14, 15, 20 to 24 and 30 of sign-in. */
+/** Invitations, offers and sessions of people, with browsers and a mailbox. Promises 5, 14, 15, 19 to 24 and 30 of sign-in. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { ask, consoleHeaders } from '../../../test/harness/console.ts'
 import { reasonOf, TestBrowser } from '../../../test/harness/people.ts'
@@ -7,6 +7,8 @@ import { testServer, type Call, type TestServer } from '../../../test/harness/se
 import { waitFor } from '../../../test/harness/wait.ts'
 import { manualClock } from '../../../test/sim/clock.ts'
 import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../base/instant.ts'
+import { insertPasskey } from '../../store/account/passkey.ts'
+import { transact } from '../../store/platform/database.ts'
 
 const PUBLIC_URL = 'https://cloud.example'
 const clock = manualClock()
@@ -154,6 +156,24 @@ test('promise 21: only the invited, proved address accepts', async () => {
   expect(reasonOf(await accept(browser, id))).toBe('invitation_not_found')
   await browser.signIn(invited)
   expect((await accept(browser, id)).status).toBe(200)
+})
+
+test('promise 19: who adds an address learns nothing about its person before they accept', async () => {
+  const stranger = await openAccount()
+  const { id, email } = (await stranger.key('GET', '/v2/users/me')).body as { id: string; email: string }
+  const passkey = { id: `pky_${people}`, person_id: id, credential_id: `credential-${people}`, name: 'Phone' }
+  const more = { public_key: Buffer.alloc(1), counter: 0n, transports: [], is_synced: true }
+  await transact(server.app.database, (tx) => insertPasskey(tx, { ...passkey, ...more }))
+  const owner = await openAccount()
+  const memberWith = async (address: string) =>
+    ((await owner.key('GET', '/v2/members')).body.members as Array<Record<string, unknown>>).find(
+      (one) => one['email'] === address,
+    )
+  await owner.key('POST', '/v2/members', { email, role: 'member' })
+  expect(await memberWith(email)).toMatchObject({ state: 'invited', hasPasskey: false })
+  const offer = (await me(stranger.browser)).offers.find(({ accountId }) => accountId === owner.accountId)
+  await accept(stranger.browser, offer?.id ?? '')
+  expect(await memberWith(email)).toMatchObject({ state: 'active', hasPasskey: true })
 })
 
 test('promise 22: sending it again ends the old link', async () => {

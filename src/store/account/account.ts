@@ -143,13 +143,17 @@ export async function findOrInsertPerson(tx: Tx, person: { email: string; name: 
   return tx.db.selectFrom('person').selectAll().where('email', '=', email).executeTakeFirstOrThrow()
 }
 
+/** Otherwise whoever adds an address would learn whether somebody here has it. */
+const hasPasskey = sql<boolean>`
+  member.accepted_at is not null and exists (select 1 from passkey k where k.person_id = person.id)`
+
 function selectMembers(db: Db, accountId: string) {
   return db
     .selectFrom('member')
     .innerJoin('person', 'person.id', 'member.person_id')
     .select(['person.id', 'person.email', 'member.name', 'member.role', 'member.created_at'])
     .select(['member.mail_confirmed_at', 'member.accepted_at'])
-    .select(sql<boolean>`exists (select 1 from passkey k where k.person_id = person.id)`.as('has_passkey'))
+    .select(hasPasskey.as('has_passkey'))
     .select(sql<string | null>`null`.as('picture'))
     .where('member.account_id', '=', accountId)
 }
