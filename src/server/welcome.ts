@@ -9,7 +9,7 @@ export interface Started {
   readonly url: string
   readonly settings: Pick<
     Settings,
-    'dataDir' | 'defaultModels' | 'drivers' | 'localEngines' | 'host' | 'trustedProxy' | 'databaseUrl'
+    'dataDir' | 'defaultModels' | 'drivers' | 'localEngines' | 'host' | 'trustedProxy' | 'publicUrl' | 'databaseUrl'
   >
   readonly newAccounts: NewAccounts
   /** undefined: there is no demo account to link to. */
@@ -53,9 +53,15 @@ export function welcome({ url, settings, newAccounts, demoLinkToken, tookMs }: S
   return `${lines.join('\n')}\n`
 }
 
-function warningsFor({ host, trustedProxy, databaseUrl, dataDir }: Started['settings']): string[] {
-  if (isLoopback(host)) return []
+function warningsFor({ host, trustedProxy, publicUrl, databaseUrl, dataDir }: Started['settings']): string[] {
   const warnings: string[] = []
+  if (publicUrl?.startsWith('https:') === true && trustedProxy === undefined) {
+    warnings.push(
+      'WARNING: BERTH_PUBLIC_URL is an address of a proxy, but BERTH_TRUST_PROXY is not set. Cookies are not marked Secure, and',
+      '  limits count all people as one client (docs/operator/servers.md, "Behind a proxy").',
+    )
+  }
+  if (isLoopback(host)) return warnings
   if (trustedProxy === undefined) {
     warnings.push(
       `WARNING: Berth listens on ${host} without TLS, so API keys can be read in transit. Put a TLS proxy in front`,
