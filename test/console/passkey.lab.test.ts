@@ -9,20 +9,12 @@ import { startMailServer, type MailServer } from '../harness/mail-server.ts'
 import { ownPorts } from '../harness/own-port.ts'
 import { browserLeftOut, expectDuring, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../lab/browser.ts'
 import { enterAccount, signInWithCode } from '../lab/sign-in-page.ts'
+import { addAuthenticator, addPasskey } from '../lab/virtual-authenticator.ts'
 import { needs } from '../needs.ts'
 
 needs('browser')
 
 const port = ownPorts()
-
-const authenticator = {
-  protocol: 'ctap2',
-  transport: 'internal',
-  hasResidentKey: true,
-  hasUserVerification: true,
-  isUserVerified: true,
-  automaticPresenceSimulation: true,
-} as const
 
 describe.skipIf(whyNoBrowser() !== undefined)(`passkeys${browserLeftOut}`, () => {
   let mails: MailServer
@@ -53,22 +45,13 @@ describe.skipIf(whyNoBrowser() !== undefined)(`passkeys${browserLeftOut}`, () =>
       ownerEmail: owner.email,
     })
     const opened = await browser.open(null)
-    const devtools = await opened.context.newCDPSession(opened.page)
-    await devtools.send('WebAuthn.enable')
-    await devtools.send('WebAuthn.addVirtualAuthenticator', { options: authenticator })
+    const removeAuthenticator = await addAuthenticator(opened.page)
     await enterAccount(opened.page, mails, owner)
     const close = async (): Promise<void> => {
-      await devtools.send('WebAuthn.disable')
+      await removeAuthenticator()
       await opened.close()
     }
     return { ...opened, owner, close }
-  }
-
-  /** On the page Security. */
-  async function addPasskey(page: Page): Promise<void> {
-    await page.getByLabel('Name of a new passkey').fill('Laptop')
-    await page.getByRole('button', { name: 'Add passkey' }).click()
-    await page.getByRole('button', { name: 'Remove Laptop' }).waitFor()
   }
 
   /** In the dialog that shows them. */

@@ -1,4 +1,4 @@
-/** Signing in at a real OpenID provider in a real browser, set up on the operator's page. Promise 3 of sign-in. */
+/** Signing in at a real OpenID provider in a real browser, set up on the operator's page. Promises 3 and 16 of sign-in. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { providerPath } from '../../src/contract/session.ts'
 import { succeed } from '../harness/journey.ts'
@@ -7,24 +7,29 @@ import { CLIENT_ID, CLIENT_SECRET, startOidc, type OidcTest } from '../harness/o
 import { ownPorts } from '../harness/own-port.ts'
 import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser, type ConsolePage } from '../lab/browser.ts'
 import { enterAccount } from '../lab/sign-in-page.ts'
+import { addAuthenticator, addPasskey } from '../lab/virtual-authenticator.ts'
 import { needs } from '../needs.ts'
 
 needs('browser')
 
 const port = ownPorts()
-const PUBLIC_URL = `http://127.0.0.1:${port}`
+// Browsers have passkeys on localhost, but not on 127.0.0.1.
+const PUBLIC_URL = `http://localhost:${port}`
 
 describe.skipIf(whyNoBrowser() !== undefined)(`single sign-on${browserLeftOut}`, () => {
   let mails: MailServer
   let oidc: OidcTest
+  let broken: OidcTest
   let browser: ConsoleBrowser
   let accounts = 0
 
   beforeAll(async () => {
     mails = await startMailServer()
     oidc = await startOidc(['corp', 'second'].map((id) => `${PUBLIC_URL}${providerPath(id)}/callback`))
+    broken = await startOidc([`${PUBLIC_URL}${providerPath('broken')}/callback`])
     browser = await openBrowser({
       env: {
+        BERTH_HOST: 'localhost',
         BERTH_PORT: String(port),
         BERTH_PUBLIC_URL: PUBLIC_URL,
         BERTH_SMTP_URL: mails.url,
@@ -35,6 +40,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`single sign-on${browserLeftOut}`,
   afterAll(async () => {
     await browser?.close()
     await oidc.close()
+    await broken.close()
     await mails.close()
   })
 
@@ -47,8 +53,8 @@ describe.skipIf(whyNoBrowser() !== undefined)(`single sign-on${browserLeftOut}`,
   }
 
   /** The provider is another site. */
-  function expectOnlyProvider({ faults }: ConsolePage): void {
-    expect(faults().filter((fault) => !fault.startsWith(`a request to ${oidc.issuer}`))).toEqual([])
+  function expectOnlyProvider({ faults }: Pick<ConsolePage, 'faults'>, { issuer } = oidc): void {
+    expect(faults().filter((fault) => !fault.startsWith(`a request to ${issuer}`))).toEqual([])
   }
 
   test('promise 3: the operator adds a provider; a person with a proved address connects it first, then signs in with it', async () => {
@@ -103,6 +109,58 @@ describe.skipIf(whyNoBrowser() !== undefined)(`single sign-on${browserLeftOut}`,
       .waitFor()
     expectOnlyProvider(stranger)
     await stranger.close()
+    await close()
+  })
+
+  test('promise 16: while a provider is down the page names it, and codes, passkeys and keys work', async () => {
+    const { operator, operatorKey } = browser.server
+    const settings = { kind: 'oidc', name: 'Broken Corp', issuer: broken.issuer, clientId: CLIENT_ID }
+    await succeed(operator, 'POST', '/v2/operator/sso', { ...settings, id: 'broken', clientSecret: CLIENT_SECRET })
+    broken.fault = 'down'
+    const owner = await openAccount()
+    const { page, context, look, faults, close } = await browser.open(null)
+    const removeAuthenticator = await addAuthenticator(page)
+    const toBroken = page.getByRole('button', { name: 'Continue with Broken Corp' })
+    const warning = page.getByText('Broken Corp is not reachable at the moment')
+
+    await page.goto('/sign-in?next=/volumes')
+    await toBroken.waitFor()
+    expect(await warning.count()).toBe(0)
+    await toBroken.click()
+    await page.waitForURL(/error=sso_provider_down/)
+    await page.getByRole('note').getByText('Broken Corp', { exact: false }).waitFor()
+    await warning.waitFor()
+    await look('sign-in-provider-down')
+    // Also for those who did not try it.
+    await page.goto('/sign-in')
+    await warning.waitFor()
+
+    await enterAccount(page, mails, owner)
+    await page.goto('/security')
+    await addPasskey(page)
+    await context.clearCookies()
+    await page.goto('/sign-in?next=/volumes')
+    await warning.waitFor()
+    await page.getByRole('button', { name: 'Use a passkey' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Volumes' }).waitFor()
+    await context.clearCookies()
+    await page.goto('/sign-in?next=/volumes')
+    await warning.waitFor()
+    await page.getByText('Sign in with an API key').click()
+    await page.getByLabel('API key').fill(operatorKey)
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click()
+    await page.getByRole('heading', { level: 1, name: 'Volumes' }).waitFor()
+    await context.clearCookies()
+
+    // It works again as soon as it answers.
+    broken.fault = undefined
+    broken.person = { sub: 'two', claims: { email: 'new@example.test', email_verified: true } }
+    await page.goto('/sign-in')
+    await toBroken.click()
+    await page.waitForURL(/error=sign_up_closed/)
+    expect(await warning.count()).toBe(0)
+    expectOnlyProvider({ faults }, broken)
+    await removeAuthenticator()
     await close()
   })
 })

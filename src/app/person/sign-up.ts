@@ -13,7 +13,7 @@ import type { Tx } from '../../store/platform/database.ts'
 
 export interface SignUp {
   readonly mode: SignUpMode
-  /** Of the browser, since the accounts that people open from one network are counted. */
+  /** The address of the browser. Accounts that people open from one network are counted. */
   readonly ipAddress: string
 }
 

@@ -1,5 +1,7 @@
 /** Sign-in with a code by email, as a browser and a mailbox see it. Promises 10, 12, 13, 18 and 19 of sign-in. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import pg from 'pg'
+import { pino } from 'pino'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { ask, consoleHeaders, type Answer } from '../../../test/harness/console.ts'
 import { reasonOf, TestBrowser } from '../../../test/harness/people.ts'
 import { headerOf, startMailServer, type MailServer } from '../../../test/harness/mail-server.ts'
@@ -158,6 +160,46 @@ test('promise 19: an unknown address gets the same answers as a known one, and n
   expect(mails.received.map(({ to }) => to)).toEqual([[address]])
 })
 
+test('promise 19: the work behind the answer is the same for known, invited, disabled and unknown addresses', async () => {
+  // Its own server without loops, so that all statements are of the request.
+  const quiet = await testServer({
+    clock,
+    runLoops: false,
+    env: { BERTH_PUBLIC_URL: PUBLIC_URL, BERTH_SMTP_URL: mails.url, BERTH_MAIL_FROM: 'berth@cloud.example' },
+  })
+  const { database } = new pg.Client(quiet.databaseUrl)
+  const query = vi.spyOn(pg.Client.prototype, 'query')
+  const addresses = ['known', 'invited', 'disabled', 'unknown'].map((name) => `${name}@example.test`)
+  const [known, invited, disabled] = addresses
+  try {
+    for (const ownerEmail of [known, disabled])
+      await quiet.operator('POST', '/v2/operator/accounts', { name: 'Lab', ownerEmail })
+    await quiet.operator('POST', '/v2/operator/invitations', { email: invited })
+    const { people: listed } = (await quiet.operator('GET', `/v2/operator/people?q=${disabled}`)).body
+    const [{ id }] = listed as [{ id: string }]
+    await quiet.operator('PATCH', `/v2/operator/people/${id}`, { disabled: true, reason: 'left' })
+    const work: string[][] = []
+    for (const email of addresses) {
+      query.mockClear()
+      const answer = await new TestBrowser(quiet.url, mails).send('POST', CODE_PATH, { email })
+      expect([answer.status, answer.text]).toEqual([200, '{}'])
+      const calls = query.mock.contexts.map((client, n) => ({ client: client as pg.Client, text: textOfQuery(query.mock.calls[n]?.[0]) }))
+      // Empty ones only ask whether a connection still answers.
+      const statements = calls.filter(({ client, text }) => client.database === database && text !== '')
+      work.push(statements.map(({ text }) => text))
+    }
+    expect(work[0]?.filter((text) => text.includes('email_code')).length).toBeGreaterThan(2)
+    for (const one of work) expect(one).toEqual(work[0])
+  } finally {
+    query.mockRestore()
+    await quiet.close()
+  }
+})
+
+function textOfQuery(query: unknown): string {
+  return typeof query === 'string' ? query : String((query as { text?: unknown } | undefined)?.text)
+}
+
 test('promise 10: a forged host changes no link of a mail', async () => {
   await openAccount()
   const forged = { Host: 'evil.example', 'X-Forwarded-Host': 'evil.example' }
@@ -222,6 +264,42 @@ interface PersonPage {
 function currentOf({ accounts }: PersonPage): string | undefined {
   return accounts.find(({ isCurrent }) => isCurrent)?.accountId
 }
+
+test('promise 59: codes and tokens are in no log and in no row', async () => {
+  const lines: string[] = []
+  const log = pino({ level: 'trace' }, { write: (line: string) => void lines.push(line) })
+  const logged = await testServer({
+    clock,
+    log,
+    env: {
+      BERTH_PUBLIC_URL: PUBLIC_URL,
+      BERTH_SMTP_URL: mails.url,
+      BERTH_MAIL_FROM: 'berth@cloud.example',
+      BERTH_SIGN_UP: 'open',
+    },
+  })
+  const browser = new TestBrowser(logged.url, mails)
+  const code = await browser.askForCode(address)
+  const { db } = logged.app.database
+  const read = async () => [
+    ...(await db.selectFrom('email_code').selectAll().execute()),
+    ...(await db.selectFrom('mail').selectAll().execute()),
+    ...(await db.selectFrom('console_session').selectAll().execute()),
+  ]
+  const rows = await read()
+  await browser.redeem('1111 1111')
+  expect((await browser.redeem(code)).status).toBe(200)
+  const { device_code: deviceCode, user_code: userCode } = (
+    await logged.anonymous('POST', '/v2/device/code', { host_name: 'laptop' })
+  ).body as Record<string, string>
+  rows.push(...(await read()))
+  const devices = await db.selectFrom('device_login').selectAll().execute()
+  const text = JSON.stringify([rows, devices]) + lines.join('')
+  expect(lines.some((line) => line.includes(CODE_PATH))).toBe(true)
+  const secrets = [code, code.replace(' ', ''), deviceCode, userCode, ...browser.cookies.values()]
+  for (const secret of secrets) expect(text).not.toContain(secret)
+  await logged.close()
+})
 
 test('promise 13: over HTTPS the cookie has the prefix of the host, and the session counts with it only', async () => {
   const behind = await testServer({ databaseUrl: server.databaseUrl, runLoops: false, env: { BERTH_TRUST_PROXY: '1' } })

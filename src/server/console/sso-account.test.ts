@@ -1,4 +1,6 @@
 /** The provider of an account, and accounts that require one. Promises 17 and 31 of sign-in. */
+import { createServer } from 'node:http'
+import net from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startMailServer, textOf, type MailServer, type ReceivedMail } from '../../../test/harness/mail-server.ts'
 import { CLIENT_ID, CLIENT_SECRET, startOidc, type OidcTest } from '../../../test/harness/oidc.ts'
@@ -207,6 +209,37 @@ describe('promise 17', () => {
     expect(checked.body).toMatchObject({ ok: false, checks: [{ check: 'reachable', result: 'failed' }, {}, {}] })
     expect(oidc.requests.length).toBe(before)
     await strict.close()
+  })
+
+  test('nor does any later call of it connect to one, or follow a redirect to one', async () => {
+    const opened: string[] = []
+    const target = net.createServer((socket) => {
+      opened.push(socket.remoteAddress ?? '')
+      socket.destroy()
+    })
+    await new Promise<void>((resolve) => target.listen(0, resolve))
+    const { port } = target.address() as net.AddressInfo
+    const http = new ProviderHttp()
+    const names = ['127.0.0.1', 'localhost', '[::1]', '[::ffff:127.0.0.1]', '2130706433', '0.0.0.0']
+    for (const name of names) {
+      const answer = http.fetchFor(false)(`https://${name}:${port}/keys`, { headers: {} })
+      await expect(answer).rejects.toThrow(ProviderUnreachable)
+    }
+    const plain = http.fetchFor(false)('http://1.1.1.1/keys', { headers: {} })
+    await expect(plain).rejects.toThrow(/without HTTPS/)
+    expect(opened).toEqual([])
+    // The same listener is reached by what the operator has set up, so the guard is what held the others.
+    await expect(http.fetchFor(true)(`https://127.0.0.1:${port}/`, { headers: {} })).rejects.toThrow(ProviderUnreachable)
+    expect(opened).toHaveLength(1)
+    const redirect = createServer((_, response) =>
+      response.writeHead(302, { Location: `http://127.0.0.1:${port}/` }).end(),
+    )
+    await new Promise<void>((resolve) => redirect.listen(0, '127.0.0.1', resolve))
+    const url = `http://127.0.0.1:${(redirect.address() as net.AddressInfo).port}/`
+    expect((await http.fetchFor(true)(url, { headers: {} })).status).toBe(302)
+    expect(opened).toHaveLength(1)
+    await http.close()
+    await Promise.all([target, redirect].map((one) => new Promise((resolve) => one.close(resolve))))
   })
 
   test.each(['slow', 'endless', 'down'] as const)('%s: an answer has a limit of time and size', async (fault) => {

@@ -10,7 +10,7 @@ export type EmailCode = Selectable<Tables['email_code']>
 export interface NewEmailCode {
   readonly id: string
   readonly address: string
-  /** Of the browser that asks. */
+  /** The network of the browser that asks. */
   readonly network: string
   readonly flowHash: Buffer
   readonly codeHash: Buffer
