@@ -2,12 +2,16 @@ import { describe, expect, test } from 'vitest'
 import { localPath } from './local-path.ts'
 
 describe('promise 11: only paths of this server', () => {
-  test.each(['/', '/rentals', '/rentals?state=Running&q=a%20b#top', '/models/owner%2Fname?next=//x', '/a//b', '/a/../b'])(
-    '%s',
-    (path) => {
-      expect(localPath(path)).toBe(path)
-    },
-  )
+  test.each([
+    '/',
+    '/rentals',
+    '/rentals?state=Running&q=a%20b#top',
+    '/models/owner%2Fname?next=//x',
+    '/a//b',
+    '/a/../b',
+  ])('%s', (path) => {
+    expect(localPath(path)).toBe(path)
+  })
 
   test.each([
     undefined,

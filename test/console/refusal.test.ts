@@ -20,5 +20,6 @@ test('has limits as numbers', () => {
 test('is a sentence for every reason, and for what is none', () => {
   const elsewhere = new Set(['sso_provider_exists', 'sso_bad_issuer'])
   const names = [...Object.keys(reasons), 'constructor', '<b>', ''].filter((name) => !elsewhere.has(name))
-  for (const name of names) expect([name, refusalText(name, 'X')]).toEqual([name, expect.not.stringMatching(/undefined|NaN/)])
+  for (const name of names)
+    expect([name, refusalText(name, 'X')]).toEqual([name, expect.not.stringMatching(/undefined|NaN/)])
 })

@@ -96,7 +96,10 @@ export const accessReasons = {
     ({ left: tries }: { readonly left: number }) =>
       `This is not the code. ${tries === 1 ? '1 try is' : `${tries} tries are`} left.`,
   ),
-  code_ended: invalid('The code has expired, was replaced, or was typed wrong too often.', 'Ask for a new code, in this browser.'),
+  code_ended: invalid(
+    'The code has expired, was replaced, or was typed wrong too often.',
+    'Ask for a new code, in this browser.',
+  ),
   authorization_pending: invalid(
     'Nobody has approved this login yet.',
     'Ask again after the interval, until the code expires.',

@@ -10,7 +10,15 @@ import { SESSION_PATH, SIGN_IN_PATH, WELCOME_PATH } from '../../contract/session
 import { transact } from '../../store/platform/database.ts'
 import { countFailedKey } from '../http/access.ts'
 import { sessionCookie, sessionTokenOf } from '../http/credentials.ts'
-import { addPath, browserOf, isSecure, openSession, refuse, refuseRequest, type ConsoleOptions } from './console-request.ts'
+import {
+  addPath,
+  browserOf,
+  isSecure,
+  openSession,
+  refuse,
+  refuseRequest,
+  type ConsoleOptions,
+} from './console-request.ts'
 import { noteDemoTaken, openDemoLink, welcomeFor } from './console-welcome.ts'
 import { addEmailCodeRoutes } from './email-code-routes.ts'
 import { addPasskeyRoutes } from './passkey-routes.ts'

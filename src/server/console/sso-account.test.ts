@@ -229,7 +229,9 @@ describe('promise 17', () => {
     await expect(plain).rejects.toThrow(/without HTTPS/)
     expect(opened).toEqual([])
     // The same listener is reached by what the operator has set up, so the guard is what held the others.
-    await expect(http.fetchFor(true)(`https://127.0.0.1:${port}/`, { headers: {} })).rejects.toThrow(ProviderUnreachable)
+    await expect(http.fetchFor(true)(`https://127.0.0.1:${port}/`, { headers: {} })).rejects.toThrow(
+      ProviderUnreachable,
+    )
     expect(opened).toHaveLength(1)
     const redirect = createServer((_, response) =>
       response.writeHead(302, { Location: `http://127.0.0.1:${port}/` }).end(),
