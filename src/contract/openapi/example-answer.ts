@@ -26,7 +26,7 @@ const texts: ReadonlyArray<readonly [RegExp, string]> = [
   [/Usd|^usd|_usd/, '12.500000000'],
   [/month/i, '2026-11'],
   [/^(day|from|to)$/, '2026-11-14'],
-  [/(At|_at|After|Until|Since|^at|^since|^seen|^start|^end|^created|timestamp|empty)$/, TIME],
+  [/(At|_at|After|Until|Since|^at|^until|^since|^seen|^start|^end|^created|timestamp|empty)$/, TIME],
   [/^amount$/, '1250'],
   [/email/i, 'ada@example.com'],
   [/requestId|^request_id/, 'req_cc1cbf2556a145c74b1c4df0a8df525b'],
