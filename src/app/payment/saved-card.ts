@@ -15,10 +15,10 @@ export async function readCards({ processor, database: { db } }: App, actor: Act
 /** The processor is asked first: a card that is not listed here is one that nobody can charge. */
 export async function deleteCard(app: App, actor: Actor, id: string): Promise<Result<SavedCard>> {
   const { processor, database } = app
-  if (processor === undefined) return fail('payments_off')
   const card = await findCard(database.db, id)
   if (card === undefined || card.account_id !== actor.accountId || card.removed_at !== null)
     return fail('card_not_found')
+  if (processor === undefined) return fail('payments_off')
   if (card.is_live === processor.isLive) {
     try {
       await processor.detachCard(id)
