@@ -210,7 +210,7 @@ test('P12: sealed reasoning of another account, or changed, is refused', async (
   expect((await create(input(sealed))).status).toBe(200)
   expect(lastMessages()).toMatchObject([{}, { reasoning_content: 'hm', content: 'Yes' }, {}])
   const stranger = await server.account({ usd: '1' })
-  const changed = `${sealed.slice(0, -2)}${sealed.endsWith('A') ? 'B' : 'A'}${sealed.slice(-1)}`
+  const changed = `${sealed.slice(0, -2)}${sealed.at(-2) === 'A' ? 'B' : 'A'}${sealed.slice(-1)}`
   for (const reply of [
     await create(input(sealed), stranger.call),
     await create(input(changed)),
