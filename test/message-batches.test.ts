@@ -62,7 +62,7 @@ async function resultsOf({ key }: { readonly key: string }, id: string, at = ser
   return (await reply.text())
     .trimEnd()
     .split('\n')
-    .map((line) => JSON.parse(line) as Loose)
+    .map((line): Loose => JSON.parse(line))
 }
 
 const endOf = (id: string): Promise<Loose> =>
@@ -96,9 +96,10 @@ describe.each(['anthropic-sdk-0', 'anthropic-sdk-1'])('P14, P22: %s', (name) => 
     expect(ended.request_counts).toEqual({ ...none, succeeded: 20, errored: 1 })
     const results: Loose[] = []
     for await (const one of await batches.results(made.id)) results.push(one)
-    expect(results.map(({ custom_id: id }) => id).toSorted()).toEqual(
-      [...requestsOf(20), blind].map(({ custom_id: id }) => id).toSorted(),
+    expect(new Set(results.map(({ custom_id: id }) => id))).toEqual(
+      new Set([...requestsOf(20), blind].map(({ custom_id: id }) => id)),
     )
+    expect(results).toHaveLength(21)
     const succeeded = results.filter(({ result }) => result.type === 'succeeded').map(({ result }) => result.message)
     expect(succeeded[0]).toMatchObject({
       type: 'message',

@@ -8,6 +8,7 @@ import { localDate, localTime } from '../../../src/view/time.ts'
 import { missingScope, useMay } from '../../api/me.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { CallButton, ConfirmCall } from '../../form/dialog.tsx'
+import type { Entries } from '../../form/entry.ts'
 import { FieldDialog } from '../../form/field-dialog.tsx'
 import type { FieldValues } from '../../form/field.ts'
 import { Answer } from '../../ui/answer.tsx'
@@ -121,7 +122,6 @@ interface SetDialogProps {
 }
 
 function SetDialog({ before, cards, onClose }: SetDialogProps) {
-  const choices = cards.map((card) => ({ value: card.id, label: cardText(card) }))
   const hasCard = cards.some(({ id }) => id === before?.card?.id)
   return (
     <FieldDialog
@@ -135,18 +135,23 @@ function SetDialog({ before, cards, onClose }: SetDialogProps) {
         monthlyCapUsd: plain(before?.monthlyCapUsd, '500'),
         cardId: (hasCard ? before?.card?.id : cards[0]?.id) ?? '',
       }}
-      fields={(values) => [
-        ['belowUsd', { label: 'When less is available (USD)', hint: null }],
-        ['amountUsd', { label: 'Add (USD)', hint: 'Tax comes on top.' }],
-        ['monthlyCapUsd', { label: 'Monthly cap (USD)', hint: 'The most per month, tax included.' }],
-        ['cardId', { hint: null, choices }],
-        { show: <Agreement values={values} cards={cards} /> },
-      ]}
+      fields={(values) => fieldsFor(values, cards)}
       body={(body) => ({ ...body, consent: true })}
       done="Automatic top-up is on"
       onClose={onClose}
     />
   )
+}
+
+function fieldsFor(values: FieldValues<'setAutoTopUp'>, cards: readonly SavedCard[]): Entries<'setAutoTopUp'> {
+  const choices = cards.map((card) => ({ value: card.id, label: cardText(card) }))
+  return [
+    ['belowUsd', { label: 'When less is available (USD)', hint: null }],
+    ['amountUsd', { label: 'Add (USD)', hint: 'Tax comes on top.' }],
+    ['monthlyCapUsd', { label: 'Monthly cap (USD)', hint: 'The most per month, tax included.' }],
+    ['cardId', { hint: null, choices }],
+    { show: <Agreement values={values} cards={cards} /> },
+  ]
 }
 
 /** The same sentence is recorded when the form is sent. */

@@ -26,11 +26,7 @@ export function PaymentNotice({ id, onClose }: { id: string; onClose: () => void
         <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2">
           <div className="min-w-0">{payment.data === undefined ? 'Reading the payment…' : textOf(payment.data)}</div>
           <div className="flex gap-2">
-            {payment.data?.url != null && (
-              <Button look="primary" onClick={() => location.assign(payment.data?.url ?? '/billing')}>
-                Pay {money(payment.data.amountUsd)}
-              </Button>
-            )}
+            {payment.data !== undefined && <PayButton payment={payment.data} />}
             <Button look="quiet" onClick={onClose}>
               Close
             </Button>
@@ -38,6 +34,15 @@ export function PaymentNotice({ id, onClose }: { id: string; onClose: () => void
         </div>
       </Notice>
     </div>
+  )
+}
+
+function PayButton({ payment: { url, amountUsd } }: { payment: Payment }) {
+  if (url === null) return null
+  return (
+    <Button look="primary" onClick={() => location.assign(url)}>
+      Pay {money(amountUsd)}
+    </Button>
   )
 }
 

@@ -185,12 +185,6 @@ function countsOf(batch: Batch, hasEnded: boolean) {
   if (!hasEnded) return { ...none, processing: lines }
   const unanswered = lines - completed - failed
   const answered = { ...none, succeeded: completed, errored: failed }
-  switch (status) {
-    case 'failed':
-      return { ...none, errored: lines }
-    case 'cancelled':
-      return { ...answered, canceled: unanswered }
-    default:
-      return { ...answered, expired: unanswered }
-  }
+  if (status === 'failed') return { ...none, errored: lines }
+  return status === 'cancelled' ? { ...answered, canceled: unanswered } : { ...answered, expired: unanswered }
 }

@@ -9,6 +9,16 @@ const PAGE = 100
 /** Clocks differ. */
 const OVERLAP_MS = 10 * MINUTE_MS
 
+/** The parts that all charges without their owner share. */
+const offSession = {
+  currency: 'usd',
+  automatic_payment_methods: { enabled: true, allow_redirects: 'never' },
+  off_session: true,
+  confirm: true,
+  description: 'Berth credit',
+  expand: EXPAND,
+} as const
+
 type ChargeCalls = Pick<Processor, 'calculateTax' | 'findCharge' | 'chargeCard' | 'cancelCharge'>
 type CardCalls = Pick<Processor, 'detachCard' | 'createPortal'>
 
@@ -46,24 +56,16 @@ export function chargeCalls(stripe: Stripe): ChargeCalls {
     },
 
     chargeCard: async ({ id, customerId, cardId, cents, calculationId }) => {
+      const charge: Stripe.PaymentIntentCreateParams = {
+        ...offSession,
+        amount: cents,
+        customer: customerId,
+        payment_method: cardId,
+        hooks: { inputs: { tax: { calculation: calculationId } } },
+        metadata: { [PAYMENT_KEY]: id },
+      }
       try {
-        const intent = await stripe.paymentIntents.create(
-          {
-            amount: cents,
-            currency: 'usd',
-            customer: customerId,
-            payment_method: cardId,
-            automatic_payment_methods: { enabled: true, allow_redirects: 'never' },
-            off_session: true,
-            confirm: true,
-            description: 'Berth credit',
-            hooks: { inputs: { tax: { calculation: calculationId } } },
-            metadata: { [PAYMENT_KEY]: id },
-            expand: EXPAND,
-          },
-          { idempotencyKey: id },
-        )
-        return intentOf(intent)
+        return intentOf(await stripe.paymentIntents.create(charge, { idempotencyKey: id }))
       } catch (error) {
         const declined = declinedIntent(error)
         if (declined === undefined) throw processorError(error)
