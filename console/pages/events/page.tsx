@@ -14,8 +14,9 @@ import { useEventPages } from './pages.ts'
 const route = getRouteApi('/shell/events')
 
 export function EventsPage() {
-  const search = route.useSearch()
-  const { type } = search
+  const given = route.useSearch()
+  const type = types.find((one) => one === given.type)
+  const search = type === undefined ? {} : { type }
   const navigate = route.useNavigate()
   const events = useEventPages(type)
   const all = events.data?.pages.flatMap((page) => page.events)
@@ -64,4 +65,5 @@ export function EventsPage() {
   )
 }
 
-const choices = choicesOf(Object.keys(eventTypes) as EventType[], eventTitle)
+const types = Object.keys(eventTypes) as EventType[]
+const choices = choicesOf(types, eventTitle)
