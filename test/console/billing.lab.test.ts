@@ -28,7 +28,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`billing by card${browserLeftOut}`
 
   test('add funds, return, automatic top-up, and a refund by the operator', async () => {
     const { id: accountId, key } = await browser.server.account({ sshKey: false })
-    const { page, visit, look, close } = await browser.open(key)
+    const { page, visit, look, faults, close } = await browser.open(key)
     await page.route('https://checkout.stripe.example/**', (route) =>
       route.fulfill({ contentType: 'text/html', body: '<title>Checkout</title><h1>Pay</h1>' }),
     )
@@ -44,6 +44,8 @@ describe.skipIf(whyNoBrowser() !== undefined)(`billing by card${browserLeftOut}`
     await page.getByRole('heading', { name: 'Pay' }).waitFor()
     const session = stripe.all('checkout.session').find((one) => one['status'] === 'open')
     const paymentId = String(session?.['client_reference_id'])
+    // The way to the payment page leaves this site.
+    expect(faults()).toEqual([`a request to ${String(session?.['url'])}`])
 
     await visit(`/billing?payment=${paymentId}`, 'Billing')
     await page.getByText('Waiting for the payment of $25.00').waitFor()

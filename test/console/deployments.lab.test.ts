@@ -133,7 +133,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`deployments${browserLeftOut}`, ()
     )
     await page.getByRole('heading', { name: 'Rollout of version 2' }).waitFor()
     await page.getByRole('button', { name: 'Delete' }).click()
-    await expectDuring(page.getByText('Deployment deleted'), () =>
+    await expectDuring(page.getByRole('status').getByText('Deployment deleted'), () =>
       page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click(),
     )
     await page.getByRole('heading', { level: 1, name: 'Deployments' }).waitFor()
