@@ -14,8 +14,8 @@ import { useEventPages } from './pages.ts'
 const route = getRouteApi('/shell/events')
 
 export function EventsPage() {
-  const given = route.useSearch()
-  const type = types.find((one) => one === given.type)
+  const parameters = route.useSearch()
+  const type = types.find((one) => one === parameters.type)
   const search = type === undefined ? {} : { type }
   const navigate = route.useNavigate()
   const events = useEventPages(type)
