@@ -39,6 +39,13 @@ const device = createRoute({
   component: lazyPage(async () => (await import('./pages/device/page.tsx')).DevicePage),
 })
 
+/** An agent opens it with the parameters of OAuth. */
+const authorize = createRoute({
+  getParentRoute: () => root,
+  path: '/authorize',
+  component: lazyPage(async () => (await import('./pages/authorize/page.tsx')).AuthorizePage),
+})
+
 const terms = createRoute({
   getParentRoute: () => root,
   path: '/terms',
@@ -120,6 +127,7 @@ export const router = createRouter({
     signIn,
     invitation,
     device,
+    authorize,
     terms,
     access,
     confirmed,

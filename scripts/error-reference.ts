@@ -44,6 +44,8 @@ const samples: {
   missing_scope: { scope: 'compute:write' },
   sso_required: { provider: 'Example Corp' },
   wrong_code: { left: 4 },
+  oauth_client_invalid: { problem: 'Its document is about another client.' },
+  oauth_client_unreachable: { host: 'agent.example.com', problem: 'status 404' },
   origin_not_allowed: { origin: 'https://app.example.com' },
   rate_limited: { limit: 60 },
   too_many_streams: { limit: 10, streams: 'event' },

@@ -230,6 +230,7 @@ describe('accepts a key that has only the required scope', () => {
         'people_not_configured',
         'invitation_not_found',
         'not_a_device',
+        'oauth_client_unreachable',
         'terms_outdated',
         'person_not_found',
         'sso_provider_not_found',

@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { addMs, formatInstant, systemClock } from '../src/base/instant.ts'
 import { succeed } from './harness/journey.ts'
 import { removeFolder } from './harness/leftover.ts'
 import { testServer, type TestServer } from './harness/server.ts'
@@ -16,6 +17,8 @@ const why = whyNoTofu()
 const START_MS = 40 * 60_000
 const TEST_MS = 10 * 60_000
 const HOUR_MS = '3600000'
+/** The loop of budgets and the meter take a minute each. */
+const BUDGET_MS = 5 * 60_000
 const machine = 'region = "mock-region"\n gpu_count = 1\n'
 
 type Customer = Awaited<ReturnType<TestServer['account']>>
@@ -145,6 +148,33 @@ describe.skipIf(why !== undefined)(`Terraform rentals${why === undefined ? '' : 
       await succeed(customer.call, 'DELETE', `/v2/rentals/${next['id']}`)
       await project.write(block('berth_virtual_machine', machine))
       expect(await project.plan()).toBe('changes')
+    },
+    TEST_MS,
+  )
+
+  test(
+    'promise 46: nor is one that its end time or a budget has ended',
+    async () => {
+      const customer = await server.account({ usd: '1000' })
+      project = await tofuProject(server.url, customer.key)
+      const both =
+        block('berth_virtual_machine', machine) + block('berth_bare_metal', 'region = "us-central-1"\n gpu_count = 8')
+      await project.write(both)
+      await project.apply()
+      const timed = await project.attributes('berth_virtual_machine.it')
+      const autoTerminateAt = formatInstant(addMs(systemClock.now(), 1_000))
+      await succeed(customer.call, 'PATCH', `/v2/rentals/${timed['id']}`, { autoTerminateAt })
+      // A budget stops what can be stopped, and ends other machines.
+      await succeed(customer.call, 'POST', '/v2/budgets', { name: 'all', monthlyUsd: '0.000001', action: 'terminate' })
+      await waitFor('both to end', async () => (await rentalsOf(customer)).length === 0, BUDGET_MS)
+      expect(await project.plan()).toBe('empty')
+      await project.apply()
+      const budgeted = await project.attributes('berth_bare_metal.it')
+      expect([(await project.attributes('berth_virtual_machine.it'))['ended_by'], budgeted['ended_by']]).toEqual([
+        'auto_terminate',
+        'budget_exceeded',
+      ])
+      expect((await rentalsOf(customer, 'include')).map(({ state }) => state)).toEqual(['Terminated', 'Terminated'])
     },
     TEST_MS,
   )

@@ -84,6 +84,8 @@ export interface PeopleSettings {
   readonly publicUrl: string
   readonly signUp: SignUpMode
   readonly providers: SignInProviders
+  /** Reads the document of a client that signs in with OAuth, at a public address and with limits. */
+  readonly readDocument: (url: string) => Promise<Response>
 }
 
 export interface CatalogSource {

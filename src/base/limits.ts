@@ -206,6 +206,8 @@ export const limits = {
   deviceKeyDays: 90,
   deviceKeyDaysDefault: 30,
   deviceLoginsPerHour: 60,
+  /** How long the browser may take to bring a code to an agent that signs in with OAuth, and the agent to exchange it. */
+  oauthCodeMs: 60_000,
   /** How often a device may ask, and by how much longer it waits after it asked too soon. */
   devicePollS: 5,
   devicePollMostS: 600,

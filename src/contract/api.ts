@@ -37,6 +37,7 @@ import { operatorMonitorEndpoints } from './operator-monitor.ts'
 import { operatorPersonEndpoints } from './operator-person.ts'
 import { ssoEndpoints } from './sso.ts'
 import { operatorVolumeEndpoints } from './operator-volume.ts'
+import { oauthEndpoints } from './oauth.ts'
 import { operatorEndpoints } from './operator.ts'
 import { providerBillEndpoints } from './provider-bill.ts'
 import { providerEndpoints } from './provider.ts'
@@ -104,6 +105,7 @@ export const api = {
   ...factorEndpoints,
   ...termsEndpoints,
   ...deviceLoginEndpoints,
+  ...oauthEndpoints,
   ...invitationEndpoints,
   ...operatorPersonEndpoints,
   ...ssoEndpoints,

@@ -6,6 +6,7 @@ import { failRental, terminateRental } from '../app/rental/rental.ts'
 import { recordRentalEvent } from '../app/rental/rental-event.ts'
 import { beginStop, powersOf } from '../app/rental/rental-power.ts'
 import { expireDeviceLogins } from '../app/person/device-login.ts'
+import { expireOauthGrants } from '../app/person/oauth-grant.ts'
 import { expireEmailCodes } from '../app/person/email-code.ts'
 import { passTermEnd } from '../app/rental/rental-term.ts'
 import { rentalStates, rentalStateTable } from '../contract/rental-state.ts'
@@ -132,8 +133,8 @@ export function sweepExpired(app: App): Reconciler {
       await deleteRateWindows(app.database.db, addMs(now, -2 * MINUTE_MS))
       await deleteExpiredSignIns(app.database.db, now)
       await deleteSelfOpenedAccounts(app.database.db, addMs(now, -DAY_MS))
-      const moreLogins = await expireDeviceLogins(app)
-      return (await expireEmailCodes(app)) || moreLogins
+      const more = [await expireDeviceLogins(app), await expireOauthGrants(app), await expireEmailCodes(app)]
+      return more.includes(true)
     },
   }
 }

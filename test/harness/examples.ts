@@ -109,6 +109,8 @@ const MODEL_FILE = { source: 'file:/models/small.gguf', file: 'small.gguf', byte
 const HTTP_PORT = 8_888
 /** Nothing listens here. */
 const HOOK_URL = 'http://127.0.0.1:9/hook'
+/** The document of an OAuth client, at a port where nothing listens. */
+const CLOSED_DOCUMENT = 'https://127.0.0.1:9/client.json'
 const UPSTREAM = 'http://127.0.0.1:9/v1'
 const otherSshKey =
   'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICAhIiMkJSYnKCkqKywtLi8wMTIzNDU2Nzg5Ojs8PT4/ other@example.test'
@@ -242,6 +244,11 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   approveDeviceLogin: (its) => ({
     body: { ...exampleBodies.approveDeviceLogin, userCode: its.deviceToApprove, accountId: its.account },
   }),
+  findOauthClient: withBody({ ...exampleBodies.findOauthClient, clientId: CLOSED_DOCUMENT }),
+  approveOauthClient: (its) => ({
+    body: { ...exampleBodies.approveOauthClient, clientId: CLOSED_DOCUMENT, accountId: its.account },
+  }),
+  denyOauthClient: withBody({ ...exampleBodies.denyOauthClient, clientId: CLOSED_DOCUMENT }),
   denyDeviceLogin: (its) => ({ body: { userCode: its.deviceToDeny } }),
   listDeviceKeys: none,
   endDeviceKey: (its) => owned({ id: its.deviceKeyToEnd }),

@@ -3,15 +3,13 @@ import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { limits } from '../../../src/base/limits.ts'
 import { scopes, type Scope } from '../../../src/contract/endpoint.ts'
-import { scopeTexts } from '../../../src/contract/scope-text.ts'
 import { localTime } from '../../../src/view/time.ts'
-import { roleLabels } from '../../../src/view/account.ts'
 import { useAction } from '../../api/query.ts'
 import { PublicCard } from '../../shell/public-page.tsx'
+import { RightsFields, type Rights } from '../../shell/rights-fields.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Facts } from '../../ui/card.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { CheckList, SelectField, TextField } from '../../ui/field.tsx'
 import { Notice } from '../../ui/notice.tsx'
 
 type Person = Reply<'getPerson'>
@@ -62,7 +60,7 @@ export function Decision({ login, code, person, onDone, onBack }: DecisionProps)
   return (
     <PublicCard>
       <Device login={login} />
-      <RightsFields accounts={person.accounts} rights={rights} onChange={setRights} />
+      <RightsFields accounts={person.accounts} offered={scopes} rights={rights} onChange={setRights} />
       {error !== null && <ErrorNotice error={error} />}
       <div className="flex flex-wrap gap-2">
         <Button
@@ -81,52 +79,6 @@ export function Decision({ login, code, person, onDone, onBack }: DecisionProps)
         </Button>
       </div>
     </PublicCard>
-  )
-}
-
-/** The choices of the person, with the days as typed. */
-interface Rights {
-  readonly accountId: string
-  readonly scopes: readonly string[]
-  readonly days: string
-}
-
-interface RightsFieldsProps {
-  readonly accounts: Person['accounts']
-  readonly rights: Rights
-  readonly onChange: (rights: Rights) => void
-}
-
-function RightsFields({ accounts, rights, onChange }: RightsFieldsProps) {
-  const set = (change: Partial<Rights>): void => onChange({ ...rights, ...change })
-  return (
-    <>
-      <SelectField
-        label="Account"
-        choices={accounts.map(({ accountId: value, accountName, role }) => ({
-          value,
-          label: `${accountName} (${roleLabels[role]})`,
-        }))}
-        value={rights.accountId}
-        onChange={(event) => set({ accountId: event.target.value })}
-      />
-      <CheckList
-        label="Scopes"
-        hint="It never gets more than you have in the account."
-        choices={scopes.map((scope) => ({ value: scope, label: scope, hint: scopeTexts[scope] }))}
-        chosen={rights.scopes}
-        onChange={(chosen) => set({ scopes: chosen })}
-      />
-      <TextField
-        label="Days"
-        type="number"
-        min={1}
-        max={limits.deviceKeyDays}
-        value={rights.days}
-        onChange={(event) => set({ days: event.target.value })}
-        hint={`The login ends by itself then, after at most ${limits.deviceKeyDays} days.`}
-      />
-    </>
   )
 }
 

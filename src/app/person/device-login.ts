@@ -169,7 +169,7 @@ export async function approveDeviceLogin(
   approval: Approval,
 ): Promise<Result<DeviceKey>> {
   return withTyped(app, actor, userCode, async (tx, login) => {
-    const approver = await actorIn(tx, actor, approval)
+    const approver = await actInAccount(tx, actor, approval)
     if (!approver.ok) return approver
     const now = tx.clock.now()
     const created = await createApiKey(tx, approver.value, {
@@ -215,7 +215,7 @@ async function withTyped<T>(
 }
 
 /** The person as a session would act for them in that account. */
-async function actorIn(tx: Tx, actor: Actor, { accountId, scopes }: Approval): Promise<Result<Actor>> {
+export async function actInAccount(tx: Tx, actor: Actor, { accountId, scopes }: Approval): Promise<Result<Actor>> {
   const signedIn = sessionOf(actor)
   if (!signedIn.ok) return signedIn
   const { personId, session } = signedIn.value
@@ -251,7 +251,7 @@ export async function endOwnDevice(tx: Tx, actor: Actor, keyId: string): Promise
 async function endDeviceKeys(tx: Tx, personId: string, which: { readonly keyId: string } | 'all'): Promise<number> {
   const keys = await listDeviceKeys(tx.db, personId, tx.clock.now())
   const ending = which === 'all' ? keys : keys.filter(({ id }) => id === which.keyId)
-  for (const { id, accountId } of ending) await revoke(tx, accountId, id)
+  for (const { id, accountId } of ending) await revokeDeviceKey(tx, accountId, id)
   return ending.length
 }
 
@@ -271,7 +271,7 @@ export async function expireDeviceLogins(app: App): Promise<boolean> {
     for (const { device_code_hash: hash, api_key_id: keyId } of logins) {
       await forgetSealedKey(tx, hash)
       const accountId = keyId === null ? undefined : await findKeyAccount(tx.db, keyId)
-      if (keyId !== null && accountId !== undefined) await revoke(tx, accountId, keyId)
+      if (keyId !== null && accountId !== undefined) await revokeDeviceKey(tx, accountId, keyId)
     }
     return logins.length
   })
@@ -279,7 +279,7 @@ export async function expireDeviceLogins(app: App): Promise<boolean> {
   return (await deleteDeviceLogins(app.database.db, before, BATCH)) === BATCH || unfetched === BATCH
 }
 
-async function revoke(tx: Tx, accountId: string, publicId: string): Promise<void> {
+export async function revokeDeviceKey(tx: Tx, accountId: string, publicId: string): Promise<void> {
   for (const key of await revokeApiKeys(tx, accountId, { publicId })) recordEvent(tx, keyRevoked(key))
 }
 

@@ -12,6 +12,13 @@ export const inferenceExamples = Object.fromEntries(
   ),
 ) as { readonly [Id in InferenceId]: BodyInputOf<Api[Id]> }
 
+const oauthRequest = {
+  clientId: 'https://agent.example.com/oauth/client.json',
+  redirectUri: 'http://127.0.0.1:33418/callback',
+  codeChallenge: 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM',
+  state: 'af0ifjsldkj',
+}
+
 export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } = {
   ...inferenceExamples,
   createBatch: {
@@ -97,6 +104,9 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
     days: 30,
   },
   denyDeviceLogin: { userCode: 'BCDF-GHJK' },
+  findOauthClient: oauthRequest,
+  approveOauthClient: { ...oauthRequest, accountId: 'acc_0Kr3RmwBFqQhQCy99nMrh', scopes: ['compute:read'], days: 30 },
+  denyOauthClient: oauthRequest,
   logOutDevice: { everywhere: false },
   acceptTerms: { version: 1 },
   publishTerms: { body: 'You pay for what you order.' },

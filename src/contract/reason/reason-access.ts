@@ -119,6 +119,20 @@ export const accessReasons = {
     `From one network, at most ${limits.deviceLoginsPerHour} logins of devices per hour can begin.`,
     'Try again later, or use an API key.',
   ),
+  oauth_client_invalid: invalid(
+    ({ problem }: { readonly problem: string }) => `This agent cannot sign in here. ${problem}`,
+    'Tell its authors, or give it an API key.',
+  ),
+  oauth_client_unreachable: invalid(
+    ({ host, problem }: { readonly host: string; readonly problem: string }) =>
+      `The document of this agent could not be read at ${host}: ${problem}.`,
+    'Try again later, or give the agent an API key.',
+  ),
+  oauth_redirect_invalid: invalid(
+    'The document of this agent does not list the address that it wants to get the code at.',
+    'Do not go on if somebody sent you the link to this page.',
+  ),
+  oauth_code_invalid: invalid('This code is wrong, has expired, or was used.', 'Sign in again.'),
   device_not_found: notFound('You have no such device.'),
   not_a_device: invalid('This API key was not created by a login of a device.', 'Revoke it with berth keys rm.'),
   account_suspended: forbidden('This account is suspended.', 'Contact the operator.'),

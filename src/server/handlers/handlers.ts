@@ -19,6 +19,7 @@ import { costHandlers } from './cost.ts'
 import { economicsHandlers } from './economics.ts'
 import { driverAuditHandlers } from './driver-audit.ts'
 import { deviceLoginHandlers } from './device-login.ts'
+import { oauthHandlers } from './oauth.ts'
 import { eventHandlers } from './event.ts'
 import { factorHandlers } from './factor.ts'
 import { fileHandlers } from './file.ts'
@@ -91,6 +92,7 @@ const peopleHandlers = {
   ...factorHandlers,
   ...termsHandlers,
   ...deviceLoginHandlers,
+  ...oauthHandlers,
   ...invitationHandlers,
 }
 

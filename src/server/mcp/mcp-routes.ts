@@ -9,7 +9,8 @@ import net from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { api } from '../../contract/api.ts'
-import { endpoint, scopes, type Endpoint } from '../../contract/endpoint.ts'
+import { endpoint, type Endpoint } from '../../contract/endpoint.ts'
+import { agentScopes } from '../../contract/oauth.ts'
 import { limits } from '../../base/limits.ts'
 import { fail, type Failure } from '../../contract/result.ts'
 import { admitHead, countFailedKey, type AccessOptions } from '../http/access.ts'
@@ -19,6 +20,7 @@ import { credentialsOf } from '../http/credentials.ts'
 import { addVary } from '../http/cross-origin.ts'
 import { failurePage } from '../http/error-page.ts'
 import type { McpAnswerer, McpOptions } from './mcp-handler.ts'
+import { addOauthRoutes } from './oauth-routes.ts'
 
 const PATH = '/mcp'
 const METADATA_PATH = `/.well-known/oauth-protected-resource${PATH}`
@@ -78,6 +80,7 @@ export function addMcpRoutes(routes: FastifyInstance, options: McpRouteOptions):
     if (!isOwnHost(options, request)) return refuse(options, request, reply, fail('foreign_host'))
     return reply.header('Access-Control-Allow-Origin', '*').send(metadataOf(options, request))
   })
+  addOauthRoutes(routes, { ...options, resourcePath: PATH })
   return { close: async () => (await answerer)?.close() }
 }
 
@@ -110,15 +113,14 @@ function refuse(
   return send(reply, failurePage(entrance, failure), failure)
 }
 
-/** Keys are made in the console or with `berth keys`; there is no authorization server yet. */
+/** Without people who sign in, keys are made in the console or with `berth keys`. */
 function metadataOf(options: McpRouteOptions, request: FastifyRequest) {
   return {
     resource: `${ownUrl(options, request)}${PATH}`,
     resource_name: 'Berth',
+    ...(options.app.people === undefined ? {} : { authorization_servers: [options.app.people.publicUrl] }),
     bearer_methods_supported: ['header'],
-    scopes_supported: scopes.filter((scope) =>
-      ['inference', 'compute:read', 'compute:write', 'billing:read'].includes(scope),
-    ),
+    scopes_supported: agentScopes,
     resource_documentation: `${ownUrl(options, request)}/docs`,
   }
 }

@@ -10,7 +10,16 @@ export interface People extends Part {
 export async function openPeople({ settings }: Context, { vault }: { readonly vault: Vault }): Promise<People> {
   const { publicUrl, signUp, allowPrivateAddresses } = settings
   if (publicUrl === undefined) return { app: {}, close: () => {} }
-  const { ProviderClients } = await import('../../app/person/sso-clients.ts')
+  const [{ ProviderClients }, { ProviderHttp }] = await Promise.all([
+    import('../../app/person/sso-clients.ts'),
+    import('../../app/person/sso-http.ts'),
+  ])
   const providers = new ProviderClients({ vault, allowPrivateAddresses })
-  return { app: { people: { publicUrl, signUp, providers } }, close: () => providers.close() }
+  const http = new ProviderHttp()
+  const read = http.fetchFor(allowPrivateAddresses)
+  const readDocument = (url: string): Promise<Response> => read(url, { headers: { Accept: 'application/json' } })
+  return {
+    app: { people: { publicUrl, signUp, providers, readDocument } },
+    close: () => Promise.all([providers.close(), http.close()]),
+  }
 }

@@ -28,6 +28,7 @@ export const sealedTables: readonly SealedTable[] = [
   { name: 'sign_in', key: [['state_hash', 'bytea']], columns: ['sealed'] },
   { name: 'email_code', key: [['id', 'text']], columns: ['identity_sealed'] },
   { name: 'device_login', key: [['device_code_hash', 'bytea']], columns: ['key_sealed'] },
+  { name: 'oauth_grant', key: [['code_hash', 'bytea']], columns: ['key_sealed'] },
   { name: 'mail', key: [['id', 'text']], columns: ['data_sealed'] },
   { name: 'replica', key: [['id', 'text']], columns: ['key_sealed'] },
   { name: 'host', key: [['id', 'text']], columns: ['access'] },

@@ -743,6 +743,15 @@ export interface Tables {
     notification_id: bigint
     person_id: string
   }
+  oauth_grant: {
+    api_key_id: string
+    challenge: Buffer
+    client_id: string
+    code_hash: Buffer
+    expires_at: At
+    key_sealed: OrNull<string>
+    redirect_uri: string
+  }
   offer_outcome: {
     at: At
     driver: ProviderId
