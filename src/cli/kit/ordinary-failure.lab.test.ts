@@ -28,6 +28,8 @@ const leftOut = [
   // It waits for a free machine.
   'run',
   'serve',
+  // It reads the input of this process until its end.
+  'mcp',
   'login',
   'logout',
   'completion',
