@@ -52,7 +52,7 @@ const groupOrder = z
       .min(1)
       .max(100)
       .optional()
-      .describe('Part of the GPU name, case-insensitive, such as `h100`; default: any'),
+      .describe('Part of the GPU name in any case, spaces and hyphens ignored, such as `rtx4090`; default: any'),
     clusterName: z.string().min(1).max(100).optional().describe('Cluster of the machines; default: the cheapest'),
     region: z.string().min(1).max(100).optional().describe('Region of the machines; default: any'),
     maxCostPerHourUsd: nonNegativeUsd

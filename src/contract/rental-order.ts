@@ -80,7 +80,7 @@ const containerOrder = z.strictObject({
     .max(100)
     .optional()
     .describe(
-      'Instead of `machineId`: part of the GPU name, case-insensitive, such as `h100`. The cheapest machine is chosen',
+      'Instead of `machineId`: part of the GPU name in any case, spaces and hyphens ignored, such as `rtx4090`. The cheapest machine is chosen',
     ),
   gpuCount: z.int().min(1).max(MAX_CONTAINER_GPUS),
   image: z

@@ -157,6 +157,18 @@ test('a container goes to the machine of the order, or to the cheapest with the 
   }
 })
 
+test('a container’s GPU model ignores case, spaces and hyphens, and needs a letter or digit (issue 38, 5)', async () => {
+  const ada = await journey.account({ usd: '100' })
+  const { machineId: _, ...anywhere } = container
+  for (const gpuModel of ['RTX 3090', 'rtx3090', 'rtx_3090', 'NVIDIA-GeForce RTX-3090']) {
+    const created = await succeed(ada.call, 'POST', '/v2/rentals', { ...anywhere, gpuCount: 1, gpuModel })
+    expect(created.gpuModel, gpuModel).toContain('3090')
+    await succeed(ada.call, 'DELETE', `/v2/rentals/${created.id}`)
+  }
+  const nothing = await ada.call('POST', '/v2/rentals', { ...anywhere, gpuCount: 1, gpuModel: ' - ' })
+  expect([nothing.status, nothing.body.reason]).toEqual([400, 'no_capacity'])
+})
+
 test('a term without a discount gets the largest one; the rental shows both', async () => {
   const ada = await journey.account({ usd: '5000' })
   const terms = await succeed(ada.call, 'GET', '/v2/alpha/on-demand/reserve-options')

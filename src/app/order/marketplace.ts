@@ -133,11 +133,17 @@ export async function createCheapestInstance(
   // A host or cluster outside of the regions for storage has volumes at the price of any of them.
   const at = only?.host === undefined && only?.cluster === undefined ? only : { ...only, region: undefined }
   const isInterruptible = order.interruptible === true
-  const cheapest = await listCheapest(tx.db, { gpuModel, gpuCount, limit: MAX_ATTEMPTS, isInterruptible, ...at })
+  const cheapest = await listCheapest(tx.db, {
+    gpuLike: gpuModel,
+    gpuCount,
+    limit: MAX_ATTEMPTS,
+    isInterruptible,
+    ...at,
+  })
   const summary = { gpus: `${gpuCount} × ${gpuModel}`, where }
   // A volume binds the order to one place, where an order that names the machine can interrupt.
   const isFree = !isInterruptible && only === undefined
-  const full = isFree ? await listAfterInterruption(tx.db, { gpuModel, gpuCount, limit: MAX_ATTEMPTS }) : []
+  const full = isFree ? await listAfterInterruption(tx.db, { gpuLike: gpuModel, gpuCount, limit: MAX_ATTEMPTS }) : []
   if (cheapest.length === 0 && full.length === 0) return fail('no_capacity', summary)
   const expanded = await expandTemplate(tx.db, actor, order)
   if (!expanded.ok) return expanded

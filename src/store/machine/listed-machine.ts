@@ -107,9 +107,10 @@ function prepareShape(conditions: Conditions): RawBuilder<unknown> {
   return prepareAs(name)
 }
 
-/** Whether the GPU of a machine has this part in its name, whatever separates its words. */
+/** Whether the GPU of a machine has this part in its name, whatever separates its words. A part without letters matches none. */
 export function isLike(gpu: string): RawBuilder<boolean> {
   const letters = gpu.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
+  if (letters === '') return sql<boolean>`false`
   return sql<boolean>`position(${letters} in regexp_replace(lower(gpu_model), '[^a-z0-9]', '', 'g')) > 0`
 }
 

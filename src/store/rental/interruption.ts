@@ -5,6 +5,7 @@ import type { ProviderId } from '../../contract/provider-data.ts'
 import { LAST_WORDS_MS, type Interruptible } from '../../domain/interruption.ts'
 import type { InterruptibleTerms } from '../../domain/order.ts'
 import { at, type Db, type Tx } from '../platform/database.ts'
+import { isLike } from '../machine/listed-machine.ts'
 import type { DueQuery, DueWork } from '../platform/due-work.ts'
 import type { Tables } from '../platform/tables.ts'
 import type { Rental } from './rental.ts'
@@ -65,12 +66,12 @@ export async function readInterruptionRecords(
 /** Lists machines that would have enough free GPUs after interruptions, cheapest first. */
 export async function listAfterInterruption(
   db: Db,
-  query: { readonly gpuModel: string; readonly gpuCount: number; readonly limit: number },
+  query: { readonly gpuLike: string; readonly gpuCount: number; readonly limit: number },
 ): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select m.id from machine m
     where m.offering = 'marketplace' and m.listed and m.status = 'node_ready'
-      and position(lower(${query.gpuModel}) in lower(m.gpu_model)) > 0
+      and ${isLike(query.gpuLike)}
       and m.gpus_free < ${query.gpuCount} and m.gpus_free + (
         select count(*) from gpu_claim c join rental r on r.id = c.rental_id
         where c.machine_id = m.id and ${isInterruptible} and ${isUsable}) >= ${query.gpuCount}
