@@ -34,6 +34,8 @@ const templateFields = {
 /** The content of one version of a template. */
 export const templateBody = z.object(templateFields)
 export type TemplateBody = z.output<typeof templateBody>
+/** null: the field is removed. */
+export type TemplateChange = { readonly [Name in keyof TemplateBody]: TemplateBody[Name] | null }
 
 const visibility = z.enum(['private', 'link']).describe('`link`: anyone who knows the ID can use it')
 const nameText = z.string().trim().min(1).max(limits.nameChars)
@@ -57,6 +59,22 @@ const templateRecord = z
   .meta({ id: 'Template' })
 
 const template = { family: 'v2', tag: 'Templates' } as const
+
+type Optional<Fields extends z.ZodRawShape> = {
+  [Name in keyof Fields]: Fields[Name] extends z.ZodOptional<infer Type extends z.ZodType>
+    ? z.ZodOptional<z.ZodNullable<Type>>
+    : never
+}
+
+/** The fields of a change: null removes one. */
+function removable<Fields extends Record<string, z.ZodOptional>>(fields: Fields): Optional<Fields> {
+  const entries = Object.entries(fields).map(([name, field]) => {
+    const { description } = field
+    const changed = (field.unwrap() as z.ZodType).nullable().optional()
+    return [name, description === undefined ? changed : changed.describe(description)]
+  })
+  return Object.fromEntries(entries)
+}
 
 /** A schema for an answer that repeats a request. It has no times or amounts. */
 function asSent<T extends z.ZodType>(schema: T): z.ZodType<z.input<T>, z.input<T>> {
@@ -118,11 +136,12 @@ export const templateEndpoints = {
     path: '/v2/templates/{id}',
     access: ['compute:write', 'operator'],
     summary: 'Change a template; its fields become a new version',
-    description: 'Fields that are given replace those of the template. Rentals keep what they were ordered with.',
+    description:
+      'Fields that are given replace those of the template, and null removes one. Rentals keep what they were ordered with.',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z
-      .strictObject({ name: nameText.optional(), visibility: visibility.optional(), ...templateFields })
+      .strictObject({ name: nameText.optional(), visibility: visibility.optional(), ...removable(templateFields) })
       .meta({ id: 'ChangeTemplate' }),
     response: templateRecord,
   }),

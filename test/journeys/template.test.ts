@@ -66,6 +66,18 @@ test('a change makes a version; rentals and orders by version keep the old one',
   expect((await succeed(ada.call, 'GET', `/v2/rentals/${before.name}`)).image.tag).toBe('3')
 })
 
+test('a change removes the fields that are null, and keeps those it does not name', async () => {
+  const { id } = await succeed(ada.call, 'POST', '/v2/templates', notebook)
+  const change = { image: null, args: null, ports: null, summary: 'No image' }
+  const changed = await succeed(ada.call, 'PATCH', `/v2/templates/${id}`, change)
+  expect(changed).toMatchObject({ version: 2, name: 'Notebook', summary: 'No image', env: notebook.env })
+  for (const name of ['image', 'args', 'ports']) expect(changed).not.toHaveProperty(name)
+  expect(await succeed(ada.call, 'GET', `/v2/templates/${id}`)).toEqual(changed)
+  expect(await succeed(ada.call, 'GET', `/v2/templates/${id}@1`)).toMatchObject({ args: notebook.args })
+  const nameless = await ada.call('PATCH', `/v2/templates/${id}`, { name: null })
+  expect([nameless.status, nameless.body.issues[0].path]).toEqual([400, ['name']])
+})
+
 test('a private template exists for its account only; one shared by link for everyone who has its ID', async () => {
   const { id } = await succeed(ada.call, 'POST', '/v2/templates', notebook)
   expect(await eve.call('GET', `/v2/templates/${id}`)).toMatchObject({ status: 404 })

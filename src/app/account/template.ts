@@ -1,7 +1,7 @@
 /** Templates, and who may see, change and use them. */
 import { limits } from '../../base/limits.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
-import type { TemplateBody } from '../../contract/template.ts'
+import type { TemplateBody, TemplateChange } from '../../contract/template.ts'
 import type { OrderOptions } from '../../contract/workload.ts'
 import { completeOrder, missingParam, unnamedSecrets } from '../../domain/template.ts'
 import type { Db, Tx } from '../../store/platform/database.ts'
@@ -47,7 +47,7 @@ export async function changeTemplate(
   change: {
     readonly name?: string | undefined
     readonly visibility?: 'private' | 'link' | undefined
-    readonly body: TemplateBody
+    readonly body: TemplateChange
   },
 ): Promise<Result<store.Template>> {
   const template = await findOwn(tx.db, actor, id)
@@ -56,9 +56,14 @@ export async function changeTemplate(
   await store.updateTemplate(tx, template.value.id, {
     name: change.name ?? name,
     visibility: change.visibility ?? visibility,
-    body: { ...body, ...change.body },
+    body: changedBody(body, change.body),
   })
   return findTemplate(tx.db, actor, template.value.id)
+}
+
+function changedBody(body: TemplateBody, change: TemplateChange): TemplateBody {
+  const fields = Object.entries({ ...body, ...change }).filter(([, value]) => value !== null && value !== undefined)
+  return Object.fromEntries(fields)
 }
 
 export async function deleteTemplate(tx: Tx, actor: Actor, id: string): Promise<Result<string>> {
