@@ -25,8 +25,8 @@ export interface NewApiKey extends ApiKeyParts {
   readonly last4: string
 }
 
-export function makeApiKey(): NewApiKey {
-  const publicId = base62(randomBytes(10))
+/** `publicId`: of a key that gets another secret. */
+export function makeApiKey(publicId = base62(randomBytes(10))): NewApiKey {
   const secret = base62(randomBytes(32))
   const text = `${API_KEY_PREFIX}${publicId}_${secret}${checksum(publicId, secret)}`
   return { text, publicId, secretHash: sha256(secret), last4: text.slice(-4) }

@@ -204,6 +204,9 @@ export const limits = {
   deviceFetchMs: 60_000,
   deviceCodeTries: 5,
   deviceKeyDays: 90,
+  /** How long the secret of a key works at most after it was replaced. */
+  keyGraceHours: 720,
+  keyGraceHoursDefault: 24,
   deviceKeyDaysDefault: 30,
   deviceLoginsPerHour: 60,
   /** How long the browser may take to bring a code to an agent that signs in with OAuth, and the agent to exchange it. */

@@ -58,6 +58,9 @@ const apiKeyRecord = z
     expiresAt: timestamp.nullable(),
     lastUsedAt: timestamp.nullable(),
     revokedAt: timestamp.nullable(),
+    oldSecretUntil: timestamp
+      .nullable()
+      .describe('Until when the secret before the last rotation works, or worked; null: it was never rotated'),
   })
   .meta({ id: 'ApiKey' })
 
@@ -216,6 +219,29 @@ export const accountEndpoints = {
       })
       .meta({ id: 'CreateApiKey' }),
     response: apiKeyRecord.extend({ key: z.string().describe('`bk_…`, shown once') }).meta({ id: 'NewApiKey' }),
+    idempotent: true,
+  }),
+  rotateApiKey: endpoint({
+    ...account,
+    method: 'POST',
+    path: '/v2/api-keys/{id}/rotate',
+    access: ['keys'],
+    summary: 'Replace the secret of an API key; the old one stays valid for a while',
+    description:
+      'The key keeps its ID, scopes, limits and spending, and the new key is shown only in this response. A key can rotate itself; to rotate another one, the calling key needs the rights to create it. Console sessions that were opened with the key end.',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    body: z
+      .strictObject({
+        graceHours: z
+          .int()
+          .min(0)
+          .max(limits.keyGraceHours)
+          .default(limits.keyGraceHoursDefault)
+          .describe('How long the old secret stays valid; 0 ends it at once'),
+      })
+      .meta({ id: 'RotateApiKey' }),
+    response: apiKeyRecord.extend({ key: z.string().describe('`bk_…`, shown once') }).meta({ id: 'RotatedApiKey' }),
     idempotent: true,
   }),
   revokeApiKey: endpoint({

@@ -81,6 +81,7 @@ export const eventTypes = {
   'budget.exceeded': 'Costs of the month reached the whole budget',
   'balance.empty': 'The balance is empty; everything it paid for ends',
   'key.created': 'An API key was created',
+  'key.rotated': 'An API key got a new secret',
   'key.revoked': 'An API key was revoked',
   'webhook.test': 'A test delivery',
   'reservation.requested': 'A large reservation was requested',

@@ -236,7 +236,11 @@ export const marketplaceEndpoints = {
     errors: [400, 401, 403, 500],
     body: z
       .strictObject({
-        gpuModel: z.string().min(1).max(100).describe('Part of the GPU name in any case, spaces and hyphens ignored, such as `rtx4090`'),
+        gpuModel: z
+          .string()
+          .min(1)
+          .max(100)
+          .describe('Part of the GPU name in any case, spaces and hyphens ignored, such as `rtx4090`'),
         gpuCount,
         publicKey: z
           .string()

@@ -88,6 +88,7 @@ const labels = {
   'balance.auto_top_up_paused': ['Automatic top-up at its cap', 'warn'],
   'balance.auto_top_up_off': ['Automatic top-up turned off', 'bad'],
   'key.created': ['Key created', 'plain'],
+  'key.rotated': ['Key rotated', 'plain'],
   'key.revoked': ['Key revoked', 'plain'],
   'webhook.test': ['Webhook test', 'plain'],
   'reservation.requested': ['Reservation requested', 'info'],

@@ -44,6 +44,7 @@ export interface Owned {
   readonly machine: string
   readonly member: string
   readonly memberToRemove: string
+  readonly apiKeyToRotate: string
   readonly apiKeyToRevoke: string
   readonly sessionToEnd: string
   readonly identity: string
@@ -292,6 +293,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   removeMember: (its) => owned({ id: its.memberToRemove }),
   listApiKeys: none,
   createApiKey: withBody({ ...exampleBodies.createApiKey, scopes: ['keys'] }),
+  rotateApiKey: (its) => owned({ id: its.apiKeyToRotate }, exampleBodies.rotateApiKey),
   revokeApiKey: (its) => owned({ id: its.apiKeyToRevoke }),
   listSshKeys: none,
   addSshKey: withBody({ name: 'laptop', publicKey: otherSshKey }),
@@ -479,6 +481,7 @@ export const absent: Owned = {
   machine: 'absent-01',
   member: 'usr_0000000000000000000000',
   memberToRemove: 'usr_0000000000000000000000',
+  apiKeyToRotate: '00000000000000',
   apiKeyToRevoke: '00000000000000',
   sessionToEnd: 'ses_absent',
   identity: 'idn_absent',
@@ -617,6 +620,7 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     member: await member('kept@example.test'),
     memberToRemove: await member('removed@example.test'),
     ...(await makePersonal(journey, owner)),
+    apiKeyToRotate: (await make('/v2/api-keys', { name: 'to rotate', scopes: ['keys'] })).publicId,
     apiKeyToRevoke: (await make('/v2/api-keys', { name: 'to revoke', scopes: ['keys'] })).publicId,
     sshKeyToDelete: (await make('/v2/ssh-keys', { name: 'to delete', publicKey: testSshKey })).id,
     template: (await make('/v2/templates', exampleBodies.createTemplate)).id,

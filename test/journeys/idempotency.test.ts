@@ -163,6 +163,7 @@ const otherBody: { readonly [Op in OperationId]?: object } = {
   createInvitation: { role: 'viewer' },
   createSignUpInvitation: { email: 'other@example.com' },
   createApiKey: { name: 'other' },
+  rotateApiKey: { graceHours: 2 },
   addSshKey: { name: 'other' },
   createWebhook: { description: 'other' },
   createAccount: { name: 'other' },

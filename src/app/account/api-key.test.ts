@@ -9,7 +9,7 @@ import { listApiKeys } from '../../store/account/api-key.ts'
 import { transact } from '../../store/platform/database.ts'
 import { listEvents } from '../../store/notice/event.ts'
 import { addMember } from './account.ts'
-import { createApiKey, revokeApiKey, type ApiKeyInput } from './api-key.ts'
+import { createApiKey, revokeApiKey, rotateApiKey, type ApiKeyInput } from './api-key.ts'
 import type { Actor } from '../app.ts'
 
 let fixture: IdentityTest
@@ -163,5 +163,57 @@ describe('revoking a key', () => {
     const other = await openTestAccount(fixture)
     expect(await revoke(actor, other.actor.keyId)).toMatchObject({ kind: 'not_found' })
     expect(await listApiKeys(fixture.database.db, other.accountId)).toMatchObject([{ revoked_at: null }])
+  })
+})
+
+describe('rotating a key', () => {
+  const rotate = (actor: Actor, id: string, graceHours = 24) =>
+    transact(fixture.database, (tx) => rotateApiKey(tx, actor, id, graceHours))
+  const createdKey = async (actor: Actor, more: Partial<ApiKeyInput> = {}) => {
+    const created = await create(actor, more)
+    if (!created.ok) throw new Error(created.message)
+    return created.value
+  }
+
+  test('gives the same key another secret, and records until when the old one works', async () => {
+    const { actor } = await openTestAccount(fixture)
+    const { key, text } = await createdKey(actor, { totalLimit: usd('50'), allowedModels: ['a-model'] })
+    const rotated = await rotate(actor, key.public_id, 2)
+    if (!rotated.ok) throw new Error(rotated.message)
+    const until = addMs(fixture.clock.now(), 2 * HOUR_MS)
+    const { last4 } = rotated.value.key
+    expect(rotated.value.key).toEqual({ ...key, last4, old_secret_until: until })
+    expect([rotated.value.text === text, rotated.value.text.slice(-4)]).toEqual([false, last4])
+    const [event] = await listEvents(fixture.database.db, actor.accountId, { type: 'key.rotated', limit: 10 })
+    expect(event?.subject).toMatchObject({ id: key.public_id })
+  })
+
+  test('needs the rights to create it, except by the key itself', async () => {
+    const { actor } = await openTestAccount(fixture, { scopes: ['keys', 'inference'] })
+    const operators = await openTestAccount(fixture, { scopes: ['operator'] })
+    const strong = await createdKey(operators.actor, { scopes: ['operator'] })
+    const weak = { ...operators.actor, scopes: ['keys'] as const }
+    expect(await rotate(weak, strong.key.public_id)).toMatchObject({ reason: 'scope_not_held' })
+    const limited = await createdKey(actor, { scopes: ['keys'], totalLimit: usd('5') })
+    const free = await createdKey(actor, { scopes: ['keys'] })
+    const byLimited = { ...actor, scopes: ['keys'] as const, keyId: limited.key.public_id }
+    expect(await rotate(byLimited, free.key.public_id)).toMatchObject({ reason: 'key_is_limited' })
+    expect(await rotate(byLimited, limited.key.public_id)).toMatchObject({ ok: true })
+    expect(await rotate(actor, strong.key.public_id)).toMatchObject({ reason: 'key_not_found' })
+    const added = await transact(fixture.database, (tx) =>
+      addMember(tx, actor, { email: `member-of-${actor.accountId}@example.test`, name: null, role: 'member' }),
+    )
+    if (!added.ok) throw new Error(added.message)
+    const member = { ...actor, personId: added.value.id, role: 'member' as const }
+    expect(await rotate(member, free.key.public_id)).toMatchObject({ reason: 'owner_only' })
+  })
+
+  test('is for active keys of programs', async () => {
+    const { actor } = await openTestAccount(fixture)
+    const revoked = await createdKey(actor)
+    await revoke(actor, revoked.key.public_id)
+    const device = await createdKey(actor, { kind: 'device' })
+    for (const { key } of [revoked, device])
+      expect(await rotate(actor, key.public_id)).toMatchObject({ reason: 'key_not_rotatable' })
   })
 })

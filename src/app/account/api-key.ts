@@ -1,6 +1,6 @@
 /** API keys: created with no more rights than their creator has, shown once, revoked permanently. */
 import { makeApiKey } from '../../base/api-key.ts'
-import { formatInstantOrNull, type Instant } from '../../base/instant.ts'
+import { addMs, formatInstantOrNull, HOUR_MS, type Instant } from '../../base/instant.ts'
 import type { NanoUsd } from '../../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import type { Role } from '../../contract/account.ts'
@@ -11,7 +11,14 @@ import { holdsScope, viewerScopes, whyNotManageKey, withoutRepeats, type KeyRank
 import type { NewEvent } from '../../domain/event.ts'
 import { quotaExceeded, quotaOf } from '../../domain/quota.ts'
 import { findMember, lockAccount } from '../../store/account/account.ts'
-import { countLiveApiKeys, findApiKey, insertApiKey, revokeApiKeys, type ApiKey } from '../../store/account/api-key.ts'
+import {
+  countLiveApiKeys,
+  findApiKey,
+  insertApiKey,
+  replaceSecret,
+  revokeApiKeys,
+  type ApiKey,
+} from '../../store/account/api-key.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { recordEvent } from '../../store/notice/event.ts'
 import type { Actor } from '../app.ts'
@@ -72,6 +79,58 @@ export async function createApiKey(
   const key = await insertApiKey(tx, material, { accountId, personId, name, kind, scopes, limits: input })
   recordEvent(tx, keyCreated(key))
   return ok({ key, text: material.text })
+}
+
+/**
+ * Gives a key another secret. The answer has the new key, so whoever rotates the key of somebody else needs the rights to
+ * create it; a key that rotates itself gets nothing that it does not have.
+ */
+export async function rotateApiKey(
+  tx: Tx,
+  actor: Actor,
+  publicId: string,
+  graceHours: number,
+): Promise<Result<{ key: ApiKey; text: string }>> {
+  // Read under the lock, so that roles cannot change between check and write.
+  await lockAccount(tx, actor.accountId)
+  const key = await findApiKey(tx.db, actor.accountId, publicId)
+  if (key === undefined || key.kind === 'person') return noSuchKey()
+  const now = tx.clock.now()
+  const isActive = key.revoked_at === null && (key.expires_at === null || key.expires_at > now)
+  if (key.kind !== 'key' || !isActive) return fail('key_not_rotatable')
+  const refused = publicId === actor.keyId ? undefined : await refuseToRotate(tx, actor, key)
+  if (refused !== undefined) return refused
+  const credentials = makeApiKey(publicId)
+  const rotated = await replaceSecret(
+    tx,
+    { accountId: actor.accountId, credentials },
+    { oldUntil: addMs(now, graceHours * HOUR_MS), exceptSession: actor.session?.id },
+  )
+  if (rotated === undefined) return noSuchKey()
+  recordEvent(tx, keyRotated(rotated))
+  return ok({ key: rotated, text: credentials.text })
+}
+
+async function refuseToRotate(tx: Tx, actor: Actor, key: ApiKey): Promise<Failure | undefined> {
+  const lacking = key.scopes.filter((scope) => !holdsScope(actor.scopes, scope))
+  if (lacking.length > 0) return fail('scope_not_held', { missing: lacking })
+  const excess = exceedsCaller(await findApiKey(tx.db, actor.accountId, actor.keyId), {
+    name: key.name,
+    scopes: key.scopes,
+    expiresAt: key.expires_at,
+    allowedModels: key.allowed_models,
+    allowedOrigins: key.allowed_origins,
+    monthlyLimit: key.monthly_limit_nano,
+    totalLimit: key.total_limit_nano,
+    class: key.class,
+    requestsPerMinute: key.requests_per_min,
+    tokensPerMinute: key.tokens_per_min,
+  })
+  if (excess !== undefined) return excess
+  const caller = await findMember(tx.db, actor.accountId, actor.personId)
+  if (caller === undefined) return notAMember()
+  const isOwn = key.person_id === caller.id
+  return isOwn || caller.role === 'owner' ? undefined : fail('owner_only', { action: 'rotate keys of other members' })
 }
 
 /** A limited key cannot create one with higher limits. */
@@ -148,7 +207,16 @@ export function keyRevoked(key: ApiKey): NewEvent {
   return keyEvent('key.revoked', key, {})
 }
 
-function keyEvent(type: 'key.created' | 'key.revoked', key: ApiKey, data: Record<string, unknown>): NewEvent {
+function keyRotated(key: ApiKey): NewEvent {
+  const { old_secret_until: until } = key
+  return keyEvent('key.rotated', key, { oldSecretUntil: formatInstantOrNull(until) })
+}
+
+function keyEvent(
+  type: 'key.created' | 'key.rotated' | 'key.revoked',
+  key: ApiKey,
+  data: Record<string, unknown>,
+): NewEvent {
   return {
     accountId: key.account_id,
     type,

@@ -114,6 +114,7 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   resetFactors: { reason: 'lost the phone; called back by the number of the contract' },
   switchAccount: { accountId: 'acc_0Jk3Yv1mT9bQeX5sLw2Ra' },
   changeMember: { role: 'viewer' },
+  rotateApiKey: { graceHours: 1 },
   createApiKey: { name: 'notebook', scopes: ['inference', 'compute:read'], monthlyLimitUsd: '50.00' },
   createGroup: { nodes: 2, gpusPerNode: 8, gpuModel: 'h100', args: ['torchrun', 'train.py'] },
   createTemplate: {

@@ -39,6 +39,10 @@ export const accountReasons = {
     'Make another member an owner and create such a key first.',
   ),
   key_not_found: notFound('There is no such API key in this account.'),
+  key_not_rotatable: conflict(
+    'Only an active API key can be rotated, and not one of berth login.',
+    'Create a new key, or log in again.',
+  ),
   scope_not_held: forbidden(
     ({ missing }: { readonly missing: readonly string[] }) =>
       missing.length === 0

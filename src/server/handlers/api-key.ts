@@ -1,5 +1,5 @@
 /** API keys over HTTP. */
-import { createApiKey, revokeApiKey } from '../../app/account/api-key.ts'
+import { createApiKey, revokeApiKey, rotateApiKey } from '../../app/account/api-key.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
@@ -32,6 +32,12 @@ export const apiKeyHandlers = {
       return created.ok ? ok({ ...apiKeyOnWire(created.value.key), key: created.value.text }) : created
     }),
 
+  rotateApiKey: async (app, { operation, actor, params, body, idempotencyKey }) =>
+    createOnce(app, actor, { key: idempotencyKey, operation, request: { params, body } }, async (tx) => {
+      const rotated = await rotateApiKey(tx, actor, params.id, body.graceHours)
+      return rotated.ok ? ok({ ...apiKeyOnWire(rotated.value.key), key: rotated.value.text }) : rotated
+    }),
+
   revokeApiKey: async (app, { actor, params }) => {
     const revoked = await transact(app.database, (tx) => revokeApiKey(tx, actor, params.id))
     return revoked.ok ? ok(apiKeyOnWire(revoked.value)) : revoked
@@ -57,5 +63,6 @@ function apiKeyOnWire(key: ApiKey): ResponseOf<Api['revokeApiKey']> {
     expiresAt: key.expires_at,
     lastUsedAt: key.last_used_at,
     revokedAt: key.revoked_at,
+    oldSecretUntil: key.old_secret_until,
   }
 }

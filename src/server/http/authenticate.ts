@@ -34,6 +34,8 @@ export interface Authenticated extends Actor {
   readonly requestsPerMinute: number | null
   /** The cached row. Values derived from it are cached as long. */
   readonly key: KnownKey
+  /** When the credentials stop working. null: never. */
+  readonly until: Instant | null
 }
 
 export interface Authenticator {
@@ -83,12 +85,12 @@ export function makeAuthenticator(options: AuthenticatorOptions): Authenticator 
       return fail('database_unavailable', { retryAfterMs: 1_000 })
     }
     if (!lookup.ok) return lookup
-    const { key, session } = lookup.value
+    const { key, session, until } = lookup.value
     const now = clock.now()
     const refused = refuseStanding(key, now) ?? (session === undefined ? undefined : refuseSession(key, session))
     if (refused !== undefined) return refused
     lastUsed.note(key.public_id, now)
-    return ok(authenticated(key, session))
+    return ok(authenticated(key, session, until))
   }
   return {
     authenticate,
@@ -99,7 +101,7 @@ export function makeAuthenticator(options: AuthenticatorOptions): Authenticator 
     },
     callerOf: (authenticated) => callerOf(authenticated.key),
     identifier: () => {
-      const peek = makeKeyReader(cache)
+      const peek = makeKeyReader(cache, clock)
       return (authorization) => {
         const key = peek(authorization)
         const now = clock.now()
@@ -112,11 +114,11 @@ export function makeAuthenticator(options: AuthenticatorOptions): Authenticator 
     inferenceCaller: async (header) => {
       const caller = await authenticate({ kind: 'authorization', header })
       if (!caller.ok || !holdsScope(caller.value.scopes, 'inference')) return undefined
-      const { key } = caller.value
+      const { key, until } = caller.value
       // A worker has no secret key to store bodies with.
       if (key.keeps_bodies) return undefined
       const isCached = cache.isCaching() && cache.peek(key.public_id) === key
-      return { caller: callerOf(key), expiresAt: key.expires_at, isCached }
+      return { caller: callerOf(key), expiresAt: until, isCached }
     },
     keysUsed: (times) => {
       for (const [publicId, at] of times) lastUsed.note(publicId, at)
@@ -134,6 +136,8 @@ export function makeAuthenticator(options: AuthenticatorOptions): Authenticator 
 /** The key of a request, and the session that stands for it. */
 interface Holder {
   readonly key: KnownKey
+  /** The end of the secret that proved it. null or absent: it has none of its own. */
+  readonly until?: Instant | null
   readonly session?: ConsoleSession
 }
 
@@ -156,7 +160,19 @@ async function findKey(
   if (!parts.ok) return parts
   const key = await cache.find(parts.value.publicId)
   // Anything that only the holder of the secret may learn comes after this comparison.
-  return key === undefined || !timingSafeEqual(key.secret_hash, parts.value.secretHash) ? invalidKey() : ok({ key })
+  const proof = key === undefined ? undefined : proofOf(key, parts.value, options.clock.now())
+  return key === undefined || proof === undefined ? invalidKey() : ok({ key, ...proof })
+}
+
+/** Checks whether a secret is of the key, and until when. undefined: it is not, or no longer. */
+function proofOf(
+  { secret_hash: hash, old_secret_hash: oldHash, old_secret_until: oldUntil }: KnownKey,
+  { secretHash }: ApiKeyParts,
+  now: Instant,
+): { readonly until: Instant | null } | undefined {
+  if (timingSafeEqual(hash, secretHash)) return { until: null }
+  const isOld = oldHash !== null && oldUntil !== null && oldUntil > now && timingSafeEqual(oldHash, secretHash)
+  return isOld ? { until: oldUntil } : undefined
 }
 
 function lookUpSession(
@@ -194,20 +210,21 @@ const nobody = { accountId: '', keyId: '', role: 'viewer', scopes: [] } as const
  * Creates a key reader for one connection, which knows only keys in memory. A repeated header is not parsed and
  * compared again.
  */
-function makeKeyReader(cache: KeyCache): (authorization: string) => KnownKey | undefined {
-  let last: { authorization: string; publicId: string; key: KnownKey } | undefined
+function makeKeyReader(cache: KeyCache, clock: Clock): (authorization: string) => KnownKey | undefined {
+  let last: { authorization: string; publicId: string; key: KnownKey; until: Instant | null } | undefined
   return (authorization) => {
     if (last?.authorization !== authorization || cache.peek(last.publicId) !== last.key) {
       const parts = readAuthorization(authorization)
       const key = parts.ok ? cache.peek(parts.value.publicId) : undefined
-      if (!parts.ok || key === undefined || !timingSafeEqual(key.secret_hash, parts.value.secretHash)) return undefined
-      last = { authorization, publicId: parts.value.publicId, key }
+      const proof = parts.ok && key !== undefined ? proofOf(key, parts.value, clock.now()) : undefined
+      if (!parts.ok || key === undefined || proof === undefined) return undefined
+      last = { authorization, publicId: parts.value.publicId, key, until: proof.until }
     }
-    return last.key
+    return last.until === null || last.until > clock.now() ? last.key : undefined
   }
 }
 
-function authenticated(key: KnownKey, session?: ConsoleSession): Authenticated {
+function authenticated(key: KnownKey, session?: ConsoleSession, until: Instant | null = null): Authenticated {
   return {
     ...(session === undefined ? {} : { session }),
     accountId: key.account_id,
@@ -219,7 +236,14 @@ function authenticated(key: KnownKey, session?: ConsoleSession): Authenticated {
     accountName: key.account_name,
     requestsPerMinute: key.requests_per_min,
     key,
+    until: earlierOf(key.expires_at, until),
   }
+}
+
+/** null: never. */
+function earlierOf(one: Instant | null, other: Instant | null): Instant | null {
+  if (one === null || other === null) return one ?? other
+  return one < other ? one : other
 }
 
 function makeCaller(key: KnownKey): Caller {

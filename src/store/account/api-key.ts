@@ -18,8 +18,8 @@ export const ACCOUNT_PREFIX = 'account:'
 /** A wake-up with this prefix names the keys to drop from the caches of this server. */
 export const KEY_WAKE = 'keys:'
 
-/** The hash of the secret is not part of it: only authentication reads that. */
-export type ApiKey = Omit<Selectable<Tables['api_key']>, 'secret_hash'>
+/** The hashes of its secrets are not part of it: only authentication reads that. */
+export type ApiKey = Omit<Selectable<Tables['api_key']>, 'secret_hash' | 'old_secret_hash'>
 
 const columns = [
   'public_id',
@@ -40,6 +40,7 @@ const columns = [
   'expires_at',
   'last_used_at',
   'revoked_at',
+  'old_secret_until',
 ] as const satisfies ReadonlyArray<keyof ApiKey>
 
 export interface ApiKeyLimits {
@@ -173,6 +174,40 @@ export async function revokeApiKeys(
   return keys
 }
 
+/**
+ * Gives an active key another secret; the one that it has works until `oldUntil`. Sessions that were opened with the key
+ * end, except one: whoever holds the old secret may have opened them.
+ */
+export async function replaceSecret(
+  tx: Tx,
+  key: { readonly accountId: string; readonly credentials: NewApiKey },
+  { oldUntil, exceptSession }: { readonly oldUntil: Instant; readonly exceptSession: string | undefined },
+): Promise<ApiKey | undefined> {
+  const { accountId, credentials } = key
+  const rotated = await tx.db
+    .updateTable('api_key')
+    .set((e) => ({
+      old_secret_hash: e.ref('secret_hash'),
+      old_secret_until: toDate(oldUntil),
+      secret_hash: credentials.secretHash,
+      last4: credentials.last4,
+    }))
+    .where('account_id', '=', accountId)
+    .where('public_id', '=', credentials.publicId)
+    .where('revoked_at', 'is', null)
+    .returning(columns)
+    .executeTakeFirst()
+  if (rotated === undefined) return undefined
+  let sessions = tx.db
+    .deleteFrom('console_session')
+    .where('api_key_id', '=', credentials.publicId)
+    .where('person_id', 'is', null)
+  if (exceptSession !== undefined) sessions = sessions.where('id', '<>', exceptSession)
+  await sessions.execute()
+  await notify(tx, credentials.publicId)
+  return rotated
+}
+
 /** Drops the keys of an account from the caches of all servers: its status or a role in it has changed. */
 export async function notifyAccountKeys(tx: Tx, accountId: string): Promise<void> {
   await notify(tx, ACCOUNT_PREFIX + accountId)
@@ -190,6 +225,9 @@ export interface KnownKey {
   readonly kind: 'key' | 'device' | 'person'
   readonly name: string
   readonly secret_hash: Buffer
+  /** The secret before the last rotation, and until when it works. null: it was never rotated. */
+  readonly old_secret_hash: Buffer | null
+  readonly old_secret_until: Instant | null
   readonly scopes: readonly Scope[]
   readonly allowed_models: readonly string[] | null
   readonly allowed_origins: readonly string[]
@@ -235,6 +273,8 @@ export async function findKnownKey(db: Db, publicId: string): Promise<KnownKey |
       'k.kind',
       'k.name',
       'k.secret_hash',
+      'k.old_secret_hash',
+      'k.old_secret_until',
       'k.scopes',
       'k.allowed_models',
       'k.allowed_origins',

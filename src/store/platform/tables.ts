@@ -73,6 +73,8 @@ export interface Tables {
     last_used_at: AtOrNull
     monthly_limit_nano: NanoOrNull
     name: string
+    old_secret_hash: OrNull<Buffer>
+    old_secret_until: AtOrNull
     person_id: string
     public_id: string
     requests_per_min: OrNull<number>
