@@ -79,7 +79,12 @@ describe('help and usage', () => {
   test.each(Object.entries(helpRoles))('help %s lists the commands of that role only', async (role, title) => {
     const { code, out } = await cli.berth(['help', role])
     expect(code).toBe(0)
-    expect(Object.values(helpRoles).filter((one) => out.includes(`\n${one}\n`))).toEqual([title])
+    const titles = new Set(Object.values(helpRoles))
+    expect([...titles].filter((one) => out.includes(`\n${one}\n`))).toEqual([title])
+  })
+
+  test('help all is the whole help', async () => {
+    expect(await cli.berth(['help', 'all'])).toEqual(await cli.berth(['--help']))
   })
 
   test('the version is the package’s', async () => {

@@ -1,7 +1,7 @@
 /** The `berth` command: global options, groups of commands, and the one place where errors become exit codes. */
 import { Command, CommanderError, Option, type Argument } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
-import { firstWord, prepareWords } from './kit/command-line.ts'
+import { firstWord, prepareWords, withCommandName } from './kit/command-line.ts'
 import { addRow, addUsages, GROUP_USAGE, type Tree } from './kit/command.ts'
 import { commandFiles, groupAliases, groupDescriptions, type CommandFile } from './command-table.ts'
 import { report } from './kit/failure.ts'
@@ -18,13 +18,19 @@ export async function runCli(argv: readonly string[], shell: Shell): Promise<Exi
     shell.write(firstScreen(shell))
     return outcome
   }
+  const isWholeHelp = argv[0] === 'help' && argv[1] === 'all' && argv.length === 2
   const role = argv[0] === 'help' && argv.length === 2 ? helpRoles[argv[1] ?? ''] : undefined
-  const program = await buildProgram(shell, argv, role, (code) => {
-    outcome = code
-  })
+  const program = makeProgram(shell)
   try {
+    const words = isWholeHelp ? ['--help'] : role === undefined ? withCommandName(program, argv) : argv
+    const ended = (code: ExitCode): void => {
+      outcome = code
+    }
+    await addCommands({ program, shell, groups: groupDescriptions, groupAliases, ended }, words, role)
+    addUsages(program)
+    pointToHelp(program, 'berth')
     if (role !== undefined) program.outputHelp()
-    else await program.parseAsync(prepareWords(program, argv), { from: 'user' })
+    else await program.parseAsync(prepareWords(program, words), { from: 'user' })
     return outcome
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
@@ -32,12 +38,8 @@ export async function runCli(argv: readonly string[], shell: Shell): Promise<Exi
   }
 }
 
-async function buildProgram(
-  shell: Shell,
-  argv: readonly string[],
-  role: string | undefined,
-  ended: Tree['ended'],
-): Promise<Command> {
+/** The command with its global options, and no commands yet. */
+function makeProgram(shell: Shell): Command {
   const program: Command = new Command('berth')
     .description('A GPU cloud that anyone can run: machines, volumes and models over one HTTP API.')
     .usage('[options] <command>')
@@ -68,9 +70,6 @@ async function buildProgram(
       outputError: (text, write) => write(text.replace(/^error:/, paint(shell.color.error, 'red', 'error:'))),
     })
     .exitOverride()
-  await addCommands({ program, shell, groups: groupDescriptions, groupAliases, ended }, argv, role)
-  addUsages(program)
-  pointToHelp(program, 'berth')
   return program
 }
 
@@ -83,9 +82,9 @@ async function addCommands(
   const { program } = tree
   const word = firstWord(program, argv)
   if (word === undefined && argv.some((one) => one === '-V' || one === '--version')) return
-  // The completion script names every command.
-  const isWanted = ({ names }: CommandFile): boolean =>
-    word !== undefined && word !== 'completion' && names.includes(word)
+  // The completion script names every command; the names of machines in it come from a second call, which is fast.
+  const isForScript = word === 'completion' && !argv.includes('--machines')
+  const isWanted = ({ names }: CommandFile): boolean => word !== undefined && !isForScript && names.includes(word)
   const groups = Object.entries(commandFiles).filter(([title]) => role === undefined || title === role)
   const hasWanted = groups.some(([, files]) => files.some(isWanted))
   for (const [title, files] of groups) {

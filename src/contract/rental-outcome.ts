@@ -35,7 +35,7 @@ export const rentalOutcomes = {
   job_cancelled: { sentence: 'Its job was cancelled.' },
   job_lost: { sentence: 'Contact with its host was lost. Its job starts again elsewhere.' },
   job_ended: { sentence: 'Its job ended it.' },
-  replica_ended: { sentence: 'Its deployment ended it.' },
+  replica_ended: { sentence: 'Ended by its deployment.' },
   start_timed_out: { sentence: 'It did not start in time.', next: rentElsewhere },
   machine_lost: { sentence: 'Its engine lost the machine.', next: rentAgain },
   reboot_unfinished: {

@@ -141,7 +141,7 @@ export const rentalStateTable: Readonly<Record<RentalState, RentalStateRow>> = {
     events: ['rental.unknown'],
   },
   Stopping: {
-    meaning: 'The machine is shutting down. Its full price is charged until it is off.',
+    meaning: 'The machine is shutting down. You pay the full price until it is off.',
     tone: 'info',
     goal: 'off',
     driverCall: 'stop',

@@ -1,7 +1,8 @@
 /** Metrics of rentals: titles and values as people read them. */
 import type { MetricName } from '../contract/rental-metrics.ts'
 
-const MIB_PER_GIB = 1_024
+/** A gigabyte is a billion bytes here as in the sizes of disks and GPUs. */
+const GB_PER_MIB = 1_048_576 / 1e9
 
 export interface MetricView {
   readonly title: string
@@ -11,16 +12,16 @@ export interface MetricView {
 }
 
 const percent = (value: number): string => `${Math.round(value)}%`
-const gib = (mib: number): string => `${(mib / MIB_PER_GIB).toFixed(1)} GiB`
+const inGb = (mib: number): string => `${(mib * GB_PER_MIB).toFixed(1)} GB`
 
 export const metricViews: Readonly<Record<MetricName, MetricView>> = {
   gpuUtilizationPercent: { title: 'GPU utilization', format: percent, max: 100 },
-  gpuMemoryUsedMib: { title: 'GPU memory', format: gib },
+  gpuMemoryUsedMib: { title: 'GPU memory', format: inGb },
   gpuTemperatureCelsius: { title: 'GPU temperature', format: (value) => `${Math.round(value)} °C` },
   gpuPowerWatts: { title: 'GPU power', format: (value) => `${Math.round(value)} W` },
   cpuPercent: { title: 'CPU', format: percent, max: 100 },
-  memoryUsedMib: { title: 'Memory', format: gib },
-  diskUsedMib: { title: 'Disk', format: gib },
+  memoryUsedMib: { title: 'Memory', format: inGb },
+  diskUsedMib: { title: 'Disk', format: inGb },
   networkRxBytesPerSecond: { title: 'Network received', format: rate },
   networkTxBytesPerSecond: { title: 'Network sent', format: rate },
 }
@@ -37,11 +38,11 @@ function rate(bytesPerSecond: number): string {
   return `${value >= 100 || unit === 0 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`
 }
 
-/** `12.0 of 80.0 GiB`, or without the total where it is unknown. */
+/** `12.0 of 80.0 GB`, or without the total where it is unknown. */
 export function usedOf(usedMib: number | null, totalMib: number | null): string | null {
   if (usedMib === null) return null
-  if (totalMib === null) return gib(usedMib)
-  return `${(usedMib / MIB_PER_GIB).toFixed(1)} of ${gib(totalMib)}`
+  if (totalMib === null) return inGb(usedMib)
+  return `${(usedMib * GB_PER_MIB).toFixed(1)} of ${inGb(totalMib)}`
 }
 
 /** A value, or a dash where it was not measured. */

@@ -11,7 +11,6 @@ export const longFunctions: Readonly<Record<string, number>> = {
   'console/pages/rent/container.tsx RentDialog': 93,
   'console/pages/rent/page.tsx RentPage': 79,
   'console/shell/search-result.ts useSearchResults': 77,
-  'src/cli/kit/completion.ts scripts': 88,
   'src/domain/notification.ts describers': 89,
   'src/drivers/conformance-elastic.ts elasticTests': 92,
   'src/drivers/conformance-volumes.ts volumeConformance': 148,

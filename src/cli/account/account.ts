@@ -45,6 +45,7 @@ const sshKey = targetOf('SSH key', 'berth ssh-keys ls', {
 
 const accountRows: readonly Row[] = [
   show('account', 'getMe', 'show the account: status, role, API key, settings', {
+    showsAccount: true,
     facts: [
       {
         Account: ({ account }) => bold(account.name),
@@ -185,6 +186,8 @@ const keyRows: readonly Row[] = [
         'Last used': ({ lastUsedAt }) => utcTime(lastUsedAt) || 'never',
         Expires: ({ expiresAt }) => utcTime(expiresAt) || 'never',
         Revoked: ({ revokedAt }) => (revokedAt === null ? undefined : red(utcTime(revokedAt))),
+        'Old secret': ({ oldSecretUntil }) =>
+          oldSecretUntil === null ? undefined : `until ${utcTime(oldSecretUntil)}`,
       },
     ],
     examples: ['berth keys show laptop'],
@@ -217,6 +220,24 @@ const keyRows: readonly Row[] = [
       `  berth keys rm ${reply.publicId}`,
     ],
   }),
+  act<'rotateApiKey', unknown, ApiKey>(
+    'keys rotate',
+    'rotateApiKey',
+    'replace the secret of an API key; it is shown once',
+    {
+      target: apiKey,
+      flags: { graceHours: '--grace-hours <n>  hours that the old secret stays valid; 0 ends it at once' },
+      notes: 'Its id, scopes, limits and spending stay. Console sessions opened with it end.',
+      examples: ['berth keys rotate laptop', 'berth keys rotate laptop --grace-hours 0'],
+      done: (reply) => [
+        ['Key', bold(reply.key)],
+        ['Id', reply.publicId],
+        ['Old secret', `valid until ${utcTime(reply.oldSecretUntil)}`],
+        '',
+        'Save the key now: it is not shown again.',
+      ],
+    },
+  ),
   act<'revokeApiKey', { yes?: true }, ApiKey>(
     'keys rm',
     'revokeApiKey',

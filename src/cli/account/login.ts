@@ -63,6 +63,7 @@ system, or in a file that only you can read.`,
   }),
   custom<GlobalOptions>('whoami', 'show the server, account and API key that commands use', {
     who: 'customer',
+    showsAccount: true,
     run: async ({ session, client, screen }) => showCaller(session, screen, await client.call('getMe')),
     examples: ['berth whoami', 'berth whoami --json'],
   }),

@@ -57,23 +57,23 @@ export const rows: readonly Row[] = [
   }),
   show('notifications channels', 'getNotificationChoices', 'show which notifications you receive, and where', {
     content: ({ emailEnabled, emailAddress, emailConfirmed, choices }) => [
-      tableOf(choices, ['kind', 'label:NOTIFICATION', 'console', 'email:E-MAIL']),
+      tableOf(choices, ['kind', 'label:NOTIFICATION', 'console', 'email:EMAIL']),
       '',
       !emailEnabled
-        ? 'This server sends no e-mail.'
+        ? 'This server sends no email.'
         : emailConfirmed
-          ? `E-mail goes to ${emailAddress}.`
-          : `${emailAddress} is not confirmed, so no e-mail is sent. To confirm it: berth notifications confirm`,
+          ? `Email goes to ${emailAddress}.`
+          : `${emailAddress} is not confirmed, so no email is sent. To confirm it: berth notifications confirm`,
       'To change one: berth notifications set KIND --email off',
     ],
   }),
-  act('notifications confirm', 'sendConfirmationMail', 'get an e-mail with a link that confirms your address', {
+  act('notifications confirm', 'sendConfirmationMail', 'get an email with a link that confirms your address', {
     done: ({ message }) => `${message}. Open the link in it.`,
   }),
   custom<SetOptions>('notifications set', 'choose where you receive a kind of notification', {
     operation: 'changeNotificationChoices',
     args: { '<kind>': { help: 'kind, as shown by berth notifications channels', choices: kinds } },
-    options: { '--email <state>': onOff('by e-mail'), '--console <state>': onOff('in the console') },
+    options: { '--email <state>': onOff('by email'), '--console <state>': onOff('in the console') },
     examples: ['berth notifications set rental_lost --email on'],
     run: async ({ client, screen, args, options }) => {
       const { email, console } = options
@@ -87,7 +87,7 @@ export const rows: readonly Row[] = [
       const { choices } = await client.call('changeNotificationChoices', { body: { choices: [choice] } })
       const now = choices.find(({ kind }) => kind === choice.kind)
       screen.show(now, () => [
-        `${now?.label ?? choice.kind}: console ${now?.console === true ? 'on' : 'off'}, e-mail ${now?.email === true ? 'on' : 'off'}.`,
+        `${now?.label ?? choice.kind}: console ${now?.console === true ? 'on' : 'off'}, email ${now?.email === true ? 'on' : 'off'}.`,
       ])
     },
   }),

@@ -1,4 +1,6 @@
 /** `berth secrets` and `berth registries`. Values come from standard input or a hidden question, never from arguments. */
+import { parserOf } from '../kit/flag.ts'
+import { fieldOf } from '../kit/operation-field.ts'
 import { act, list, withBody } from '../kit/row.ts'
 import { CliError, exitCodes } from '../kit/shell.ts'
 import { targetOf } from '../kit/target.ts'
@@ -17,7 +19,9 @@ export const rows: readonly Row[] = [
     hint: 'In an order: {{ secrets.NAME }}, or berth rent --secret-env NAME',
   }),
   act('secrets set', 'setSecret', 'create a secret or replace its value; asks for it, or reads standard input', {
-    args: { '<name>': 'letters, digits, _ and -, starting with a letter or _' },
+    args: {
+      '<name>': { help: 'letters, digits, _ and -, starting with a letter or _', field: 'name', parse: parseName },
+    },
     only: [],
     prepare: async (call) => withBody(call.input, { value: await readHidden(call, 'Value') }),
     examples: ['berth secrets set HF_TOKEN', 'berth secrets set HF_TOKEN < token.txt'],
@@ -49,6 +53,21 @@ export const rows: readonly Row[] = [
     done: (_, { args }) => `Deleted ${String(args[0])}.`,
   }),
 ]
+
+const readName = parserOf(fieldOf('setSecret', 'name'))
+
+/** Rejects `NAME=value` without a word of the value: arguments show in the shell's history and in the list of processes. */
+function parseName(text: string): unknown {
+  const at = text.indexOf('=')
+  if (at < 0) return readName(text)
+  const name = text.slice(0, at)
+  const safeName = /^[A-Za-z_][\w-]{0,99}$/.test(name) ? name : 'NAME'
+  throw new CliError(exitCodes.usage, 'Do not put the value of a secret on the command line: nothing was saved.', [
+    `To be asked for it: berth secrets set ${safeName}`,
+    `From a file: berth secrets set ${safeName} < file`,
+    'Your shell may have saved the value in its history.',
+  ])
+}
 
 /** Drops the line break that `echo` and editors add. */
 async function readHidden({ shell }: Call, question: string): Promise<string> {

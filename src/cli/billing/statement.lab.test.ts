@@ -296,7 +296,7 @@ describe('costs, budgets and notifications', () => {
   })
 
   test('a member chooses what comes by e-mail', async () => {
-    expect(await done('notifications', 'set', 'rental_failed', '--email', 'off')).toMatch(/e-mail off/)
+    expect(await done('notifications', 'set', 'rental_failed', '--email', 'off')).toMatch(/email off/)
     expect(await done('notifications', 'channels')).toMatch(/rental_failed +Rental failed +yes +no\n/)
   })
 

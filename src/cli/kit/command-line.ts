@@ -1,8 +1,10 @@
 /**
- * Reads the words of a command line before commander does: finds the command, suggests one where there is no such
- * command, and finds the words that belong to a program on another machine.
+ * Reads the words of a command line before commander does: finds the command, also by other names, suggests one where
+ * there is no such command, and finds the words that belong to a program on another machine.
  */
 import type { Command } from 'commander'
+import { absentCommands, absentFlags, bareAliases, commandAliases, flagAliases, verbAliases } from '../alias-table.ts'
+import { CliError, exitCodes } from './shell.ts'
 
 const MAX_SUGGESTIONS = 5
 /** A name with more typos than this is not suggested. */
@@ -13,39 +15,108 @@ export function firstWord(program: Command, argv: readonly string[]): string | u
   return argv[nextWord([program], argv, 0)]
 }
 
+/** Replaces the first word by the command that it stands for. `program` needs its options only, and no commands yet. */
+export function withCommandName(program: Command, argv: readonly string[]): string[] {
+  let at = nextWord([program], argv, 0)
+  if (argv[at] === 'help') at = nextWord([program], argv, at + 1)
+  const word = argv[at] ?? ''
+  const absent = ofName(absentCommands, word)
+  if (absent !== undefined) throw new CliError(exitCodes.usage, absent.problem, absent.next)
+  const bare = ofName(bareAliases, word)
+  const [next = '-', ...others] = argv.slice(at + 1)
+  const isHelp = argv.some((one) => one === 'help' || one === '--help' || one === '-h')
+  const isBare = bare !== undefined && !isHelp && next.startsWith('-') && !others.some((one) => bare.unless.test(one))
+  const command = isBare ? bare.alias : ofName(commandAliases, word)
+  return command === undefined ? [...argv] : [...argv.slice(0, at), ...command.split(' '), ...argv.slice(at + 1)]
+}
+
+/** Tables are written by hand, but words are not: `constructor` is no alias. */
+function ofName<T>(table: Readonly<Record<string, T>>, name: string): T | undefined {
+  return Object.hasOwn(table, name) ? table[name] : undefined
+}
+
 /**
  * Rewrites the command line for commander. After `exec NAME`, the next word starts a command for another machine, whose
  * options are not ours, so `--` is put in front of it. Unknown commands are reported here, since commander takes them
  * for an excess argument in groups with a default command.
  */
 export function prepareWords(program: Command, argv: readonly string[]): string[] {
+  const words = [...argv]
   const path = [program]
-  let at = nextWord(path, argv, 0)
-  for (let command = program; command.commands.length > 0 && at < argv.length; at = nextWord(path, argv, at + 1)) {
-    const word = argv[at] ?? ''
-    const next = findChild(command, word)
+  let at = nextWord(path, words, 0)
+  for (let command = program; command.commands.length > 0 && at < words.length; at = nextWord(path, words, at + 1)) {
+    const word = words[at] ?? ''
+    const next = findChild(command, word) ?? findByVerb(program, command, word)
     if (next === undefined) {
       if (word !== 'help' && !takesArguments(command)) reportUnknown(program, command, word)
-      return [...argv]
+      return words
     }
+    words[at] = next.name()
     command = next
     path.push(next)
   }
-  if (!passesWordsOn(path.at(-1))) return [...argv]
-  const words = nextWord(path, argv, at + 1)
-  return words < argv.length ? [...argv.slice(0, words), '--', ...argv.slice(words)] : [...argv]
+  replaceFlags(path, words)
+  const command = path.at(-1)
+  const passes = command === undefined ? undefined : passing.get(command)
+  if (passes === undefined) return words
+  const start = passes.options ? nextForeign(path, words, at + 1) : nextWord(path, words, at + 1)
+  return start < words.length ? [...words.slice(0, start), '--', ...words.slice(start)] : words
 }
 
-const passing = new WeakSet<Command>()
+/** The command of a group that a verb of other command lines stands for. */
+function findByVerb(program: Command, group: Command, verb: string): Command | undefined {
+  if (group === program) return undefined
+  return (ofName(verbAliases, verb) ?? []).flatMap((name) => findChild(group, name) ?? [])[0]
+}
 
-/** Marks a command whose words after the first belong to a program on another machine. */
-export function passWordsOn(command: Command): Command {
-  passing.add(command)
+/** Replaces other names of flags: `-e A=b`, `-eA=b` and `--name=web`. */
+function replaceFlags(path: readonly Command[], words: string[]): void {
+  const name = path
+    .slice(1)
+    .map((one) => one.name())
+    .join(' ')
+  const [aliases, absent] = [ofName(flagAliases, name) ?? {}, ofName(absentFlags, name) ?? {}]
+  for (let at = 0; at < words.length && words[at] !== '--'; at += 1) {
+    const { flag, value } = splitFlag(words[at] ?? '')
+    const instead = ofName(absent, flag)
+    if (instead !== undefined) throw new CliError(exitCodes.usage, instead.problem, instead.next)
+    const replacement = ofName(aliases, flag)
+    if (replacement !== undefined) words[at] = value === undefined ? replacement : `${replacement}=${value}`
+    if (takesNextWord(path, words[at] ?? '')) at += 1
+  }
+}
+
+function splitFlag(word: string): { readonly flag: string; readonly value: string | undefined } {
+  const [, long, longValue] = /^(--[\w-]+)=(.*)$/s.exec(word) ?? []
+  if (long !== undefined) return { flag: long, value: longValue }
+  const [, short, shortValue] = /^(-\w)(.+)$/s.exec(word) ?? []
+  return short === undefined ? { flag: word, value: undefined } : { flag: short, value: shortValue?.replace(/^=/, '') }
+}
+
+const passing = new WeakMap<Command, { readonly options: boolean }>()
+
+/** Marks a command whose words after the first belong to a program on another machine; `options`: also its options. */
+export function passWordsOn(command: Command, options = false): Command {
+  passing.set(command, { options })
   return command
 }
 
-function passesWordsOn(command: Command | undefined): boolean {
-  return command !== undefined && passing.has(command)
+/** The index of the next word that is no option of ours. At `--`, that is the end. */
+function nextForeign(path: readonly Command[], words: readonly string[], from: number): number {
+  for (let at = from; at < words.length; at += 1) {
+    const word = words[at] ?? ''
+    if (word === '--' || word === '--help' || word === '-h') return words.length
+    const isOwn = path.some(({ options }) =>
+      options.some(({ short, long }) => isFlag(word, short) || isFlag(word, long)),
+    )
+    if (!isOwn) return at
+    if (takesNextWord(path, word)) at += 1
+  }
+  return words.length
+}
+
+function isFlag(word: string, flag: string | undefined): boolean {
+  return flag !== undefined && (word === flag || (flag.startsWith('--') && word.startsWith(`${flag}=`)))
 }
 
 /** The index of the next word that is neither an option nor the value of one. At `--`, that is the end. */

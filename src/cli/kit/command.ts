@@ -1,7 +1,7 @@
 /** Turns rows into a tree of commands with arguments, flags and help, and runs them. */
 import { Argument, Option, type Command } from 'commander'
 import type { Access } from '../../contract/endpoint.ts'
-import { ApiError } from '../../client/error.ts'
+import { ApiError, isClientError } from '../../client/error.ts'
 import { passWordsOn } from './command-line.ts'
 import { explain, refusalOf, stepsFor } from './failure.ts'
 import { flagOf, withFlags } from './field-flag.ts'
@@ -36,7 +36,7 @@ export function addRow(tree: Tree, row: Row): void {
   const command = parent.command(name, { isDefault: name === 'ls' && words.length > 0 })
   command.description(row.description).commandsGroup(tree.title)
   if (row.alias !== undefined) command.alias(row.alias)
-  if (row.passesWordsOn === true) passWordsOn(command)
+  if (row.passesWordsOn !== undefined) passWordsOn(command, row.passesWordsOn === 'with options')
   const sources = sourcesOf(row)
   for (const argument of argumentsOf(row)) command.addArgument(argument)
   const flags = sources.flatMap(({ options }) => options)
@@ -172,12 +172,9 @@ async function runRow(tree: Tree, row: Row, command: Command, sources: ReturnTyp
       target,
       command,
     }
-    const creates = row.isOffline !== true && operationOf(row)?.idempotent === true
-    // Read before the command runs: a failure to read it must not report a created thing as failed.
-    const account = creates ? await accountOf(open()) : undefined
-    const ended = (await row.run(call)) ?? exitCodes.ok
-    if (account !== undefined && ended === exitCodes.ok) open().screen.remark(account)
-    tree.ended(ended)
+    // Before the command runs, so that a question is about a known account, and `--watch` shows it at all.
+    if (row.isOffline !== true && row.showsAccount !== true) await stateAccount(open(), shell, row)
+    tree.ended((await row.run(call)) ?? exitCodes.ok)
   } catch (error) {
     const hinted = addHints(row, sources, command, error)
     throw opened === undefined ? hinted : explain(hinted, opened)
@@ -231,9 +228,30 @@ function whoOf(access: Access | undefined): Who {
   return access.every((scope) => scope === 'operator' || scope === 'supply') ? 'operator' : 'customer'
 }
 
-/** The account and server of a command that creates something, if they were chosen from several. */
-async function accountOf({ client, isGuess, json }: Session): Promise<string | undefined> {
-  if (!isGuess || json) return undefined
-  const { account } = await client.call('getMe')
-  return `Account: ${account.name} (${account.id}) at ${client.url}. To use another: berth accounts use, --profile, --key-file or BERTH_KEY.`
+/**
+ * States the account and server of a command if they were chosen from several. Changes state it everywhere, and other
+ * commands at a terminal, where somebody has logged in to more than one.
+ */
+async function stateAccount(session: Session, shell: Shell, row: Row): Promise<void> {
+  const { client, screen, isGuess, isAmongLogins, json, who } = session
+  if (json || !isGuess || who === 'anyone') return
+  const operation = operationOf(row)
+  // Posts that create nothing are questions, such as a chat.
+  const isChange = operation?.idempotent === true || !['GET', 'POST'].includes(operation?.method ?? 'GET')
+  if (!isChange && !(isAmongLogins && shell.person !== undefined)) return
+  const account = session.savedAccount ?? (await readAccount(session))
+  if (account === undefined) return
+  const others = ' To use another: berth accounts use, --profile, --key-file or BERTH_KEY.'
+  const text = `Account: ${account.name} (${account.id}) at ${client.url}.${isChange ? others : ''}`
+  for (const line of screen.render([text])) shell.writeError(`${line}\n`)
+}
+
+/** undefined: the server does not tell, and the command itself fails for the same reason. */
+async function readAccount({ client }: Session): Promise<{ readonly name: string; readonly id: string } | undefined> {
+  try {
+    return (await client.call('getMe')).account
+  } catch (error) {
+    if (isClientError(error)) return undefined
+    throw error
+  }
 }

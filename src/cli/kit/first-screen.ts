@@ -23,14 +23,18 @@ export const firstCommands: ReadonlyArray<readonly [command: string, what: strin
 export const helpRoles: Readonly<Record<string, string>> = {
   server: 'Server:',
   customers: 'Customers:',
+  customer: 'Customers:',
   suppliers: 'Suppliers:',
+  supplier: 'Suppliers:',
   operators: 'Operators:',
+  operator: 'Operators:',
 }
 
 const others: ReadonlyArray<readonly [command: string, what: string]> = [
   ['help customers', 'machines, models, volumes, billing: all commands'],
   ['help suppliers', 'offer machines for rent'],
   ['help operators', 'run a cloud; `berth serve` starts a server'],
+  ['help all', 'every command'],
   ['COMMAND --help', 'the options of a command, with an example'],
 ]
 

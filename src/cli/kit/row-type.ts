@@ -87,7 +87,9 @@ export interface Details {
   readonly notes?: string
   /** Which key the command uses (default: by the operation's access). */
   readonly who?: Who
-  /** The same, if it depends on the options. */
+  /** Its output says which account it is about. */
+  readonly showsAccount?: true
+  /** The same as `who`, if it depends on the options. */
   readonly whoOf?: ((options: never) => Who) | undefined
 }
 
@@ -106,8 +108,8 @@ export interface Row extends Details {
   readonly rowsShown?: number
   readonly canWatch?: number
   readonly confirms?: true
-  /** The words after the first argument belong to a program on another machine. */
-  readonly passesWordsOn?: true
+  /** The words after the first argument belong to a program on another machine; also options that are not ours. */
+  readonly passesWordsOn?: true | 'with options'
   /** The command opens no session by itself. */
   readonly isOffline?: true
   run(call: Call): Promise<ExitCode | void>

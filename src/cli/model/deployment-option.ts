@@ -3,7 +3,7 @@ import type { Reply } from '../../client/client.ts'
 import { recipeName, type RecipeOrder } from '../../contract/recipe.ts'
 import { parseWhole } from '../kit/flag.ts'
 import { readJsonFile } from '../kit/json-file.ts'
-import { workloadFields, workloadOptions, type WorkloadFlags } from '../rental/rent-option.ts'
+import { imageNamed, workloadFields, workloadOptions, type WorkloadFlags } from '../rental/rent-option.ts'
 import type { Shell } from '../kit/shell.ts'
 import type { Options } from '../kit/row-type.ts'
 
@@ -15,6 +15,8 @@ const MAX_SECONDS = 86_400
 export interface SpecFlags extends Pick<WorkloadFlags, 'env' | 'envFile' | 'secretEnv' | 'command' | 'args' | 'shm'> {
   readonly recipe?: RecipeOrder['name']
   readonly image?: string
+  /** A model of the hub; `deploy` takes one of the catalog here too. */
+  readonly model?: string
   readonly hubModel?: string
   readonly servePort?: number
   readonly health?: string
@@ -61,8 +63,8 @@ export interface ScaleFlags {
 }
 
 export const scaleOptions: Options = {
-  '--min <n>': { help: 'replicas at least; 0 starts the first with a request', parse: parseWhole(0, MAX_REPLICAS) },
-  '--max <n>': { help: 'replicas at most; 0 pauses it', parse: parseWhole(0, MAX_REPLICAS) },
+  '--min <n>': { help: 'minimum replicas; 0 starts the first with a request', parse: parseWhole(0, MAX_REPLICAS) },
+  '--max <n>': { help: 'maximum replicas; 0 pauses it', parse: parseWhole(0, MAX_REPLICAS) },
   '--budget <usd>': 'most that all replicas together may cost per hour',
   '--target <n>': {
     help: 'requests per replica that scaling aims for; auto: 70 % of what one can run (default: auto)',
@@ -85,9 +87,11 @@ export function specOf(shell: Shell, flags: SpecFlags, before: Summary['spec'] |
     ...(flags.shm === undefined ? {} : { shm: flags.shm }),
   })
   const recipe = withoutUndefined({
-    name: flags.recipe,
-    image: flags.image === undefined ? undefined : imageOf(flags.image),
-    hubModel: flags.hubModel,
+    // Most models of the hub are for vLLM; whoever knows better names the recipe.
+    name:
+      flags.recipe ?? (isOnHub(flags.model) && file.recipe === undefined ? (before?.recipe.name ?? 'vllm') : undefined),
+    image: flags.image === undefined ? undefined : imageNamed(flags.image),
+    hubModel: flags.hubModel ?? (isOnHub(flags.model) ? flags.model : undefined),
     port: flags.servePort,
     healthPath: flags.health,
     concurrency: flags.concurrency,
@@ -108,6 +112,11 @@ export function specOf(shell: Shell, flags: SpecFlags, before: Summary['spec'] |
     recipe: isEmpty(recipe) ? file.recipe : { ...before?.recipe, ...file.recipe, ...recipe },
     gpus: isEmpty(gpus) ? file.gpus : { ...before?.gpus, ...file.gpus, ...gpus },
   })
+}
+
+/** `OWNER/MODEL`; names in the catalog have no slash. */
+export function isOnHub(model: string | undefined): boolean {
+  return model?.includes('/') === true
 }
 
 export function settingsOf(flags: ScaleFlags, before: Summary['settings'] | undefined): object {
@@ -131,10 +140,4 @@ function withoutUndefined(values: Readonly<Record<string, unknown>>): Record<str
 
 function isEmpty(values: object): boolean {
   return Object.keys(values).length === 0
-}
-
-/** `name:tag`; a port of the registry is no tag. */
-function imageOf(text: string): { name: string; tag?: string } {
-  const at = text.lastIndexOf(':')
-  return at > text.lastIndexOf('/') ? { name: text.slice(0, at), tag: text.slice(at + 1) } : { name: text }
 }

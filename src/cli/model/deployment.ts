@@ -5,7 +5,15 @@ import { coldStartText } from '../../view/deployment.ts'
 import { count } from '../../view/number.ts'
 import { localTime } from '../../view/time.ts'
 import type { Tone } from '../../view/tone.ts'
-import { scaleOptions, settingsOf, specOf, specOptions, type ScaleFlags, type SpecFlags } from './deployment-option.ts'
+import {
+  isOnHub,
+  scaleOptions,
+  settingsOf,
+  specOf,
+  specOptions,
+  type ScaleFlags,
+  type SpecFlags,
+} from './deployment-option.ts'
 import { describeUsage, quoteDeployment, usageFlags } from './deployment-usage.ts'
 import { parseWhole } from '../kit/flag.ts'
 import { openLogs, printLines } from '../rental/machine-session.ts'
@@ -67,6 +75,7 @@ export const rows: readonly Row[] = [
     },
     isOptional: ['recipe', 'gpus', 'catalogModel', 'env'],
     options: {
+      '--model <model>': 'model of berth catalog ls, or OWNER/MODEL of Hugging Face, which vllm runs',
       '--catalog <model>': 'model of the catalog; default: the name, if no recipe is given',
       ...specOptions,
       ...scaleOptions,
@@ -78,8 +87,8 @@ export const rows: readonly Row[] = [
       'You pay for the GPU time of each replica from its first answer, not per token.\nOnly your account sees the model.',
     examples: [
       'berth deploy qwen3-8b',
-      'berth deploy assistant --catalog qwen3-8b --max 4 --dry-run',
-      'berth deploy assistant --recipe vllm --hub-model Qwen/Qwen3-8B --max 4',
+      'berth deploy assistant --model qwen3-8b --max 4 --dry-run',
+      'berth deploy assistant --model Qwen/Qwen3-8B --max 4',
       'berth deploy mine --recipe custom --image me/engine:2 --gpu-memory 24',
       'berth deploy mine --recipe vllm --hub-model Qwen/Qwen3-8B --gpu H100 --dry-run',
     ],
@@ -210,14 +219,28 @@ export const rows: readonly Row[] = [
 
 function prepareDeploy(call: Call<DeployFlags>): Input {
   const { input, options, shell } = call
+  checkModel(options)
   const spec = specOf(shell, options, undefined)
   const { model: givenName } = (input.parts.body ?? {}) as { readonly model?: string }
   // Without a recipe, the name must be in the catalog.
-  const ordered = spec.recipe?.name === undefined ? catalogOrder(options.catalog ?? givenName, spec) : spec
+  const ordered =
+    spec.recipe?.name === undefined ? catalogOrder(options.catalog ?? options.model ?? givenName, spec) : spec
   const body = withBody(input, { ...ordered, gpus: spec.gpus ?? {}, ...settingsOf(options, undefined) })
   if (options.forEveryone === true) return body
   const { model: name, ...fields } = body.parts.body ?? {}
   return { ...body, parts: { ...body.parts, body: { ...fields, name } } }
+}
+
+function checkModel({ model, catalog, hubModel, recipe }: DeployFlags): void {
+  const other = catalog === undefined ? (hubModel === undefined ? undefined : '--hub-model') : '--catalog'
+  if (model !== undefined && other !== undefined) {
+    throw new CliError(exitCodes.usage, `--model and ${other} both say which model it is: give one.`)
+  }
+  if (recipe === 'llama.cpp' && (hubModel ?? (isOnHub(model) ? model : undefined)) !== undefined) {
+    throw new CliError(exitCodes.usage, 'llama.cpp needs a GGUF file, and loads no model of a hub by itself.', [
+      'Give the file in --spec, or use --recipe vllm.',
+    ])
+  }
 }
 
 function catalogOrder(catalogModel: string | undefined, { recipe }: ReturnType<typeof specOf>) {

@@ -3,8 +3,8 @@ import { act, show } from '../kit/row.ts'
 import type { Row } from '../kit/row-type.ts'
 
 export const rows: readonly Row[] = [
-  show('operator mail status', 'getMailStatus', 'show the mail server and outgoing e-mail', {
-    content: (status) => (status.enabled ? [] : ['Set BERTH_SMTP_URL and BERTH_MAIL_FROM to send e-mail.']),
+  show('operator mail status', 'getMailStatus', 'show the mail server and outgoing email', {
+    content: (status) => (status.enabled ? [] : ['Set BERTH_SMTP_URL and BERTH_MAIL_FROM to send email.']),
     facts: [
       { Server: ({ server }) => server ?? 'none', From: ({ from }) => from },
       'pending',
@@ -14,7 +14,7 @@ export const rows: readonly Row[] = [
       'lastErrorAt:At',
     ],
   }),
-  act('operator mail test', 'sendTestMail', 'send a test e-mail', {
+  act('operator mail test', 'sendTestMail', 'send a test email', {
     args: { '<address>': 'where to send it' },
     examples: ['berth operator mail test ada@example.com'],
     done: ({ message, reply }) => [`${message}.`, `The mail server answered: ${reply}`],

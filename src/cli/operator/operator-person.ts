@@ -59,7 +59,7 @@ export const rows: readonly Row[] = [
     done: ({ passkeys }, { target }) =>
       `Removed ${passkeys} ${passkeys === 1 ? 'passkey' : 'passkeys'} of ${target.email}, and ended their sessions.`,
   }),
-  list('operator mail ls', 'listMails', 'list e-mail that was sent, failed or withheld', {
+  list('operator mail ls', 'listMails', 'list email that was sent, failed or withheld', {
     columns: ['to', 'about', 'state', { TIME: (one) => utcTime(one.createdAt), ERROR: (one) => one.error ?? '' }],
     flags: { state: 'only messages in this state' },
     examples: ['berth operator mail ls --state failed'],

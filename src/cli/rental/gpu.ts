@@ -13,18 +13,24 @@ const REFRESH_S = 2
 
 export const rows: readonly Row[] = [
   custom<OfferFilter & { all?: true }>('gpus ls', 'list GPUs you can rent, and their prices', {
+    args: { '[model...]': 'GPU model or part of it, the same as --gpu' },
     options: { ...offerFilters, '--all': 'include offers that are fully rented' },
     canWatch: REFRESH_S,
     run: (call) =>
       watch(call, async () => {
-        const { client, options } = call
+        const { client } = call
+        const options = withModel(call.options, (call.args[0] ?? []) as string[])
         const all = await readOffers(client)
         const offers = all.filter((offer) => isMatch(offer, options) && (options.all === true || isFree(offer)))
         return { onWire: offers.map(offerOnWire), content: describeOffers(offers) }
       }),
-    examples: ['berth gpus ls --gpu h100 --count 8', 'berth gpus ls --kind container --max-price 0.40 --watch'],
+    examples: ['berth gpus ls h100 --count 8', 'berth gpus ls --kind container --max-price 0.40 --watch'],
   }),
 ]
+
+function withModel<T extends OfferFilter>(options: T, words: readonly string[]): T {
+  return words.length === 0 ? options : { ...options, gpu: words.join(' ') }
+}
 
 export const offerColumns: Columns<Offer, undefined> = [
   'gpu',

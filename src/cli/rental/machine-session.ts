@@ -77,7 +77,7 @@ export const rows: readonly Row[] = [
       [IDENTITY]: 'private key to log in with',
       '--print': 'print the ssh command instead of running it',
     },
-    passesWordsOn: true,
+    passesWordsOn: 'with options',
     run: async ({ session, shell, options, args, target: machine }) => {
       await rejectSimulated(session, machine)
       const words = sshWords(machine, options.identity ?? demoIdentity(session, shell), wordsIn(args))
@@ -85,7 +85,8 @@ export const rows: readonly Row[] = [
       session.screen.show({ command: words }, () => [words.map(quote).join(' ')])
       return exitCodes.ok
     },
-    examples: ['berth ssh web', 'berth ssh web -- nproc'],
+    notes: 'To reach a port of the machine: berth forward NAME PORT',
+    examples: ['berth ssh web', 'berth ssh web nproc', 'berth ssh web -L 8080:localhost:80'],
   }),
   custom<unknown, OwnMachine>('terminal', 'open a terminal in a container, through the server', {
     ...onMachine,

@@ -21,7 +21,7 @@ export const rows: readonly Row[] = [
     options: { '--no-wait': 'do not wait until it is off' },
     follow: async (answer, { client, screen, options, target }) => {
       if (!options.wait || answer.state !== 'Stopping') return answer
-      screen.remark(`${displayName(target)} is shutting down. Its full price is charged until it is off.`)
+      screen.remark(`${displayName(target)} is shutting down. You pay the full price until it is off.`)
       const limit = AbortSignal.timeout(MAX_STOP_MS)
       for (let reply = answer; ; await pause(POLL_MS, limit)) {
         reply = await readDetail(client, target)
@@ -38,7 +38,7 @@ export const rows: readonly Row[] = [
       const cost = price === null ? '' : ` Stopped, its disk costs ${hourlyPrice(price)}.`
       return state === 'Stopped'
         ? `${displayName(target)} is stopped.${cost}`
-        : `${displayName(target)} is shutting down. Its full price is charged until it is off.${cost}`
+        : `${displayName(target)} is shutting down. You pay the full price until it is off.${cost}`
     },
     notes: 'To start it again: berth start NAME. To delete its disk: berth terminate NAME.',
     examples: ['berth stop web', 'berth stop web --yes', 'berth stop web --yes --no-wait'],

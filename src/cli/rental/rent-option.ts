@@ -131,6 +131,13 @@ function readEnvFile(shell: Shell, file: string): Record<string, string> {
   )
 }
 
+/** `name:tag`. A port of the registry is no tag, and neither is a digest. */
+export function imageNamed(text: string): { name: string; tag?: string } {
+  const at = text.lastIndexOf(':')
+  const hasTag = at > text.lastIndexOf('/') && !text.includes('@')
+  return hasTag ? { name: text.slice(0, at), tag: text.slice(at + 1) } : { name: text }
+}
+
 function pairOf(text: string): [name: string, value: string] | undefined {
   const at = text.indexOf('=')
   return at < 1 ? undefined : [text.slice(0, at), text.slice(at + 1)]

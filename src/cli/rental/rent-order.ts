@@ -44,8 +44,12 @@ export interface Order extends OrderOptions {
 
 /** Returns the id of the rental. A lost connection never orders twice. */
 export async function placeOrder(client: Client, order: Order): Promise<string> {
-  const body = { ...fieldsOf(order), ...optionalFields(order) } as CallInput<'createRental'>['body']
-  return String((await client.call('createRental', { body, idempotencyKey: randomUUID() })).id)
+  return String((await client.call('createRental', { body: bodyOf(order), idempotencyKey: randomUUID() })).id)
+}
+
+/** The request that places the order. */
+export function bodyOf(order: Order): CallInput<'createRental'>['body'] {
+  return { ...fieldsOf(order), ...optionalFields(order) } as CallInput<'createRental'>['body']
 }
 
 const kinds = { container: 'container', vm: 'virtual-machine', metal: 'bare-metal' } as const

@@ -126,7 +126,7 @@ describe('rent', () => {
     expect(out).toMatch(/^Name +new\nTerminates +at \d{4}-\S+ \S+Z\nSpending limit +\$7\.50$/m)
     const freed = await berth('set', 'new', '--hours', 'none', '--spending-limit', 'none', '--label', '')
     expect(freed.error).toBe('')
-    expect(freed.out).toMatch(/^Terminates +when you terminate it\nSpending limit +none$/m)
+    expect(freed.out).toMatch(/^Terminates +never\nSpending limit +none$/m)
     const [, name = ''] = /^Name +(\S+)$/m.exec(freed.out) ?? []
     const late = await berth('set', name, '--spending-limit', '0.000000001')
     expect(late).toMatchObject({ code: 2, error: expect.stringContaining('add --yes') })

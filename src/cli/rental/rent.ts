@@ -3,7 +3,7 @@
  * sent with the order, which is rejected at a higher price. Then the machine is followed until it runs.
  */
 import { span, utcTime } from '../../view/time.ts'
-import { formatUsdForPeople, maxUsd, nanoUsdOf, usd, zeroUsd, type NanoUsd } from '../../base/money.ts'
+import { formatUsd, formatUsdForPeople, maxUsd, nanoUsdOf, usd, zeroUsd, type NanoUsd } from '../../base/money.ts'
 import type { Client, Reply } from '../../client/client.ts'
 import { ApiError } from '../../client/error.ts'
 import { MAX_WAIT_SECONDS } from '../../contract/interruption.ts'
@@ -25,7 +25,7 @@ import { readLike } from './rent-like.ts'
 import type { WorkloadFields } from '../../view/ordered.ts'
 import { idleText } from '../../view/rental.ts'
 import { withVolumeIds, workloadFields, workloadOptions, type WorkloadFlags } from './rent-option.ts'
-import { placeOrder, waitUntilRunning, type Order, type OrderOptions } from './rent-order.ts'
+import { bodyOf, placeOrder, waitUntilRunning, type Order, type OrderOptions } from './rent-order.ts'
 import { custom } from '../kit/row.ts'
 import { tableOf } from '../kit/record.ts'
 import { bold, type Content, type Screen } from '../kit/screen.ts'
@@ -42,6 +42,7 @@ interface RentOptions extends OfferFilter, OrderOptions, WorkloadFlags {
   readonly terminateAfterTerm?: true
   readonly hours?: number
   readonly yes?: true
+  readonly dryRun?: true
   readonly wait: boolean
 }
 
@@ -72,12 +73,18 @@ export const rows: readonly Row[] = [
       },
       '--hours <n>': { help: 'terminate it after this many hours', parse: parseHours },
       '--no-wait': 'do not wait until it is running',
+      '--dry-run': 'show the machine and its price, and rent nothing',
     },
     confirms: true,
     run: async (call) => {
       const { session, shell, options } = call
       const order = await chooseOrder(session, shell, await completeOptions(session.client, shell, options))
       const about = describeOrder(order, await readBalance(session.client))
+      if (options.dryRun === true) {
+        const onWire = { order: bodyOf(order), pricePerHourUsd: formatUsd(order.pricePerHour), dryRun: true }
+        session.screen.show(onWire, () => [...about, 'Nothing was rented. To rent it, leave out --dry-run.'])
+        return exitCodes.ok
+      }
       if (options.yes === true) session.screen.remark(...about)
       await confirm(call, 'Rent it?', about)
       const id = await withCheckHint(
@@ -91,6 +98,7 @@ export const rows: readonly Row[] = [
       'berth rent',
       'berth rent --gpu 4090 --image debian:12 --port 8080 --label web',
       'berth rent --template tpl_jupyter --gpu a100 --idle 30:stop',
+      'berth rent --gpu h100 --dry-run',
       'berth rent --gpu h100 --mount datasets:/data --mount models:/models:ro',
       'berth rent --like web --label web-2',
       'berth rent --gpu 4090 --interruptible --after-interruption terminate',
@@ -139,8 +147,8 @@ async function completeOptions(client: Client, shell: Shell, typed: RentOptions)
 }
 
 async function chooseOrder(session: Session, shell: Shell, options: Completed): Promise<Offered> {
-  const { machine, hours, yes, count, gpu, kind } = options
-  const asks = yes === true ? undefined : shell.person
+  const { machine, hours, yes, dryRun, count, gpu, kind } = options
+  const asks = yes === true || dryRun === true ? undefined : shell.person
   if (asks === undefined && machine === undefined && gpu === undefined && kind === undefined) {
     throw new CliError(exitCodes.usage, 'Choose what to rent with --gpu, --kind or --machine.', [
       'Example: berth rent --gpu h100 --count 1',

@@ -89,7 +89,7 @@ function describeChange(changed: Reply<'changeRental'>): Content[] {
   const then = changed.convertToOnDemandOnExpiry === true ? 'continues on demand' : 'terminates'
   return [
     ['Name', bold(displayName(changed))],
-    ['Terminates', autoTerminateAt === null ? 'when you terminate it' : `at ${utcTime(autoTerminateAt)}`],
+    ['Terminates', autoTerminateAt === null ? 'never' : `at ${utcTime(autoTerminateAt)}`],
     ['Spending limit', spendingLimitUsd === null ? 'none' : money(spendingLimitUsd)],
     ['Term', termEndsAt === null ? undefined : `until ${utcTime(termEndsAt)}, then ${then}`],
   ]

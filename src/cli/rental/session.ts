@@ -37,6 +37,11 @@ export interface GlobalOptions {
   readonly json?: true
 }
 
+interface SavedAccount {
+  readonly name: string
+  readonly id: string
+}
+
 export interface Session {
   readonly client: Client
   readonly screen: Screen
@@ -47,6 +52,10 @@ export interface Session {
   readonly profile: string | undefined
   /** Nobody named the key, and there are others: the next command may be about another account. */
   readonly isGuess: boolean
+  /** The same, and at least one of them is of a login, so that the accounts are a person's own choice. */
+  readonly isAmongLogins: boolean
+  /** The account of the key's profile, as the login saved it. */
+  readonly savedAccount: SavedAccount | undefined
   /** The key for streams and terminals, which the client does not open. */
   readonly key: string | undefined
   readonly json: boolean
@@ -62,7 +71,8 @@ export function openSession(shell: Shell, options: GlobalOptions, who: Who): Ses
   const key = findKey(shell, options, { who, url, profile })
   if (key === undefined && who !== 'anyone') throw noKey(who, url, dataFolder(shell))
   const isGuess = key?.isDefault === true && countKeys(shell, who) > 1
-  return sessionWith(shell, { url, key, who, json: options.json === true, isGuess })
+  const isAmongLogins = isGuess && readProfiles(shell).profiles.length > 0
+  return sessionWith(shell, { url, key, who, json: options.json === true, isGuess, isAmongLogins })
 }
 
 /** The keys that a command could use without being told: those of profiles, and of the data folder. */
@@ -107,12 +117,14 @@ interface FoundKey {
   readonly text: string
   readonly from: string
   readonly profile?: string
+  readonly account?: SavedAccount
   /** Neither the command line nor the environment names it. */
   readonly isDefault?: boolean
 }
 
 interface Connection {
   readonly isGuess?: boolean
+  readonly isAmongLogins?: boolean
   readonly url: string
   readonly key: FoundKey | undefined
   readonly who: Who
@@ -120,7 +132,10 @@ interface Connection {
 }
 
 /** A session with a given server and key. */
-export function sessionWith(shell: Shell, { url, key, who, json, isGuess = false }: Connection): Session {
+export function sessionWith(
+  shell: Shell,
+  { url, key, who, json, isGuess = false, isAmongLogins = false }: Connection,
+): Session {
   checkUrl(url)
   if (key !== undefined && !/^[!-~]+$/.test(key.text)) {
     throw new CliError(exitCodes.refused, `${key.from} does not hold an API key, which looks like bk_<id>_<secret>.`)
@@ -132,6 +147,8 @@ export function sessionWith(shell: Shell, { url, key, who, json, isGuess = false
     keyFrom: key?.from,
     profile: key?.profile,
     isGuess,
+    isAmongLogins,
+    savedAccount: key?.account,
     key: key?.text,
     json,
     dataDir: dataFolder(shell),
@@ -179,8 +196,14 @@ function findKey(
   const saved = profile !== undefined && isSameServer(profile.url, url) ? profile : undefined
   const inFolder = saved !== undefined && (isNamed || suits(saved, who)) ? undefined : findInDataFolder(shell, who, url)
   if (inFolder !== undefined || saved === undefined) return inFolder
-  const { name } = saved
-  return { text: keyOfProfile(shell, saved), from: `the profile ${name}`, profile: name, isDefault: !isNamed }
+  const { name, account, accountId } = saved
+  return {
+    text: keyOfProfile(shell, saved),
+    from: `the profile ${name}`,
+    profile: name,
+    isDefault: !isNamed,
+    ...(accountId === undefined ? {} : { account: { name: account, id: accountId } }),
+  }
 }
 
 function findInDataFolder(shell: Shell, who: Who, url: string): FoundKey | undefined {

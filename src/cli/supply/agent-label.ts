@@ -14,10 +14,19 @@ export function offerLabel(offer: HostOffer): string {
   return `${gpus}${faulty}, on sale as ${offeringLabels[offer.offering].toLowerCase()} in region ${offer.region} ${price}`
 }
 
-export function eventText(event: AgentEvent, server: string): string {
+/** Writes the events of one run. Notes on an offer are repeated only when they have changed. */
+export function makeEventText(server: string): (event: AgentEvent) => string {
+  let before: readonly string[] = []
+  return (event) => {
+    if (event.kind !== 'offer') return eventText(event, server)
+    const notes = event.notes.filter((note) => !before.includes(note))
+    before = event.notes
+    return [offerLabel(event.offer), ...notes.map((note) => `  ${note}`)].join('\n')
+  }
+}
+
+function eventText(event: Exclude<AgentEvent, { kind: 'offer' }>, server: string): string {
   switch (event.kind) {
-    case 'offer':
-      return [offerLabel(event.offer), ...event.notes.map((note) => `  ${note}`)].join('\n')
     case 'workloads':
       return event.total === 0 ? 'Nothing is running.' : `${event.running} of ${count(event.total, 'machine')} running.`
     case 'state':

@@ -20,7 +20,7 @@ import { makeOffer } from '../../agent/offer.ts'
 import { makeClient } from '../../client/client.ts'
 import { gpuType } from '../../contract/shared.ts'
 import { folderOf, forget, gpusOf, shownMembership, withAgentErrors } from './agent-folder.ts'
-import { eventText } from './agent-label.ts'
+import { makeEventText } from './agent-label.ts'
 import { termsOf, termsOptions, type TermsOptions } from './agent-option.ts'
 import { runOptions, runSettingsOf } from './agent-run-option.ts'
 import { sentence } from '../kit/failure.ts'
@@ -76,6 +76,7 @@ async function runTheAgent({ session, shell, options }: Call<RunOptions>): Promi
   const makeRuntime = await openRuntime(folder, terms, settings, shell)
   const membership = await memberOf(folder, options, settings, session, shell)
   screen.remark(`This machine is ${membership.hostId}; its folder is ${folder.dir}.`)
+  const eventText = makeEventText(membership.server)
   const end = await untilStopped((signal) =>
     runAgent({
       folder,
@@ -83,7 +84,7 @@ async function runTheAgent({ session, shell, options }: Call<RunOptions>): Promi
       version: agentVersion(),
       gpus: gpusOf(membership.terms, settings, folder),
       makeRuntime,
-      onEvent: (event) => screen.showLine(event, () => eventText(event, membership.server)),
+      onEvent: (event) => screen.showLine(event, () => eventText(event)),
       signal,
     }),
   )
