@@ -12,6 +12,7 @@ import type { DeploymentHealth, LocalModelState } from '../contract/model.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { Result } from '../contract/result.ts'
 import type { Mailer } from '../domain/mail.ts'
+import type { PayoutSettings } from '../domain/payout.ts'
 import type { Processor } from '../domain/processor.ts'
 import type { InstanceOrder } from '../domain/order.ts'
 import type { SignUpMode } from '../domain/sign-up.ts'
@@ -44,6 +45,8 @@ export interface App {
   readonly people?: PeopleSettings
   /** Takes payments by card. Absent: only operators add money. */
   readonly processor?: Processor
+  /** Absent: suppliers are paid by the usual rules. */
+  readonly payouts?: PayoutSettings
   /** Absent: no mail server is configured. */
   readonly mailer?: Mailer
   /** Logs a problem that does not fail the request. */

@@ -47,6 +47,8 @@ export type IdPrefix =
   | 'pky'
   | 'pay'
   | 'rfd'
+  | 'po'
+  | 'prun'
 
 /** 120 random bits after a prefix for the kind: `acc_4Yt…`. */
 export function randomId(prefix: IdPrefix): string {

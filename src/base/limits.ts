@@ -117,6 +117,11 @@ export const limits = {
   models: 1_000,
   /** Rows of the operator's list. */
   listedPayments: 500,
+  /** Suppliers that one run pays; the rest has its turn in the next. */
+  payoutsPerRun: 1_000,
+  /** Payouts that a supplier sees. */
+  listedPayouts: 200,
+  listedPayoutRuns: 100,
   /** Pages to pay on that one account has open. */
   openCheckouts: 10,
   /** Cards that are listed, the newest first. */

@@ -7,6 +7,7 @@ import { billingEndpoints } from './billing.ts'
 import { budgetEndpoints } from './budget.ts'
 import { autoTopUpEndpoints } from './auto-top-up.ts'
 import { paymentEndpoints } from './payment.ts'
+import { payoutEndpoints } from './payout.ts'
 import { clusterEndpoints } from './cluster.ts'
 import { costEndpoints } from './cost.ts'
 import { deviceLoginEndpoints } from './device-login.ts'
@@ -83,6 +84,7 @@ export const api = {
   ...budgetEndpoints,
   ...paymentEndpoints,
   ...autoTopUpEndpoints,
+  ...payoutEndpoints,
   ...requestLogEndpoints,
   ...marketplaceEndpoints,
   ...marketplaceSearchEndpoints,

@@ -2,7 +2,8 @@
 import { DAY_MS, HOUR_MS, type Instant } from '../base/instant.ts'
 import { formatUsd, nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { centsOf } from './payment.ts'
-import { compare, type Intent } from './processor.ts'
+import { compare } from './difference.ts'
+import type { Intent } from './processor.ts'
 
 /** One attempt per hour, good or bad. */
 export const ATTEMPT_EVERY_MS = HOUR_MS

@@ -5,8 +5,10 @@
 import { addMs, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
 import { formatUsd, type NanoUsd } from '../base/money.ts'
 import { centsOf, usdOfCents } from './payment.ts'
+import { compare } from './difference.ts'
+import type { PayeeCalls } from './transfer.ts'
 
-export interface Processor {
+export interface Processor extends PayeeCalls {
   /** false: test mode, in which no money moves. Whatever belongs to the other mode is ignored. */
   readonly isLive: boolean
   /** The same key gives the same customer. */
@@ -218,9 +220,4 @@ export function judgeCheckout(payment: AwaitedPayment, checkout: Checkout, now: 
     return { kind: 'mismatch', detail: `${formatUsd(payment.amount)} USD was asked for; ${detail}` }
   }
   return { kind: 'paid', intent, tax: usdOfCents(checkout.taxCents) }
-}
-
-/** undefined: they are equal. */
-export function compare(what: string, actual: unknown, expected: unknown): string | undefined {
-  return actual === expected ? undefined : `${what} is ${String(actual)}, not ${String(expected)}`
 }

@@ -19,6 +19,14 @@ export type TemplateMail =
       readonly at: Instant
     }
   | {
+      readonly template: 'payout-details'
+      readonly accountName: string
+      /** The last characters of the new account. */
+      readonly hint: string
+      readonly at: Instant
+      readonly usableAt: Instant
+    }
+  | {
       readonly template: 'invitation'
       /** null: an invitation to open an account. */
       readonly accountName: string | null

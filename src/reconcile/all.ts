@@ -21,6 +21,7 @@ import { observe } from './observe.ts'
 import { comparePaymentsDaily } from './payment-comparison.ts'
 import { topUpAutomatically } from './auto-top-up.ts'
 import { catchUpOnEvents, settlePayments } from './payments.ts'
+import { draftPayoutRuns } from './payout-runs.ts'
 import { power } from './power.ts'
 import { settlePurchases } from './purchases.ts'
 import { provision } from './provision.ts'
@@ -90,6 +91,7 @@ export function allReconcilers(
     summarizeMetrics(app),
     watchIdle(app),
     watchUptime(app),
+    draftPayoutRuns(app),
     ...paymentLoops(app),
     {
       name: 'deliver-webhooks',

@@ -1,5 +1,5 @@
 /**
- * Payments, refunds and messages of the processor. `payments` does what is due; each row is retried by itself, so one that
+ * Payments, refunds, payouts and messages of the processor. `payments` does what is due; each row is retried by itself, so one that
  * fails delays no other. `payment-events` reads messages that were not delivered: without any webhook money arrives within
  * its interval.
  */
@@ -9,9 +9,13 @@ import { advanceAutomatic } from '../app/payment/advance-automatic.ts'
 import { advancePayment } from '../app/payment/advance-payment.ts'
 import { handleEvent } from '../app/payment/handle-event.ts'
 import { advanceRefund } from '../app/payment/refund.ts'
+import { advancePayout } from '../app/payout/advance-payout.ts'
+import { advancePayee } from '../app/payout/payout-account.ts'
 import { nextLook, ProcessorError, type Processor } from '../domain/processor.ts'
 import { leasePayments, releasePayment } from '../store/payment/payment.ts'
 import { leaseRefunds, releaseRefund } from '../store/payment/payment-refund.ts'
+import { leasePayouts, releasePayout } from '../store/payment/payout.ts'
+import { leasePayoutAccounts, releasePayoutAccount } from '../store/payment/payout-account.ts'
 import {
   deleteEvents,
   finishEvent,
@@ -42,7 +46,7 @@ export function settlePayments(app: App, processor: Processor): Reconciler {
     name: 'payments',
     due: hasPaymentWork,
     run: async (signal) => {
-      const passes = [events, payments, refunds]
+      const passes = [events, payments, refunds, payees, payouts]
       let isMore = false
       for (const pass of passes) if (!signal.aborted) isMore = (await pass(app, processor)) || isMore
       return isMore && !signal.aborted
@@ -75,6 +79,20 @@ async function refunds(app: App, processor: Processor): Promise<boolean> {
   return eachLeased(app, leaseRefunds, async (refund, token) => {
     const dueAt = await nextOf(app, refund.attempts, () => advanceRefund(app, processor, refund))
     await releaseRefund(app.database.db, refund.id, token, dueAt)
+  })
+}
+
+async function payees(app: App, processor: Processor): Promise<boolean> {
+  return eachLeased(app, leasePayoutAccounts, async (row, token) => {
+    const dueAt = await nextOf(app, row.attempts, () => advancePayee(app, processor, row))
+    await releasePayoutAccount(app.database.db, row.account_id, token, dueAt)
+  })
+}
+
+async function payouts(app: App, processor: Processor): Promise<boolean> {
+  return eachLeased(app, leasePayouts, async (payout, token) => {
+    const dueAt = await nextOf(app, payout.attempts, () => advancePayout(app, processor, payout))
+    await releasePayout(app.database.db, payout.id, token, dueAt)
   })
 }
 

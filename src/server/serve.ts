@@ -147,6 +147,7 @@ function appSettings({ settings, log }: Context) {
     stoppedDiskPerGbMonth: settings.stoppedDiskPerGbMonth,
     cpuPerHour: settings.cpuPerHour,
     freeStartMinutes: settings.freeStartMinutes,
+    payouts: settings.payouts,
     allowPrivateAddresses: settings.allowPrivateAddresses,
     ...bucketOf(settings),
     warn: (error: unknown, what: string) => log.warn({ err: error }, what),

@@ -8,7 +8,9 @@ import type { ObjectStore } from '../base/net/object-store.ts'
 import type { BodyBudgetOptions } from '../domain/body-budget.ts'
 import { issueText } from '../contract/issue-text.ts'
 import { signUpModes } from '../contract/session-body.ts'
+import type { PayoutSettings } from '../domain/payout.ts'
 import { defaultRetention, type Retention } from '../domain/retention.ts'
+import { payoutEnvironment, readPayoutSettings } from './payment/payout-setting.ts'
 import { readStripe, stripeEnvironment, type StripeSettings } from './payment/stripe-setting.ts'
 import { priceSetting } from './price-setting.ts'
 import { SettingsError } from './settings-error.ts'
@@ -90,6 +92,7 @@ const environment = z.object({
   BERTH_PUBLIC_URL: z.url({ protocol: /^https?$/ }).optional(),
   BERTH_SIGN_UP: z.enum(signUpModes).default('closed'),
   ...stripeEnvironment,
+  ...payoutEnvironment,
   BERTH_SMTP_URL: z
     .url({ protocol: /^smtps?$/, error: 'must be a URL such as smtp://user:password@mail.example.com:587' })
     .optional(),
@@ -188,6 +191,7 @@ export interface Settings {
   readonly signUp: Environment['BERTH_SIGN_UP']
   /** undefined: no payments by card. */
   readonly stripe: StripeSettings | undefined
+  readonly payouts: PayoutSettings
   /** undefined: no e-mail is sent. */
   readonly mail: { readonly url: string; readonly from: string } | undefined
   /** `gateway`: answers requests and runs no background loops. */
@@ -269,6 +273,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     publicUrl: read.BERTH_PUBLIC_URL?.replace(/\/+$/, ''),
     signUp: read.BERTH_SIGN_UP,
     stripe: readStripe(read),
+    payouts: readPayoutSettings(read),
     mail: readMail(read),
     role: read.BERTH_ROLE,
     workers: read.BERTH_WORKERS,

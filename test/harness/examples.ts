@@ -13,6 +13,7 @@ import { LIST_LAG_MS, succeed, type Journey } from './journey.ts'
 import { makePersonal } from './people.ts'
 import { saveResponse } from '../../src/app/response/response.ts'
 import { pay, saveCard } from './payment-ledger.ts'
+import { makePayoutRuns } from './payout-ledger.ts'
 import { testSshKey, type Call } from './server.ts'
 import { writeRequest } from './ended-request.ts'
 import { noUnits } from '../../src/domain/inference.ts'
@@ -76,6 +77,8 @@ export interface Owned {
   readonly delivery: string
   readonly budget: string
   readonly payment: string
+  readonly payoutRun: string
+  readonly payoutDraft: string
   readonly card: string
   readonly budgetToDelete: string
   readonly request: string
@@ -381,6 +384,16 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listPayments: none,
   comparePayments: none,
   refundPayment: (its) => owned({ id: its.payment }, exampleBodies.refundPayment),
+  listPayouts: none,
+  setPayoutBank: withBody(exampleBodies.setPayoutBank),
+  openPayoutPage: withBody(exampleBodies.openPayoutPage),
+  listPayoutRuns: none,
+  draftPayoutRun: none,
+  getPayoutRun: (its) => owned({ id: its.payoutRun }),
+  approvePayoutRun: (its) => owned({ id: its.payoutDraft }),
+  cancelPayoutRun: (its) => owned({ id: its.payoutDraft }),
+  exportPayoutRun: (its) => owned({ id: its.payoutRun }, exampleBodies.exportPayoutRun),
+  settlePayoutRun: (its) => owned({ id: its.payoutRun }, exampleBodies.settlePayoutRun),
   payOutSupplier: (its) => owned({ id: its.account }, { ...exampleBodies.payOutSupplier, amountUsd: '0.01' }),
   getPriceBook: none,
   changePriceBook: withBody(exampleBodies.changePriceBook),
@@ -512,6 +525,8 @@ export const absent: Owned = {
   delivery: 'dlv_00000000000000000000000000000000',
   budget: 'bud_0000000000000000000000',
   payment: 'pay_0000000000000000000000',
+  payoutRun: 'prun_000000000000000000000',
+  payoutDraft: 'prun_000000000000000000001',
   card: 'pm_000000000000000000000000',
   budgetToDelete: 'bud_0000000000000000000000',
   request: 'req_00000000000000000000000000000000',
@@ -643,6 +658,7 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     delivery: (await make(`/v2/webhooks/${hook}/test`)).id,
     budget: await budget('kept'),
     payment: await paidPayment(journey, owner.id),
+    ...(await makePayoutRuns(journey, owner.id)),
     card: await savedCard(journey, owner.id),
     budgetToDelete: await budget('to delete'),
     request: await logRequest(journey, owner.id),

@@ -94,10 +94,10 @@ export function processorOf(app: App) {
 /** Whether something is due now: a postponed row is not. */
 async function isDue({ database, clock }: App): Promise<boolean> {
   const now = new Date(clock.now())
-  for (const table of ['processor_event', 'payment', 'payment_refund'] as const) {
+  for (const table of ['processor_event', 'payment', 'payment_refund', 'payout', 'payout_account'] as const) {
     const row = await database.db
       .selectFrom(table)
-      .select('id')
+      .select('due_at')
       .where('due_at', '<=', now as never)
       .executeTakeFirst()
     if (row !== undefined) return true

@@ -172,6 +172,7 @@ const otherBody: { readonly [Op in OperationId]?: object } = {
   adjustAccount: { amountUsd: '-2.51' },
   createTopUp: { amountUsd: '99.00' },
   refundPayment: { amountUsd: '0.02' },
+  exportPayoutRun: { eurRate: '0.93' },
   refundCharge: { amountUsd: '0.02' },
   payOutSupplier: { amountUsd: '0.02' },
   restoreOwner: { ownerEmail: 'other@example.com' },

@@ -1,6 +1,6 @@
 /**
- * A simulator of Stripe on a real port: customers, checkout sessions, payment intents, refunds, disputes, balance
- * transactions and events. It keeps state and idempotency keys as Stripe does, and fails on command: before a call, or after
+ * A simulator of Stripe on a real port: customers, checkout sessions, payment intents, refunds, disputes, connected
+ * accounts, transfers, balance transactions and events. It keeps state and idempotency keys as Stripe does, and fails on command: before a call, or after
  * it, so that only the answer is lost. Messages are delivered when a test says so, in its order and number.
  */
 import { randomBytes } from 'node:crypto'
@@ -8,6 +8,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Stripe } from 'stripe'
 import type { Clock } from '../../src/base/instant.ts'
+import { SimulatedConnect } from './stripe-connect.ts'
 import {
   cards,
   expandObject,
@@ -39,6 +40,13 @@ export class StripeSimulator {
   taxPercent = 0
   /** Called with each call before it is answered: a second opinion about its parameters. */
   check: ((call: StripeCall) => Promise<void>) | undefined
+  readonly connect = new SimulatedConnect({
+    save: (object, prefix, fields) => this.#save(object, prefix, fields),
+    emit: (type, object) => this.#emit(type, object),
+    balance: (type, source, amount) => this.#balance(type, source, amount, 0),
+    get: (id) => this.get(id),
+    find: (id) => this.objects.get(id),
+  })
   readonly #clock: Clock
   readonly #isLive: boolean
   readonly #answers = new Map<string, { request: string; status: number; body: Json }>()
@@ -252,7 +260,8 @@ export class StripeSimulator {
     if (before !== undefined) return [before.status, before.body]
     const [status, body] = this.#route(call)
     // A copy: the answer stays what it was.
-    const isKept = status === 200 || status === 402
+    const { code } = (body['error'] ?? {}) as Json
+    const isKept = status === 200 || status === 402 || code === 'balance_insufficient'
     if (isKept) this.#answers.set(call.key, { request, status, body: JSON.parse(JSON.stringify(body)) as Json })
     return [status, body]
   }
@@ -278,7 +287,7 @@ export class StripeSimulator {
     if (noun === 'payment_intents') return this.#chargeSaved(params)
     if (noun === 'billing_portal')
       return [200, this.#save('billing_portal.session', 'bps', { url: 'https://billing.stripe.example/p/session' })]
-    return [404, failure('invalid_request_error', 'unknown_path', noun)]
+    return this.connect.create(noun, params) ?? [404, failure('invalid_request_error', 'unknown_path', noun)]
   }
 
   #createSession(params: Json): [number, Json] {
@@ -355,6 +364,7 @@ export class StripeSimulator {
       this.detach(id)
       return [200, object]
     }
+    if (verb === 'login_links') return this.connect.logIn(object)
     if (verb !== 'cancel') return [404, failure('invalid_request_error', 'unknown_path', verb)]
     if (object['status'] === 'succeeded' || object['status'] === 'canceled')
       return [400, failure('invalid_request_error', 'payment_intent_unexpected_state', 'It is over')]
@@ -399,6 +409,7 @@ export class StripeSimulator {
             (one) =>
               (params['payment_intent'] === undefined || one['payment_intent'] === params['payment_intent']) &&
               (params['customer'] === undefined || one['customer'] === params['customer']) &&
+              (params['transfer_group'] === undefined || one['transfer_group'] === params['transfer_group']) &&
               (one['created'] as number) >= since,
           )
     return pageOf(rows.toReversed(), noun, params)

@@ -9,6 +9,8 @@ import type { Payment } from '../../store/payment/payment-posting.ts'
 import { raiseAlert, type ProcessorEvent } from '../../store/payment/processor-event.ts'
 import { transact } from '../../store/platform/database.ts'
 import type { App } from '../app.ts'
+import { advanceTransfer } from '../payout/advance-payout.ts'
+import { wakePayee } from '../payout/payout-account.ts'
 import { advanceDispute } from './advance-dispute.ts'
 import { forgetCard } from './saved-card.ts'
 import { keepSession } from './confirmation.ts'
@@ -23,6 +25,8 @@ export async function handleEvent(app: App, processor: Processor, event: Process
   if (type.startsWith('charge.dispute.')) return advanceDispute(app, processor, id)
   if (type.startsWith('refund.') || type === 'charge.refund.updated') return advanceRefundOf(app, processor, id)
   if (type === 'payment_method.detached') return transact(app.database, (tx) => forgetCard(tx, id))
+  if (type === 'account.updated') return wakePayee(app, id)
+  if (type.startsWith('transfer.')) return advanceTransfer(app, processor, id)
   if (type === 'radar.early_fraud_warning.created') return noteWarning(app, processor, id)
 }
 

@@ -9,6 +9,7 @@ import { count } from '../../view/number.ts'
 import { ON_SALE, standingOf } from '../../view/supply.ts'
 import { utcTime } from '../../view/time.ts'
 import { earningsRow } from './earnings.ts'
+import { payoutRows } from './payout.ts'
 import { hostColumns, tenants, type Host } from './host.ts'
 import { act, list } from '../kit/row.ts'
 import { bold, toned } from '../kit/screen.ts'
@@ -205,4 +206,4 @@ async function readHosts(client: Client): Promise<Hosts> {
   return hosts
 }
 
-export const rows: readonly Row[] = [...tokenRows, ...hostRows, ...machineRows, earningsRow]
+export const rows: readonly Row[] = [...tokenRows, ...hostRows, ...machineRows, earningsRow, ...payoutRows]

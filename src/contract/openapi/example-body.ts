@@ -179,6 +179,10 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   createTopUp: { amountUsd: '100.00', saveCard: true },
   refundPayment: { amountUsd: '0.01', reason: 'paid twice by mistake' },
   refundCharge: { amountUsd: '12.00', rentalId: 17, reason: 'machine was faulty' },
+  setPayoutBank: { holder: 'North Racks Ltd', iban: 'DE89370400440532013000' },
+  openPayoutPage: { country: 'DE' },
+  exportPayoutRun: { format: 'csv', eurRate: '0.92' },
+  settlePayoutRun: { outcome: 'paid', reason: 'bank statement of 20 November' },
   payOutSupplier: { amountUsd: '840.00', reason: 'November bank transfer' },
   changePriceBook: {
     storage: [{ region: 'us-central-1', perGbHourUsd: '0.000096', enabled: true }],

@@ -13,6 +13,7 @@ import { billingHandlers } from './billing.ts'
 import { budgetHandlers } from './budget.ts'
 import { autoTopUpHandlers } from './auto-top-up.ts'
 import { paymentHandlers } from './payment.ts'
+import { payoutHandlers } from './payout.ts'
 import { catalogHandlers } from './catalog.ts'
 import { clusterHandlers } from './cluster.ts'
 import { costHandlers } from './cost.ts'
@@ -84,6 +85,7 @@ const moneyHandlers = {
   ...budgetHandlers,
   ...paymentHandlers,
   ...autoTopUpHandlers,
+  ...payoutHandlers,
 }
 
 const peopleHandlers = {

@@ -1,4 +1,5 @@
 /** The statement by day as CSV (RFC 4180), with all digits of every amount. */
+import { csvRow, textCell } from '../../base/csv.ts'
 import { formatUsd } from '../../base/money.ts'
 import type { DailyStatement } from '../../app/money/cost.ts'
 
@@ -33,14 +34,5 @@ export function renderStatementCsv(statement: DailyStatement): string {
     ]),
     [statement.to, 'closing_balance', 'Closing balance', '', '', '', '', '', '', formatUsd(statement.closing)],
   ]
-  return rows.map((row) => `${row.map(quoted).join(',')}\r\n`).join('')
-}
-
-/** Escapes a cell: spreadsheets run text that begins like a formula, and labels come from anyone who may order. */
-function textCell(text: string): string {
-  return /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
-}
-
-function quoted(cell: string): string {
-  return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell
+  return rows.map(csvRow).join('')
 }

@@ -73,6 +73,15 @@ const letters: {
     link: { label: 'See your sessions', url: `${publicUrl}/security` },
     note: 'If that was not you, end the session there and tell the operator.',
   }),
+  'payout-details': ({ accountName, hint, at, usableAt }, publicUrl) => ({
+    subject: 'Your earnings will be paid elsewhere',
+    lines: [
+      `The payout details of ${accountName} were changed on ${formatInstant(at)}. Its earnings are now paid to: ${hint}.`,
+      `Nothing is paid to it before ${formatInstant(usableAt)}.`,
+    ],
+    link: { label: 'See the payout details', url: `${publicUrl}/supply/earnings` },
+    note: 'Every owner of the account gets this message. If no owner made this change, change it back and tell the operator now.',
+  }),
   invitation: ({ accountName, senderName, role, invitationId, days }, publicUrl) => ({
     // The names of accounts are text of customers, which strangers should not read in their list of messages.
     subject: accountName === null ? 'Invitation to open an account' : 'Invitation to join an account',

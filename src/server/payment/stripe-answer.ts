@@ -7,6 +7,8 @@ import { ProcessorError, type Card, type Intent } from '../../domain/processor.t
 
 /** The field of our payment in everything that is created for it. */
 export const PAYMENT_KEY = 'berth_payment'
+/** The field of our account in every connected account. */
+export const ACCOUNT_KEY = 'berth_account'
 /** Electronically supplied services: what computing power is taxed as. */
 export const TAX_CODE = 'txcd_10000000'
 

@@ -10,6 +10,7 @@ import { limits } from '../../base/limits.ts'
 import type { Checkout, DisputeFacts, Processor, ProcessorMessage, RefundFacts } from '../../domain/processor.ts'
 import { answer, answerOrNone, idOf, intentOf, PAYMENT_KEY, TAX_CODE } from './stripe-answer.ts'
 import { cardCalls, chargeCalls } from './stripe-card.ts'
+import { payeeCalls } from './stripe-payee.ts'
 import type { StripeSettings } from './stripe-setting.ts'
 import { listTransactions } from './stripe-transaction.ts'
 
@@ -32,6 +33,8 @@ const eventTypes = [
   'charge.dispute.closed',
   'radar.early_fraud_warning.created',
   'payment_method.detached',
+  'account.updated',
+  'transfer.reversed',
 ] as const
 
 export interface StripeOptions {
@@ -62,6 +65,7 @@ export function openStripe({ settings, publicUrl, clock, allowPrivate }: StripeO
     ...chargeCalls(stripe),
     ...cardCalls(stripe, publicUrl),
     ...moneyBackCalls(stripe, isLive),
+    ...payeeCalls(stripe, publicUrl),
     listEvents: (since) => listEvents(stripe, since),
     listTransactions: (from, until) =>
       listTransactions((params) => answer(stripe.balanceTransactions.list(params)), from, until),

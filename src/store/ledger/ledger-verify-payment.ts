@@ -1,6 +1,7 @@
 /** Ledger checks of payments, refunds, disputes, tax and debts; see ledger-verify.ts. */
 import { sql, type RawBuilder } from 'kysely'
 import type { LedgerCheck } from './ledger-check.ts'
+import { payoutChecks } from './ledger-verify-payout.ts'
 
 /** Sums by posting of what moved between the account's money, debts, the processor and tax. */
 const moved = (pattern: string): RawBuilder<unknown> => sql`(
@@ -26,6 +27,7 @@ const disputeSums = sql`(
   from ${moved('stripe-dispute:%')} m group by 1)`
 
 export const paymentChecks: readonly LedgerCheck[] = [
+  ...payoutChecks,
   {
     name: 'payments_are_their_postings',
     over: sql`(select from payment where state = 'paid')`,

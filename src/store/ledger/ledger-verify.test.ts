@@ -16,6 +16,7 @@ import {
   type TestLedger,
 } from '../../../test/harness/ledger.ts'
 import { paymentPlants, recordPayments } from '../../../test/harness/payment-ledger.ts'
+import { payoutPlants, recordPayouts } from '../../../test/harness/payout-ledger.ts'
 import { makeTreasury } from '../../app/money/treasury.ts'
 import type { Actor } from '../../app/app.ts'
 import { inferenceRecord } from '../../../test/harness/ended-request.ts'
@@ -90,6 +91,7 @@ async function recordOperatorPostings(): Promise<void> {
   await commit(supplier)
   await buyMachine(running)
   await recordPayments(ledger)
+  await recordPayouts(ledger, supplierId)
 }
 
 /** A machine of another cloud whose price changed once. */
@@ -340,7 +342,7 @@ describe('a planted fault', () => {
     purchase_settled_to_the_millisecond | not to its end | purchase {purchase}    | update purchase set ended_at = ended_at + interval '1 ms' where id = {purchase}
     provider_cost_is_its_postings | it grew            | prv_verify 2026-01-02 rental {running} | update provider_cost set cost_nano = cost_nano + 1
     provider_cost_is_its_postings | it is gone         | prv_verify 2026-01-02 rental {running} | delete from provider_cost`
-  const cases = (plants + paymentPlants)
+  const cases = (plants + paymentPlants + payoutPlants)
     .trim()
     .split('\n')
     .map((line) => line.split(' | ').map((cell) => cell.trim()))

@@ -25,6 +25,7 @@ export interface Posting {
     | 'adjustment'
     | 'refund'
     | 'payout'
+    | 'payout_return'
     | 'payment_refund'
     | 'dispute'
     | 'dispute_return'

@@ -64,16 +64,12 @@ async function bookFee(tx: Tx, { id, kind, cents, feeCents, currency }: Processo
   })
 }
 
-/** From when on to read the processor's ledger at first. null: nothing was ever paid. */
+/** From when on to read the processor's ledger at first. null: nothing was ever paid, in or out. */
 export async function readFirstPayment(db: Db, isLive: boolean): Promise<Instant | null> {
-  const row = await db
-    .selectFrom('payment')
-    .select('created_at')
-    .where('is_live', '=', isLive)
-    .orderBy('created_at')
-    .limit(1)
-    .executeTakeFirst()
-  return row?.created_at ?? null
+  const { rows } = await sql<{ at: Instant | null }>`
+    select least((select min(created_at) from payment where is_live = ${isLive}),
+                 (select min(sent_at) from payout where is_live = ${isLive})) as at`.execute(db)
+  return rows[0]?.at ?? null
 }
 
 /** Money at the processor by its object, as its own ledger says. */
@@ -92,7 +88,12 @@ const ours = (isLive: boolean): RawBuilder<unknown> => sql`(
   from payment_refund r join payment p on p.id = r.payment_id where p.is_live = ${isLive}
   union all
   select d.id, 'dispute', d.updated_at, case when d.is_returned then 0 else -d.taken_nano - d.tax_nano end
-  from payment_dispute d join payment p on p.id = d.payment_id where p.is_live = ${isLive})`
+  from payment_dispute d join payment p on p.id = d.payment_id where p.is_live = ${isLive}
+  union all
+  select transfer_id, 'transfer', sent_at, -amount_nano from payout where transfer_id is not null and is_live = ${isLive}
+  union all
+  select r.id, 'transfer', r.at, r.amount_nano
+  from payout_return r join payout p on p.id = r.payout_id where p.transfer_id is not null and p.is_live = ${isLive})`
 
 interface Sums {
   readonly objects: number

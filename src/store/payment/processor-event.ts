@@ -54,8 +54,14 @@ export async function deleteEvents(db: Db, before: Instant, limit: number): Prom
 }
 
 /** Lists the newest first. */
-export async function listAlerts(db: Db, limit: number): Promise<Array<Selectable<Tables['payment_alert']>>> {
-  return db.selectFrom('payment_alert').selectAll().orderBy('id', 'desc').limit(limit).execute()
+export async function listAlerts(
+  db: Db,
+  limit: number,
+  kind?: PaymentAlert['kind'],
+): Promise<Array<Selectable<Tables['payment_alert']>>> {
+  let query = db.selectFrom('payment_alert').selectAll()
+  if (kind !== undefined) query = query.where('kind', '=', kind)
+  return query.orderBy('id', 'desc').limit(limit).execute()
 }
 
 export interface PaymentAlert {

@@ -16,6 +16,8 @@ interface Keys {
   mail: { readonly id: string }
   payment: { readonly id: string }
   payment_refund: { readonly id: string }
+  payout: { readonly id: string }
+  payout_account: { readonly account_id: string }
   processor_event: { readonly id: string }
 }
 
@@ -29,6 +31,8 @@ const keyColumns: { readonly [Table in LeasedTable]: ReadonlyArray<keyof Keys[Ta
   mail: ['id'],
   payment: ['id'],
   payment_refund: ['id'],
+  payout: ['id'],
+  payout_account: ['account_id'],
   processor_event: ['id'],
 }
 

@@ -30,6 +30,8 @@ export const sealedTables: readonly SealedTable[] = [
   { name: 'device_login', key: [['device_code_hash', 'bytea']], columns: ['key_sealed'] },
   { name: 'oauth_grant', key: [['code_hash', 'bytea']], columns: ['key_sealed'] },
   { name: 'mail', key: [['id', 'text']], columns: ['data_sealed'] },
+  { name: 'payout_account', key: [['account_id', 'text']], columns: ['details_sealed'] },
+  { name: 'payout', key: [['id', 'text']], columns: ['details_sealed'] },
   { name: 'replica', key: [['id', 'text']], columns: ['key_sealed'] },
   { name: 'host', key: [['id', 'text']], columns: ['access'] },
   {

@@ -821,7 +821,7 @@ export interface Tables {
     at: At
     detail: string
     id: GeneratedAlways<bigint>
-    kind: 'foreign' | 'mismatch' | 'dispute' | 'fraud_warning' | 'difference'
+    kind: 'foreign' | 'mismatch' | 'dispute' | 'fraud_warning' | 'difference' | 'payout'
     subject: string
   }
   payment_comparison: {
@@ -872,6 +872,69 @@ export interface Tables {
     refund_id: OrNull<string>
     state: 'open' | 'sent' | 'succeeded' | 'failed'
     tax_nano: Nano
+  }
+  payout: {
+    account_id: string
+    amount_nano: Nano
+    attempts: Optional<number>
+    created_at: At
+    destination: OrNull<string>
+    details_sealed: OrNull<string>
+    due_at: AtOrNull
+    ended_at: AtOrNull
+    exported_cents: OrNull<bigint>
+    failure: OrNull<string>
+    hint: string
+    id: string
+    is_live: OrNull<boolean>
+    kind: 'stripe' | 'bank'
+    lease_token: OrNull<string>
+    lease_until: AtOrNull
+    refusals: Optional<number>
+    returned_nano: NanoOptional
+    run_id: string
+    sent_at: AtOrNull
+    state: 'draft' | 'approved' | 'sent' | 'paid' | 'failed' | 'canceled'
+    transfer_id: OrNull<string>
+  }
+  payout_account: {
+    account_id: string
+    attempts: Optional<number>
+    changed_at: At
+    changed_by: OrNull<string>
+    country: OrNull<string>
+    details_sealed: OrNull<string>
+    due_at: AtOrNull
+    fingerprint: OrNull<string>
+    hint: string
+    is_confirmed: boolean
+    is_live: OrNull<boolean>
+    kind: 'stripe' | 'bank'
+    lease_token: OrNull<string>
+    lease_until: AtOrNull
+    stripe_id: OrNull<string>
+  }
+  payout_return: {
+    amount_nano: Nano
+    at: At
+    id: string
+    payout_id: string
+  }
+  payout_run: {
+    approved_at: AtOrNull
+    approved_by: OrNull<string>
+    created_at: At
+    created_by: OrNull<string>
+    currency: OrNull<'USD' | 'EUR'>
+    ended_at: AtOrNull
+    export_format: OrNull<'csv' | 'pain.001'>
+    exported_at: AtOrNull
+    exported_by: OrNull<string>
+    exported_cents: OrNull<bigint>
+    id: string
+    rate: DecimalOrNull
+    state: 'draft' | 'approved' | 'sent' | 'paid' | 'canceled'
+    until: At
   }
   person: {
     created_at: At
