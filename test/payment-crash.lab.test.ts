@@ -1,5 +1,6 @@
 /**
- * A server that takes payments is killed (SIGKILL) again and again while customers pay, banks dispute and operators refund.
+ * A server that takes payments is killed (SIGKILL) again and again while customers pay, banks dispute, operators refund and
+ * pay suppliers.
  * Afterwards Stripe's objects, the rows and the ledger must agree: nothing is lost, and nothing is doubled.
  */
 import { sql } from 'kysely'
@@ -25,7 +26,7 @@ afterAll(() => crash?.close())
 const amountOf = (row: Json): bigint => BigInt(row['amount'] as number) * CENT
 const textOf = (row: Json, name: string): string => String(row[name])
 
-describe(`promise 40: ${KILLS} kills during top-ups, refunds and disputes`, () => {
+describe(`promise 40: ${KILLS} kills during top-ups, refunds, disputes and payouts`, () => {
   test('every answered top-up is one payment, with one page and one customer for each account', async () => {
     const { stripe, database, answered } = crash
     const payments = await database.db.selectFrom('payment').select('id').execute()
@@ -79,6 +80,27 @@ describe(`promise 40: ${KILLS} kills during top-ups, refunds and disputes`, () =
     expect(byFirst(taken)).toEqual(byFirst(withdrawn))
   })
 
+  test('promises 60 and 62: each payout is one transfer at Stripe, less what was reversed, or came back', async () => {
+    const { stripe, database } = crash
+    const payouts = await database.db.selectFrom('payout').selectAll().where('state', '<>', 'canceled').execute()
+    expect(payouts.filter(({ state }) => !['draft', 'paid', 'failed'].includes(state))).toEqual([])
+    const kept = payouts
+      .filter((payout) => payout.transfer_id !== null)
+      .map((payout) => [payout.id, payout.transfer_id, payout.amount_nano, payout.returned_nano])
+    const sent = stripe
+      .all('transfer')
+      .map((one) => [
+        textOf(one, 'transfer_group'),
+        textOf(one, 'id'),
+        amountOf(one),
+        BigInt(one['amount_reversed'] as number) * CENT,
+      ])
+    expect(byFirst(kept)).toEqual(byFirst(sent))
+    expect(sent.length).toBeGreaterThan(0)
+    const withoutTransfer = payouts.filter(({ state, transfer_id: transfer }) => state !== 'draft' && transfer === null)
+    expect(withoutTransfer.every((payout) => payout.returned_nano === payout.amount_nano)).toBe(true)
+  })
+
   test("each account's money at the processor is what Stripe's balance transactions say", async () => {
     const { rows } = await sql<{ customer: string; nano: bigint }>`
       select b.customer_id as customer,
@@ -87,19 +109,22 @@ describe(`promise 40: ${KILLS} kills during top-ups, refunds and disputes`, () =
       join billing_profile b on b.account_id = p.account_id
       where l.kind = 'processor' group by 1`.execute(crash.database.db)
     const sums = new Map<string, bigint>()
-    for (const row of crash.stripe.all('balance_transaction')) {
+    const ofCustomers = crash.stripe
+      .all('balance_transaction')
+      .filter((row) => !textOf(row, 'type').startsWith('transfer'))
+    for (const row of ofCustomers) {
       const customer = customerOf(textOf(row, 'source'))
       sums.set(customer, (sums.get(customer) ?? 0n) + amountOf(row))
     }
     expect(byFirst(rows.map(({ customer, nano }) => [customer, nano]))).toEqual(byFirst([...sums]))
   })
 
-  test('the ledger adds up, and no operator has to look into anything but disputes', async () => {
+  test('the ledger adds up, and no operator has to look into anything but disputes and reversed payouts', async () => {
     const { body } = await crash.operator('GET', '/v2/operator/ledger/verify')
     expect(body).toMatchObject({ ok: true, findings: [] })
     const alerts = await crash.database.db.selectFrom('payment_alert').selectAll().execute()
-    expect(alerts.filter(({ kind }) => kind !== 'dispute')).toEqual([])
-    const counts = ['checkout.session', 'payment_intent', 'refund', 'dispute'].map(
+    expect(alerts.filter(({ kind }) => kind !== 'dispute' && kind !== 'payout')).toEqual([])
+    const counts = ['checkout.session', 'payment_intent', 'refund', 'dispute', 'transfer'].map(
       (kind) => `${crash.stripe.all(kind).length} ${kind}s`,
     )
     process.stdout.write(

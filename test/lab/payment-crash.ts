@@ -1,7 +1,7 @@
 /**
  * The crash run of payments. A child process is a whole server on a database that stays up, with a simulator of Stripe in
  * this process. It is killed (SIGKILL) at its calls of Stripe, before or after they had their effect, and at random moments,
- * while customers pay, banks dispute and operators refund, while calls fail, and while messages arrive late, twice, in any
+ * while customers pay, banks dispute, operators refund and suppliers are paid, while calls fail, and while messages arrive late, twice, in any
  * order or never. The clock of all parts runs fast.
  */
 import type { ChildProcess } from 'node:child_process'
@@ -22,6 +22,7 @@ import { StripeSimulator } from '../sim/stripe-server.ts'
 import { bundleChild, killChild, startChild } from './child-program.ts'
 import { runPaymentServer } from './payment-crash-child.ts'
 import { startPaymentLoad } from './payment-load.ts'
+import { openSuppliers, payoutActs, payoutEnv } from './payout-load.ts'
 
 export interface PaymentCrash {
   readonly stripe: StripeSimulator
@@ -50,7 +51,9 @@ export async function crashPayments(kills: number): Promise<PaymentCrash> {
     const accounts = await openAccounts(world.operator)
     stripe.taxPercent = 19
     stripe.chaos = faultOf
-    const load = startPaymentLoad({ stripe, accounts, operator: world.operator, url: world.url }, WORKERS)
+    const suppliers = await openSuppliers(world)
+    const payments = { stripe, accounts, operator: world.operator, url: world.url }
+    const load = startPaymentLoad(payments, WORKERS, payoutActs(world, suppliers))
     for (let n = 0; n < kills; n += 1) {
       // With few kills, each still meets something that is under way.
       const { size } = load.answered
@@ -61,6 +64,7 @@ export async function crashPayments(kills: number): Promise<PaymentCrash> {
     }
     await load.stop()
     stripe.chaos = undefined
+    stripe.connect.funds = Number.POSITIVE_INFINITY
     for (const { id, status } of stripe.all('checkout.session')) if (status === 'open') stripe.expire(String(id))
     await killChild(world.child())
     // Calls that failed several times are repeated hourly.
@@ -93,6 +97,7 @@ async function openWorld(): Promise<World> {
   const database = openDatabase({ url: testData.url, clock, poolSize: 4 })
   const env = {
     ...stripe.env,
+    ...payoutEnv,
     BERTH_PORT: '0',
     BERTH_DATA_DIR: folder,
     DATABASE_URL: testData.url,
@@ -178,12 +183,13 @@ async function waitUntilSettled({ database: { db }, stripe, url }: World, undeli
       for (; next < stripe.events.length; next += 1) await stripe.deliver(url(), stripe.events[next] ?? {})
       const payments = await db.selectFrom('payment').selectAll().where('state', '=', 'open').execute()
       const refunds = await db.selectFrom('payment_refund').selectAll().where('due_at', 'is not', null).execute()
+      const payouts = await db.selectFrom('payout').selectAll().where('state', 'in', ['approved', 'sent']).execute()
       const events = await db.selectFrom('processor_event').select(['id', 'type', 'handled_at', 'last_error']).execute()
       const handled = new Set(events.flatMap(({ id, handled_at: at }) => (at === null ? [] : [id])))
       const missing = stripe.events.filter(({ id }) => !handled.has(String(id)))
       const errors = events.flatMap(({ type, last_error: error }) => (error === null ? [] : [`${type}: ${error}`]))
-      rest = `${payments.length} payments, ${refunds.length} refunds, ${missing.length} messages; ${errors.join('; ')}`
-      return payments.length + refunds.length + missing.length === 0
+      rest = `${payments.length} payments, ${refunds.length} refunds, ${payouts.length} payouts, ${missing.length} messages; ${errors.join('; ')}`
+      return payments.length + refunds.length + payouts.length + missing.length === 0
     },
     SETTLE_MS,
   )

@@ -32,9 +32,10 @@ const LOST = 20
 const TWICE = 30
 const MAX_DELAY_MS = 1_500
 
-export function startPaymentLoad(world: PaymentWorld, workers: number): PaymentLoad {
+/** `more`: what else happens meanwhile. */
+export function startPaymentLoad(world: PaymentWorld, workers: number, more: readonly Act[]): PaymentLoad {
   const answered = new Map<string, string>()
-  const acts = actsOf(world, answered)
+  const acts = [...actsOf(world, answered), ...more]
   const deliveries = new Deliveries(world)
   let stopping = false
   const worker = async (): Promise<void> => {
