@@ -86,6 +86,14 @@ export const operatorPages = [
     load: async () => (await import('./pages/operator-payments/page.tsx')).OperatorPaymentsPage,
   }),
   page({
+    path: '/operator/payouts',
+    title: 'Payouts',
+    icon: 'money',
+    in: 'Operator',
+    scopes: ['operator'],
+    load: async () => (await import('./pages/operator-payouts/page.tsx')).OperatorPayoutsPage,
+  }),
+  page({
     path: '/operator/prices',
     title: 'Prices',
     icon: 'tag',

@@ -22,6 +22,7 @@ const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
     'getAutoTopUp',
     'listSavedCards',
   ],
+  payout: ['listPayouts', 'getEarnings'],
   budget: ['listBudgets'],
   deployment: ['listManagedDeployments', 'getManagedDeployment'],
   job: ['listJobs', 'getJob', 'listJobTasks'],

@@ -16,6 +16,7 @@ import { SelectField } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table } from '../../ui/table.tsx'
+import { Payouts } from './payouts.tsx'
 
 /** Charges raise no events for the supplier, so they are polled. */
 const EARNINGS_EVERY_MS = 30_000
@@ -52,6 +53,7 @@ export function EarningsPage() {
       <Answer of={earnings} skeleton={<Skeleton rows={8} />}>
         {(value) => <Sums earnings={value} days={days} />}
       </Answer>
+      <Payouts />
     </Page>
   )
 }

@@ -27,6 +27,7 @@ const alertLabels = {
   fraud_warning: ['Fraud warning', 'warn'],
   foreign: ['Unknown payment', 'warn'],
   difference: ['Difference', 'bad'],
+  payout: ['Payout', 'warn'],
 } as const
 
 const alertColumns: Columns<Alert> = [
