@@ -29,7 +29,7 @@ describe('help and usage', () => {
       'status',
       'login',
       'balance',
-      'gpus ls',
+      String.raw`gpus ls \[model…\]`,
       'rent',
       'ls',
       'events',
