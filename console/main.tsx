@@ -14,12 +14,15 @@ Object.assign(globalThis, { __zod_globalConfig: { jitless: true } })
 
 const root = document.getElementById('root')
 if (root === null) throw new Error('the page has no element "root"')
-createRoot(root).render(
+const app = (
   <StrictMode>
     <QueryClientProvider client={queries}>
       <RouterProvider router={router} />
       <StepUpHost />
       <Toasts />
     </QueryClientProvider>
-  </StrictMode>,
+  </StrictMode>
 )
+const start = (): void => createRoot(root).render(app)
+// The frame of index.html stays until the first page can be drawn as a whole. The router shows a failure itself.
+router.load().then(start, start)

@@ -77,9 +77,11 @@ export function CodeForm({ address: initialAddress, onSend, onRedeem, action, is
 }
 
 /** The field is what the person came for, or what replaced the field that had the focus. */
-export function useFieldFocus(): RefObject<HTMLFormElement | null> {
+export function useFieldFocus(isWanted = true): RefObject<HTMLFormElement | null> {
   const form = useRef<HTMLFormElement>(null)
-  useEffect(() => form.current?.querySelector('input')?.focus(), [])
+  useEffect(() => {
+    if (isWanted) form.current?.querySelector('input')?.focus()
+  }, [isWanted])
   return form
 }
 

@@ -3,6 +3,7 @@ import { Outlet, useRouter } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
 import { mayUse, useMe, useSameAccount } from '../api/me.ts'
 import { useLiveEvents } from '../api/live.ts'
+import { noteCostPage } from '../api/seen-cost.ts'
 import { cx } from '../ui/class.ts'
 import { flag } from '../search.ts'
 import { useStored } from '../ui/stored.ts'
@@ -12,6 +13,7 @@ import { TopBar } from './top-bar.tsx'
 
 export function Shell() {
   const me = useMe()
+  const accountId = me.account.id
   const router = useRouter()
   const [isMenuOpen, setMenuOpen] = useState(false)
   /** Icons only; on wide screens. */
@@ -22,12 +24,13 @@ export function Shell() {
   // After a navigation, the menu closes and the focus moves to the page.
   useEffect(
     () =>
-      router.subscribe('onResolved', ({ pathChanged, fromLocation }) => {
+      router.subscribe('onResolved', ({ pathChanged, fromLocation, toLocation }) => {
+        void noteCostPage(toLocation.pathname, accountId)
         if (!pathChanged || fromLocation === undefined) return
         setMenuOpen(false)
         main.current?.focus({ preventScroll: true })
       }),
-    [router],
+    [router, accountId],
   )
   return (
     <div className="grid min-h-dvh grid-cols-1 grid-rows-[auto_1fr] lg:grid-cols-[auto_minmax(0,1fr)]">

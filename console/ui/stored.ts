@@ -4,7 +4,7 @@ import { useState } from 'react'
 /** undefined: the stored value is invalid. */
 type Read<T> = (stored: unknown) => T | undefined
 
-function readStored<T>(name: string, read: Read<T>, otherwise: T): T {
+export function readStored<T>(name: string, read: Read<T>, otherwise: T): T {
   try {
     const text = localStorage.getItem(name)
     return text === null ? otherwise : (read(JSON.parse(text)) ?? otherwise)
@@ -14,7 +14,7 @@ function readStored<T>(name: string, read: Read<T>, otherwise: T): T {
 }
 
 /** Returns whether the value was stored. */
-function writeStored(name: string, value: unknown): boolean {
+export function writeStored(name: string, value: unknown): boolean {
   try {
     localStorage.setItem(name, JSON.stringify(value))
     return true

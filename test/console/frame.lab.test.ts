@@ -89,6 +89,30 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await customer.close()
   })
 
+  test('draws its frame before its code is there, in both modes', async () => {
+    const { page, visit, look, close } = await browser.open(browser.server.demoKey)
+    await visit('/volumes', 'Volumes')
+    let release = (): void => {}
+    const held = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    await page.route(/\/assets\/.*\.js$/, async (route) => {
+      await held
+      await route.continue()
+    })
+    for (const path of ['/volumes', '/sign-in']) {
+      await page.goto(path, { waitUntil: 'commit' })
+      await page.getByRole('status', { name: 'Loading Berth' }).waitFor()
+      expect(await page.locator('#root img:visible').count()).toBe(1)
+      await look(path === '/sign-in' ? 'starting-sign-in' : 'starting')
+    }
+    release()
+    await page.goto('/volumes')
+    await page.getByRole('heading', { level: 1, name: 'Volumes' }).waitFor()
+    expect(await page.getByRole('status', { name: 'Loading Berth' }).count()).toBe(0)
+    await close()
+  })
+
   test('works by keyboard, and the navigation opens on a phone', async () => {
     const { page, visit, close } = await browser.open(browser.server.demoKey, PHONE)
     await visit('/', /./)

@@ -46,10 +46,22 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     await look('overview-first')
     await page.getByRole('link', { name: 'Take the tour' }).click()
     await page.getByRole('heading', { name: /Rent a machine.*not done/ }).waitFor()
-    await succeed(newcomer.call, 'POST', `${V2}/virtual-machine-rentals`, { gpuCount: 1, region: 'mock-region' })
+    const order = { gpuCount: 1, region: 'mock-region' }
+    const { id } = await succeed(newcomer.call, 'POST', `${V2}/virtual-machine-rentals`, order)
     await page.getByRole('heading', { name: /Rent a machine.*Done/ }).waitFor()
-    await look('tour')
     expect(await page.getByText('Done', { exact: true }).count()).toBe(1)
+    await waitFor('it to run', async () => (await newcomer.call('GET', `/v2/rentals/${id}`)).body.status === 'Running')
+    await succeed(newcomer.call, 'DELETE', `/v2/rentals/${id}`)
+    await waitFor('the first charge', async () => {
+      const { body } = await newcomer.call('GET', '/v2/usage/summary')
+      return Number(body.totalUsd) > 0
+    })
+    await page.getByRole('heading', { name: /See what it cost.*not done/ }).waitFor()
+    await look('tour')
+    await page.getByRole('main').getByRole('link', { name: 'Costs' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Costs' }).waitFor()
+    await page.goBack()
+    await page.getByRole('heading', { name: /See what it cost.*Done/ }).waitFor()
     await close()
   })
 

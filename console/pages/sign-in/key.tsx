@@ -3,6 +3,7 @@ import { useState, type FormEvent } from 'react'
 import type { ConsoleWelcome } from '../../../src/contract/session-body.ts'
 import { signIn } from '../../api/me.ts'
 import { useAttempt } from '../../shell/attempt.ts'
+import { useFieldFocus } from '../../shell/code-form.tsx'
 import { PublicCard } from '../../shell/public-page.tsx'
 import { Button } from '../../ui/button.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
@@ -44,9 +45,11 @@ export function FirstRun({ demoKey, welcome }: { demoKey: string; welcome: Conso
   )
 }
 
-export function KeyForm({ welcome }: { welcome: ConsoleWelcome }) {
+/** isOnly: it is what the person came for, and gets the focus. */
+export function KeyForm({ welcome, isOnly = false }: { welcome: ConsoleWelcome; isOnly?: boolean }) {
   const [key, setKey] = useState('')
   const enter = useEnter()
+  const form = useFieldFocus(isOnly)
   const { attempt, busy, error } = useAttempt<'sign-in'>()
   const submit = (event: FormEvent): void => {
     event.preventDefault()
@@ -57,7 +60,7 @@ export function KeyForm({ welcome }: { welcome: ConsoleWelcome }) {
   }
   return (
     <PublicCard>
-      <form onSubmit={submit} className="flex flex-col gap-4">
+      <form ref={form} onSubmit={submit} className="flex flex-col gap-4">
         <TextField
           label="API key"
           type="password"

@@ -43,7 +43,15 @@ export function SignInPage() {
     <PublicPage title={demoKey === undefined ? 'Sign in to Berth' : 'Welcome to Berth'}>
       {error !== undefined && <Notice tone="warn">{refusalText(error, nameOf(provider, ways.data))}</Notice>}
       {data.isLinkUsed && (
-        <Notice tone="warn">This link was used before or has expired. A restart of the server prints a new one.</Notice>
+        <Notice tone="warn">
+          <p className="font-medium">This link was used before, or has expired.</p>
+          <p>
+            {data.keyFile === undefined
+              ? 'Sign in with a key.'
+              : 'Sign in with the key of the demo account; its file is named below.'}{' '}
+            If nobody has signed in with it yet, a restart of the server prints a new link.
+          </p>
+        </Notice>
       )}
       {welcome.isPending || ways.isPending ? (
         <div className="h-72" role="status" aria-label="Loading" />
@@ -52,7 +60,7 @@ export function SignInPage() {
       ) : ways.data?.people === true ? (
         <PersonSignIn ways={ways.data} welcome={data} />
       ) : (
-        <KeyForm welcome={data} />
+        <KeyForm welcome={data} isOnly />
       )}
       <TermsLink />
     </PublicPage>
