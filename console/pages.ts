@@ -6,6 +6,7 @@ import { operatorPages } from './operator-pages.ts'
 import { page, type PageRow } from './page-row.ts'
 import { billingSearch } from './pages/billing/search.ts'
 import { costsSearch } from './pages/costs/search.ts'
+import { deploySearch } from './pages/deploy/search.ts'
 import { eventsSearch } from './pages/events/search.ts'
 import { jobSearch } from './pages/job/search.ts'
 import { marketplaceSearch } from './pages/marketplace/search.ts'
@@ -187,6 +188,7 @@ export const pages = [
     title: 'Deploy a model',
     in: '/deployments',
     scopes: compute,
+    search: deploySearch,
     load: async () => (await import('./pages/deploy/page.tsx')).DeployPage,
   }),
   page({

@@ -54,6 +54,7 @@ const places: Partial<Record<OperationId, string>> = {
   rolloutManagedDeployment: 'deployments.rollout',
   getDeploymentUsage: 'deployments.usage',
   listCatalog: 'catalog.list',
+  listCatalogGpus: 'catalog.gpus',
   getMe: 'account.me',
   changeAccountSettings: 'account.change_settings',
   listAllEvents: 'operator.events.list',

@@ -34,6 +34,8 @@ describe('the catalog', () => {
     expect(body.models.every(({ fit }: Entry) => fit === null)).toBe(true)
     const refused = await call('POST', '/v2/deployments', { catalogModel: 'gpt-oss-20b' })
     expect(refused.body).toMatchObject({ reason: 'only_simulated_machines' })
+    const { gpus, simulated } = (await call('GET', '/v2/catalog/gpus?catalogModel=qwen3-8b')).body
+    expect([gpus, simulated > 0]).toEqual([[], true])
   })
 
   test('deploys a model by its name alone, on the machine and at the price that it shows (gpus promise 22)', async () => {
@@ -63,6 +65,35 @@ describe('the catalog', () => {
       return data.find(({ id }) => id === body.model)
     })
     expect(listed).toMatchObject({ supports_tools: true })
+  })
+
+  test('offers each GPU model with the price of a replica, those that fit first, and no simulated ones', async () => {
+    const gpusOf = async (query: string) =>
+      (await call('GET', `/v2/catalog/gpus${query}`)).body as {
+        simulated: number
+        gpus: Array<{ gpuModel: string; gpuCount: number; costPerHourUsd: string; fits: boolean; whyNotReason: string }>
+      }
+    const small = await gpusOf('?catalogModel=qwen3-8b')
+    expect(small.gpus.length).toBeGreaterThan(3)
+    expect(new Set(small.gpus.map(({ gpuModel }) => gpuModel)).size).toBe(small.gpus.length)
+    expect(small.gpus[0]).toMatchObject({
+      fits: true,
+      whyNotReason: null,
+      costPerHourUsd: (await entryOf('qwen3-8b'))?.fit?.costPerHourUsd,
+    })
+    const rank = small.gpus.map(({ fits }) => Number(!fits))
+    expect(rank).toEqual(rank.toSorted((a, b) => a - b))
+    // Each price is that of the quote for the same GPUs.
+    for (const { gpuModel, gpuCount, costPerHourUsd } of small.gpus.filter(({ fits }) => fits)) {
+      const order = { catalogModel: 'qwen3-8b', gpus: { model: gpuModel, count: gpuCount } }
+      const { body } = await call('POST', '/v2/deployments/quote', order)
+      expect([gpuModel, body.costPerHourUsd]).toEqual([gpuModel, costPerHourUsd])
+    }
+    const large = await gpusOf('?catalogModel=gpt-oss-120b')
+    const tooSmall = large.gpus.filter(({ fits }) => !fits)
+    for (const { whyNotReason } of tooSmall) expect(['model_does_not_fit', 'no_capacity']).toContain(whyNotReason)
+    expect((await gpusOf('')).gpus.every(({ fits, gpuCount }) => fits && gpuCount === 1)).toBe(true)
+    expect((await call('GET', '/v2/catalog/gpus?catalogModel=nothing')).body.reason).toBe('catalog_model_not_found')
   })
 
   test('keeps the limits of the order: region, price and GPUs', async () => {

@@ -59,8 +59,8 @@ function Group<Op extends CallableId>({ form, group: { group, fields, isFolded }
   })
   return (
     <details className="rounded-md border border-line p-3 sm:col-span-full" open={isWrong || undefined}>
-      <summary className="mb-3 cursor-pointer text-sm font-medium">{group}</summary>
-      {inner}
+      <summary className="cursor-pointer text-sm font-medium">{group}</summary>
+      <div className="mt-3">{inner}</div>
     </details>
   )
 }

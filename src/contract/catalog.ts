@@ -129,6 +129,18 @@ const catalogEntry = z
   })
   .meta({ id: 'CatalogModel' })
 
+const gpuFit = z
+  .object({
+    gpuModel: z.string(),
+    gpuMemoryGb: z.number().describe('Of one GPU'),
+    gpuCount: z.int().describe('GPUs of one replica: the cheapest number that fits'),
+    region: z.string().describe('The region of the cheapest machine'),
+    costPerHourUsd: usdAmount.describe('Of one replica'),
+    fits: z.boolean().describe('Whether the model fits; true if none is named'),
+    whyNotReason: z.string().nullable().describe('Why it does not fit, as a code from the list of errors'),
+  })
+  .meta({ id: 'CatalogGpu' })
+
 export const catalogEndpoints = {
   listCatalog: endpoint({
     family: 'v2',
@@ -144,6 +156,24 @@ export const catalogEndpoints = {
       date: z.string().describe('Day of the catalog'),
       source: z.string().describe('`built-in`, or the file or URL that the operator has set'),
       problem: z.string().nullable().describe('Why the newest catalog of the operator is not in use'),
+    }),
+  }),
+  listCatalogGpus: endpoint({
+    family: 'v2',
+    tag: 'Deployments',
+    method: 'GET',
+    path: '/v2/catalog/gpus',
+    access: ['compute:read'],
+    summary: 'List the GPU models that are free for a deployment now, with what a replica would cost on each',
+    description: 'Simulated machines cannot run models and are left out.',
+    errors: [400, 401, 403, 500],
+    query: z.strictObject({
+      catalogModel: id.optional().describe('Say whether this model of the catalog fits; default: no model'),
+      recipe: recipeName.default('vllm').describe('Without a model: the recipe, which may need no GPU memory'),
+    }),
+    response: z.object({
+      gpus: z.array(gpuFit).describe('Those that fit first, each part cheapest first'),
+      simulated: z.int().describe('GPU models that are free on simulated machines only'),
     }),
   }),
 }

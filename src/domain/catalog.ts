@@ -3,7 +3,7 @@ import type { NanoUsd } from '../base/money.ts'
 import type { CatalogFile, CatalogModel } from '../contract/catalog.ts'
 import type { DeploymentSpec } from '../contract/managed-deployment.ts'
 import type { RecipeName, RecipeOrder } from '../contract/recipe.ts'
-import { fail, failField, ok, type Result } from '../contract/result.ts'
+import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import type { GpuVendor } from '../contract/shared.ts'
 import { whyDriverTooOld, whyOtherVendor, whyTooLarge } from './model-memory.ts'
 import { engines } from './recipe-engine.ts'
@@ -104,6 +104,58 @@ export function cheapestFit(
   return fault ?? fail('no_capacity', { gpus: needText(model), where: 'on the marketplace' })
 }
 
+/** What a replica on one GPU model would cost. */
+export interface GpuFit {
+  readonly gpus: FreeGpus
+  readonly fault: Failure | undefined
+}
+
+/**
+ * Each GPU model that is free on a real machine, with the cheapest number of GPUs that the model fits on, or why it fits on
+ * none. Those that fit come first, each part cheapest first.
+ */
+export function fitsByGpu(file: CatalogFile, model: CatalogModel, free: readonly FreeGpus[]): GpuFit[] {
+  const plans = plansOf(file, model)
+  const isReal = (gpus: FreeGpus): boolean => plans.some(({ spec }) => !isPretended(spec.recipe.name, gpus))
+  return perGpuModel(free.filter(isReal), (some) => {
+    const tried = plans.flatMap((plan) => some.map((gpus) => ({ gpus, fault: whyNot(plan, gpus) })))
+    const [best] = tried.filter(({ fault }) => fault === undefined).toSorted(byCost)
+    return best ?? tried.toSorted((a, b) => rankOf(a.fault) - rankOf(b.fault) || byCost(a, b))[0]
+  })
+}
+
+/** Each GPU model that is free on a machine that can run the recipe, one GPU of it. */
+export function gpusFor(recipe: RecipeName, free: readonly FreeGpus[]): GpuFit[] {
+  return perGpuModel(
+    free.filter((gpus) => gpus.gpuCount === 1 && !isPretended(recipe, gpus)),
+    (some) => some.map((gpus) => ({ gpus, fault: undefined })).toSorted(byCost)[0],
+  )
+}
+
+function perGpuModel(free: readonly FreeGpus[], choose: (some: readonly FreeGpus[]) => GpuFit | undefined): GpuFit[] {
+  const names = [...new Set(free.map(({ gpuModel }) => gpuModel))]
+  return names
+    .flatMap((name) => choose(free.filter(({ gpuModel }) => gpuModel === name)) ?? [])
+    .toSorted((a, b) => Number(a.fault !== undefined) - Number(b.fault !== undefined) || byCost(a, b))
+}
+
+/** The most telling first: a wrong number of GPUs is a fault of most attempts. */
+const faultOrder: readonly string[] = ['driver_too_old', 'gpu_vendor_differs', 'model_does_not_fit', 'no_capacity']
+
+function rankOf(fault: Failure | undefined): number {
+  const rank = faultOrder.indexOf(fault?.reason ?? '')
+  return rank < 0 ? faultOrder.length : rank
+}
+
+function byCost(a: { readonly gpus: FreeGpus }, b: { readonly gpus: FreeGpus }): number {
+  return compare(a.gpus.costPerHour, b.gpus.costPerHour)
+}
+
+/** A simulated machine runs nothing, and simulated GPUs have no memory. */
+function isPretended(recipe: RecipeName, { simulation }: FreeGpus): boolean {
+  return simulation === 'machine' || (simulation === 'gpus' && engines[recipe].memory.of === 'gpu')
+}
+
 interface Plan {
   readonly precision: string
   readonly spec: DeploymentSpec
@@ -146,8 +198,7 @@ function whyNot({ spec: { recipe, gpus: need } }: Plan, gpus: FreeGpus) {
   const gb = (gpus.gpuRamMib * BYTES_PER_MIB) / BYTES_PER_GB
   const text = `${need.count} × GPU with ${need.minMemoryGb} GB`
   if (gb < (need.minMemoryGb ?? 0)) return fail('no_capacity', { gpus: text, where: 'there' })
-  const needsGpu = engines[recipe.name].memory.of === 'gpu'
-  if (gpus.simulation === 'machine' || (needsGpu && gpus.simulation === 'gpus')) {
+  if (isPretended(recipe.name, gpus)) {
     return failField(['gpus'], 'only_simulated_machines', { gpus: text })
   }
   return whyOtherVendor(recipe, gpus.vendor) ?? whyDriverTooOld(recipe, gpus.cuda)

@@ -106,7 +106,10 @@ export function scaledText(data: Readonly<Record<string, unknown>>): string {
 
 /** The costs of a quote for a number of replicas. */
 export function quotedCosts(
-  { costPerHourUsd, freeStartMinutesLeft }: Reply<'quoteManagedDeployment'>,
+  {
+    costPerHourUsd,
+    freeStartMinutesLeft,
+  }: Pick<Reply<'quoteManagedDeployment'>, 'costPerHourUsd' | 'freeStartMinutesLeft'>,
   { min, max }: { readonly min: number; readonly max: number },
 ): ReadonlyArray<readonly [label: string, value: string]> {
   const times = (replicas: number): string =>

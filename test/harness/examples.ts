@@ -322,6 +322,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   deleteMessageBatch: (its) => owned({ id: its.messageBatchToDelete }),
   listManagedDeployments: none,
   listCatalog: none,
+  listCatalogGpus: () => ({ query: { catalogModel: 'qwen3-8b' } }),
   getManagedDeployment: (its) => owned({ id: its.managedDeployment }),
   createManagedDeployment: withBody(exampleBodies.createManagedDeployment),
   quoteManagedDeployment: withBody(exampleBodies.quoteManagedDeployment),

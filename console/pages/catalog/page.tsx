@@ -1,6 +1,4 @@
 /** Models that can be deployed by name, each with GPUs that fit and their price. */
-import { getRouteApi } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { gpusLabel, shortGpuLabel } from '../../../src/view/gpu.ts'
 import { modelKindLabels } from '../../../src/view/model.ts'
@@ -8,12 +6,10 @@ import { hourlyPrice } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import { missingScope, useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
-import { FieldDialog } from '../../form/field-dialog.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Card, Facts } from '../../ui/card.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { TextField } from '../../ui/field.tsx'
 import { Notice } from '../../ui/notice.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
@@ -24,7 +20,6 @@ const SKELETON_ROWS = 6
 
 export function CatalogPage() {
   const catalog = useCall('listCatalog', { query: {} })
-  const [chosen, setChosen] = useState<Model>()
   const { data, error } = catalog
   return (
     <Page
@@ -39,17 +34,16 @@ export function CatalogPage() {
       <ul className="grid gap-4 sm:grid-cols-2 xl:grid-cols-3">
         {data?.models.map((model) => (
           <li key={model.id} className="flex">
-            <ModelCard model={model} onDeploy={() => setChosen(model)} />
+            <ModelCard model={model} />
           </li>
         ))}
       </ul>
-      {chosen !== undefined && <DeployDialog model={chosen} onClose={() => setChosen(undefined)} />}
     </Page>
   )
 }
 
-function ModelCard({ model, onDeploy }: { model: Model; onDeploy: () => void }) {
-  const { title, kind, abilities, contextTokens, fit, minGb, license } = model
+function ModelCard({ model }: { model: Model }) {
+  const { id, title, kind, abilities, contextTokens, fit, minGb, license } = model
   const may = useMay('compute:write')
   const why = may ? (model.whyNot ?? undefined) : missingScope('compute:write')
   return (
@@ -69,50 +63,14 @@ function ModelCard({ model, onDeploy }: { model: Model; onDeploy: () => void }) 
         ]}
       />
       <div className="mt-auto pt-4">
-        <Button look="primary" onClick={onDeploy} disabledReason={why}>
-          Deploy
-        </Button>
+        {why === undefined ? (
+          <ButtonLink look="primary" to="/deployments/new" search={{ model: id }}>
+            Deploy
+          </ButtonLink>
+        ) : (
+          <Button disabledReason={why}>Deploy</Button>
+        )}
       </div>
     </Card>
-  )
-}
-
-const route = getRouteApi('/shell/deployments/catalog')
-
-function DeployDialog({ model, onClose }: { model: Model; onClose: () => void }) {
-  const navigate = route.useNavigate()
-  const [token, setToken] = useState('')
-  const { fit } = model
-  return (
-    <FieldDialog
-      title={`Deploy ${model.title}`}
-      action="Deploy"
-      operation="createManagedDeployment"
-      refreshes={['listManagedDeployments']}
-      fields={['name', 'replicas.min', 'replicas.max', 'hourlyBudgetUsd']}
-      initial={{ name: model.id }}
-      body={(body) => ({ ...body, catalogModel: model.id, ...(token === '' ? {} : { env: { HF_TOKEN: token } }) })}
-      disabledReason={model.gated && token === '' ? 'Enter a token of the hub first' : undefined}
-      done={(reply) => `Created ${reply.model}`}
-      onDone={({ id }) => void navigate({ to: '/deployments/$id', params: { id } })}
-      onClose={onClose}
-    >
-      {fit !== null && (
-        <p className="text-sm">
-          A replica runs on {gpusLabel(fit.gpuCount, shortGpuLabel(fit.gpuModel))} and costs{' '}
-          {hourlyPrice(fit.costPerHourUsd)} from its first answer. With a minimum of 0, the first request starts it.
-        </p>
-      )}
-      {model.gated && (
-        <TextField
-          label="Hub token"
-          type="password"
-          autoComplete="off"
-          hint="The files of this model are only for people who accepted its license on its page."
-          value={token}
-          onChange={(event) => setToken(event.target.value)}
-        />
-      )}
-    </FieldDialog>
   )
 }

@@ -1,88 +1,92 @@
-/** A new deployment, with its cost per hour before the order. */
+/** A new deployment in three steps: a model, its GPUs, its scale. The price is always beside them. */
 import { getRouteApi } from '@tanstack/react-router'
-import { modelKindLabels } from '../../../src/view/model.ts'
-import { missingScope, useMay, useMe } from '../../api/me.ts'
-import { FormProblems } from '../../form/dialog.tsx'
-import type { FieldEntry } from '../../form/entry.ts'
-import { useFieldForm } from '../../form/field-form.ts'
-import type { FieldValues } from '../../form/field.ts'
+import { useState } from 'react'
+import { missingScope, useMay } from '../../api/me.ts'
+import { useCall } from '../../api/query.ts'
 import { Fields } from '../../form/fields.tsx'
-import { choicesIn } from '../../list/filter.tsx'
-import { Button } from '../../ui/button.tsx'
+import { Answer } from '../../ui/answer.tsx'
+import { ButtonLink } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
+import { TextField } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
 import { toast } from '../../ui/toast.tsx'
-import { engineFields, gpuFields, scalingFields, weightsFault } from '../deployment/fields.ts'
-import { Quote } from './quote.tsx'
-
-type Values = FieldValues<'createManagedDeployment'>
-type Entry = FieldEntry<'createManagedDeployment'>
+import { GpuStep } from './gpu.tsx'
+import { ModelChoice, type CatalogModel } from './model.tsx'
+import { useGpuOptions, useOrder } from './order.ts'
+import { ScaleStep } from './scale.tsx'
+import { isOwn, sourceFields } from './source.ts'
+import { Summary } from './summary.tsx'
 
 const route = getRouteApi('/shell/deployments/new')
 
 export function DeployPage() {
-  const navigate = route.useNavigate()
-  const mayOrder = useMay('compute:write')
-  const modelFields = useModelFields()
-  const form = useFieldForm('createManagedDeployment', {
-    refreshes: ['listManagedDeployments'],
-    initial: { kind: 'chat', 'recipe.name': 'vllm' },
-    fields: (values) => [...modelFields(values), ...gpuFields, ...scalingFields, 'hourlyBudgetUsd'],
-    check: ({ name, model, forEveryone, ...values }) => ({
-      name: !forEveryone && name.trim() === '' ? 'Enter a name' : undefined,
-      model: forEveryone && model.trim() === '' ? 'Enter a name' : undefined,
-      ...weightsFault(values),
-    }),
-    onDone: ({ id, model }) => {
-      toast(`Created ${model}`)
-      void navigate({ to: '/deployments/$id', params: { id } })
-    },
-  })
-  const budgetPlaceholder = form.values.forEveryone ? 'Required' : 'None'
+  const { model: asked = '' } = route.useSearch()
+  const catalog = useCall('listCatalog', { query: {} })
+  // The steps wait for their first GPUs, so that nothing moves.
+  const first = useGpuOptions(catalog.data?.models.some(({ id }) => id === asked) === true ? asked : '')
   return (
-    <Page intro="Serve a model on rented GPUs. Replicas are billed by GPU time, not per token.">
-      <form onSubmit={form.submit} noValidate className="grid items-start gap-5 lg:grid-cols-[1fr_20rem]">
-        <div className="flex min-w-0 flex-col gap-5">
-          <Card title="Model">
-            <Fields form={form} entries={modelFields(form.values)} wide />
-          </Card>
-          <Card title="GPUs of each replica">
-            <Fields form={form} entries={gpuFields} wide />
-          </Card>
-          <Card title="Scaling">
-            <Fields form={form} entries={scalingFields} wide />
-          </Card>
-        </div>
-        <Card title="Cost" className="lg:sticky lg:top-18">
-          <div className="flex flex-col gap-4">
-            <Quote values={form.values} />
-            <Fields form={form} entries={[['hourlyBudgetUsd', { placeholder: budgetPlaceholder }]]} />
-            <FormProblems form={form} />
-            <Button
-              type="submit"
-              look="primary"
-              busy={form.isPending}
-              disabledReason={mayOrder ? undefined : missingScope('compute:write')}
-            >
-              Deploy
-            </Button>
-          </div>
-        </Card>
-      </form>
+    <Page
+      intro="Serve a model on rented GPUs. You pay for GPU time, not per token."
+      actions={<ButtonLink to="/deployments/catalog">Model catalog</ButtonLink>}
+    >
+      <Answer of={catalog} skeleton={<Skeleton rows={12} />}>
+        {({ models }) => (first.isPending ? <Skeleton rows={12} /> : <Steps models={models} />)}
+      </Answer>
     </Page>
   )
 }
 
-/** A model for everyone needs a name; other models are named after their account. */
-function useModelFields(): (values: Values) => readonly Entry[] {
-  const isOperator = useMay('operator')
-  const { account } = useMe()
-  return ({ name, model, forEveryone, ...values }) => [
-    forEveryone
-      ? ['model', { label: 'Name', hint: `Requests use ${model.trim() || 'NAME'}.` }]
-      : ['name', { hint: `Requests use ${account.id}/${name.trim() || 'NAME'}.` }],
-    ['kind', { choices: choicesIn(modelKindLabels), hint: null }],
-    ...engineFields<'createManagedDeployment'>(values['recipe.name']),
-    isOperator && 'forEveryone',
-  ]
+function Steps({ models }: { models: readonly CatalogModel[] }) {
+  const { model: asked } = route.useSearch()
+  const navigate = route.useNavigate()
+  const [source, setSource] = useState(models.find(({ id }) => id === asked)?.id ?? '')
+  const model = models.find(({ id }) => id === source)
+  const order = useOrder(source, model, (created) => {
+    toast(`Created ${created.model}`)
+    void navigate({ to: '/deployments/$id', params: { id: created.id } })
+  })
+  const { form } = order
+  const mayOrder = useMay('compute:write')
+  return (
+    <form
+      onSubmit={form.submit}
+      noValidate
+      className="grid items-start gap-5 max-lg:pb-20 lg:grid-cols-[minmax(0,1fr)_20rem]"
+    >
+      <div className="flex min-w-0 flex-col gap-5">
+        <Card title="1. Model">
+          <div className="flex flex-col gap-4">
+            <ModelChoice
+              models={models}
+              source={source}
+              error={form.error('catalogModel')}
+              onChoose={(next, query) => {
+                setSource(next)
+                order.choose(next, query)
+              }}
+            />
+            {isOwn(source) && <Fields form={form} entries={sourceFields(source, form.values)} wide />}
+            {model?.gated === true && (
+              <TextField
+                label="Hub token"
+                type="password"
+                autoComplete="off"
+                hint="The files of this model are only for people who accepted its license on its page."
+                value={order.token}
+                onChange={(event) => order.setToken(event.target.value)}
+              />
+            )}
+          </div>
+        </Card>
+        <Card title="2. GPU">
+          <GpuStep source={source} minGb={model?.minGb} order={order} />
+        </Card>
+        <Card title="3. Scale">
+          <ScaleStep source={source} order={order} />
+        </Card>
+      </div>
+      <Summary order={order} disabledReason={mayOrder ? order.whyNot : missingScope('compute:write')} />
+    </form>
+  )
 }

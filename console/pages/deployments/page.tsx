@@ -16,7 +16,7 @@ const EVERY_MS = 5_000
 
 export function DeploymentsPage() {
   return (
-    <Page intro="Models on rented GPUs. Replicas start, scale and end with the load." actions={<DeployButton />}>
+    <Page intro="Models on rented GPUs. Replicas are added and removed with the load." actions={<DeployButton />}>
       <ListTable
         call="listManagedDeployments"
         everyMs={EVERY_MS}
@@ -38,7 +38,7 @@ function DeployButton() {
   const may = useMay('compute:write')
   if (!may) return <Button disabledReason={missingScope('compute:write')}>Deploy a model</Button>
   return (
-    <ButtonLink look="primary" to="/deployments/catalog">
+    <ButtonLink look="primary" to="/deployments/new">
       Deploy a model
     </ButtonLink>
   )

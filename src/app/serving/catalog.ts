@@ -2,15 +2,19 @@
 import { nanoUsdOf, usd } from '../../base/money.ts'
 import type { CatalogFile } from '../../contract/catalog.ts'
 import type { DeploymentSpec, OrderedSpec } from '../../contract/managed-deployment.ts'
+import type { RecipeName } from '../../contract/recipe.ts'
 import { failField, ok, type Result } from '../../contract/result.ts'
 import { builtInCatalog } from '../../domain/built-in-catalog.ts'
 import {
   cheapestFit,
   findCatalogModel,
+  fitsByGpu,
   gpuCounts,
+  gpusFor,
   withCatalogDefaults,
   type CatalogFit,
   type FreeGpus,
+  type GpuFit,
 } from '../../domain/catalog.ts'
 import type { ModelKind } from '../../domain/inference.ts'
 import { pricePerHour } from '../../domain/term.ts'
@@ -81,6 +85,22 @@ export async function listCatalogFits(
   return file.models
     .filter((model) => kind === undefined || model.kind === kind)
     .map((model) => ({ model, fit: cheapestFit(file, model, free) }))
+}
+
+/** The GPU models that are free, with a price for a replica of the model or the recipe on each. */
+export async function listGpuFits(
+  app: Pick<App, 'catalog'>,
+  db: Db,
+  { catalogModel, recipe }: { readonly catalogModel?: string | undefined; readonly recipe: RecipeName },
+): Promise<Result<{ readonly fits: readonly GpuFit[]; readonly simulated: number }>> {
+  const { file } = catalogOf(app)
+  const model = catalogModel === undefined ? undefined : findCatalogModel(file, catalogModel)
+  if (model?.ok === false) return model
+  const free = await listFreeGpus(db, {})
+  const fits = model === undefined ? gpusFor(recipe, free) : fitsByGpu(file, model.value, free)
+  const real = new Set(fits.map(({ gpus }) => gpus.gpuModel))
+  const others = free.filter(({ gpuModel, simulation }) => simulation !== null && !real.has(gpuModel))
+  return ok({ fits, simulated: new Set(others.map(({ gpuModel }) => gpuModel)).size })
 }
 
 async function listFreeGpus(db: Db, { region, model, maxUsdPerGpuHour }: OrderedSpec['gpus']): Promise<FreeGpus[]> {

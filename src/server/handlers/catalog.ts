@@ -1,7 +1,9 @@
 /** The model catalog over HTTP. */
-import { catalogOf, listCatalogFits } from '../../app/serving/catalog.ts'
+import { catalogOf, listCatalogFits, listGpuFits } from '../../app/serving/catalog.ts'
 import { ok } from '../../contract/result.ts'
 import type { Handlers } from '../http/handler.ts'
+
+const MIB_PER_GIB = 1_024
 
 export const catalogHandlers = {
   listCatalog: async (app, { actor, query }) => {
@@ -34,6 +36,24 @@ export const catalogHandlers = {
           : null,
         whyNot: fit.ok ? null : fit.message,
         whyNotReason: fit.ok ? null : fit.reason,
+      })),
+    })
+  },
+
+  listCatalogGpus: async (app, { query }) => {
+    const found = await listGpuFits(app, app.database.db, query)
+    if (!found.ok) return found
+    const { fits, simulated } = found.value
+    return ok({
+      simulated,
+      gpus: fits.map(({ gpus, fault }) => ({
+        gpuModel: gpus.gpuModel,
+        gpuMemoryGb: Math.round(gpus.gpuRamMib / MIB_PER_GIB),
+        gpuCount: gpus.gpuCount,
+        region: gpus.region,
+        costPerHourUsd: gpus.costPerHour,
+        fits: fault === undefined,
+        whyNotReason: fault?.reason ?? null,
       })),
     })
   },
