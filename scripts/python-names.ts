@@ -91,6 +91,7 @@ const places: Partial<Record<OperationId, string>> = {
   resealSecrets: 'operator.reseal_secrets',
   auditEngines: 'operator.audit_engines',
   explainPlacement: 'operator.explain_placement',
+  tryProvider: 'operator.providers.try_credentials',
   listProviderOffers: 'operator.providers.offers',
   listProviderResources: 'operator.providers.resources',
 }

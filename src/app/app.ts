@@ -9,6 +9,7 @@ import type { Api, OperationId } from '../contract/api.ts'
 import type { CatalogFile } from '../contract/catalog.ts'
 import type { ResponseOf, Scope } from '../contract/endpoint.ts'
 import type { DeploymentHealth, LocalModelState } from '../contract/model.ts'
+import type { ProviderCheck, ProviderOffer } from '../contract/provider.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { Result } from '../contract/result.ts'
 import type { Mailer } from '../domain/mail.ts'
@@ -112,6 +113,20 @@ export interface Providers {
   readonly kinds: readonly ProviderKind[]
   /** Opens the drivers of accounts that were added since, on this server. */
   refresh(): Promise<void>
+  /** Calls a cloud with credentials of no account. Nothing is stored. */
+  attempt(provider: ProviderKind['provider'], account: TriedAccount, signal: AbortSignal): Promise<ProviderAttempt>
+}
+
+export interface TriedAccount {
+  readonly credentials: Readonly<Record<string, string>>
+  readonly baseUrl: string
+  readonly regions: Readonly<Record<string, string>>
+}
+
+export interface ProviderAttempt {
+  readonly checks: readonly ProviderCheck[]
+  /** Empty if a check failed. */
+  readonly offers: readonly ProviderOffer[]
 }
 
 /** A cloud, and what an account there needs. */

@@ -156,6 +156,25 @@ export const providerEndpoints = {
     }),
     response: providerRecord,
   }),
+  tryProvider: endpoint({
+    ...operator,
+    method: 'POST',
+    path: '/v2/operator/providers/try',
+    summary: 'Check credentials of another cloud, and list its offers, before an account is added',
+    description: 'Nothing is stored, here or at the cloud.',
+    errors: [400, 401, 403],
+    body: z.strictObject({
+      provider: providerDriver,
+      credentials,
+      baseUrl: z.url().max(500).optional().describe('Default: the address of the cloud'),
+      regions: regionMap.optional(),
+    }),
+    response: z.object({
+      ok: z.boolean(),
+      checks: z.array(providerCheck),
+      offers: z.array(providerOffer).describe('Empty if a check failed'),
+    }),
+  }),
   changeProvider: endpoint({
     ...operator,
     method: 'PATCH',

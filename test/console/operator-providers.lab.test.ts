@@ -17,9 +17,10 @@ const sim = new LambdaSim({ clock: systemClock, bootMs: 0, destroyMs: 0 })
 describe.skipIf(whyNoBrowser() !== undefined)(`other clouds in the console${browserLeftOut}`, () => {
   let browser: ConsoleBrowser
   let server: TestServer
+  let baseUrl: string
 
   beforeAll(async () => {
-    const baseUrl = await sim.server.listen()
+    baseUrl = await sim.server.listen()
     browser = await openBrowser({ env: { BERTH_DRIVERS: 'host' } })
     server = browser.server
     const add = (body: object) => succeed(server.operator, 'POST', providers, { provider: 'lambda', baseUrl, ...body })
@@ -49,12 +50,37 @@ describe.skipIf(whyNoBrowser() !== undefined)(`other clouds in the console${brow
     await spare.getByText('rejects credentials').waitFor()
     await spare.getByText('Never answered').waitFor()
     await look('providers')
-    await page.getByRole('button', { name: 'Add account' }).click()
-    const adding = page.getByRole('dialog', { name: 'Add an account' })
-    await adding.getByLabel('Cloud').selectOption('crusoe')
-    await adding.getByText('--credentials credentials.json').waitFor()
+    await page.getByRole('button', { name: /^Add an account at Crusoe/ }).click()
+    const crusoe = page.getByRole('dialog', { name: /^Add an account at Crusoe/ })
+    expect(await crusoe.getByLabel('Secret key').getAttribute('type')).toBe('password')
     await look('providers-add')
-    await adding.getByRole('button', { name: 'Close' }).click()
+    await crusoe.getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('button', { name: /^Add an account at Lambda/ }).click()
+    const adding = page.getByRole('dialog', { name: /^Add an account at Lambda/ })
+    await adding.getByText('Another address').click()
+    await adding.getByLabel('Address of the API').fill(baseUrl)
+    await adding.getByLabel('API key').fill('wrong-key')
+    await adding.getByRole('button', { name: 'Check' }).click()
+    await adding.getByText('cannot be used with these credentials').waitFor()
+    await adding.getByLabel('API key').fill(sim.apiKey)
+    await adding.getByRole('button', { name: 'Check' }).click()
+    await adding.getByText('The credentials work.').waitFor()
+    const example = adding.getByRole('table', { name: 'Examples of prices' }).getByRole('row', { name: /h100/ }).first()
+    await example.waitFor()
+    expect(await adding.getByRole('table').getByRole('row').count()).toBeGreaterThan(1)
+    await look('providers-markup')
+    await adding.getByLabel('Name').fill('third')
+    await adding.getByLabel('Markup (%)').fill('50')
+    expect(await statesOf(server)).toHaveLength(2)
+    await expectDuring(page.getByText('Added third.', { exact: false }), () =>
+      adding.getByRole('button', { name: 'Add account' }).click(),
+    )
+    await table
+      .getByRole('row', { name: /^third/ })
+      .getByText('cost + 50%')
+      .waitFor()
+    await succeed(server.operator, 'DELETE', `${providers}/third`)
+    await table.getByRole('row', { name: /^third/ }).waitFor({ state: 'detached' })
 
     await main.getByRole('link', { name: 'main' }).click()
     await page.getByRole('heading', { level: 1, name: 'main' }).waitFor()
@@ -80,8 +106,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`other clouds in the console${brow
     await page.getByRole('button', { name: 'Suspend' }).waitFor()
     await page.getByRole('button', { name: 'Replace credentials' }).click()
     const rotate = page.getByRole('dialog', { name: 'Replace the credentials of main' })
-    await rotate.getByText('providers rotate main --credentials key.txt').waitFor()
-    await rotate.getByRole('button', { name: 'Close' }).click()
+    await rotate.getByLabel('API key').fill(sim.apiKey)
+    await expectDuring(page.getByText('Replaced the credentials of main.'), () =>
+      rotate.getByRole('button', { name: 'Replace' }).click(),
+    )
 
     await page.getByRole('tab', { name: 'Margin' }).click()
     const margins = page.getByRole('table', { name: 'Margin' })

@@ -438,6 +438,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listProviders: none,
   // An account would be called from then on, and tests call nobody outside.
   addProvider: () => ({ body: { ...exampleBodies.addProvider, credentials: { token: 'unknown' } } }),
+  tryProvider: () => ({ body: { ...exampleBodies.tryProvider, credentials: { token: 'unknown' } } }),
   changeProvider: () => ({ params: { name: 'main' }, body: exampleBodies.changeProvider }),
   rotateProvider: () => ({ params: { name: 'main' }, body: exampleBodies.rotateProvider }),
   checkProvider: () => ({ params: { name: 'main' } }),

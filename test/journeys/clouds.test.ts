@@ -52,6 +52,25 @@ async function end(id: number): Promise<void> {
 }
 
 describe('an account at another cloud', () => {
+  test('is tried before it is added: its checks and offers are shown, and nothing is stored', async () => {
+    const attempt = (body: object) => journey.operator('POST', '/v2/operator/providers/try', body)
+    const right = { provider: 'lambda', baseUrl, credentials: { apiKey: sim.apiKey } }
+    expect((await attempt({ ...right, credentials: {} })).body).toMatchObject({
+      reason: 'missing_credential',
+      issues: [{ path: ['credentials', 'apiKey'] }],
+    })
+    const wrong = await succeed(journey.operator, 'POST', '/v2/operator/providers/try', {
+      ...right,
+      credentials: { apiKey: 'wrong' },
+    })
+    expect([wrong.ok, wrong.offers]).toEqual([false, []])
+    const tried = await succeed(journey.operator, 'POST', '/v2/operator/providers/try', right)
+    expect(tried.ok).toBe(true)
+    expect(tried.offers).toContainEqual(expect.objectContaining({ type, unsold: null, costPerHourUsd: '3.290000000' }))
+    expect((await succeed(journey.operator, 'GET', '/v2/operator/providers')).providers).toEqual([])
+    expect((await ada('POST', '/v2/operator/providers/try', right)).status).toBe(403)
+  })
+
   test('is refused with wrong credentials, an unknown cloud or a taken name', async () => {
     const add = (body: object) => journey.operator('POST', '/v2/operator/providers', body)
     const main = { name: 'main', provider: 'lambda', baseUrl, credentials: { apiKey: sim.apiKey } }

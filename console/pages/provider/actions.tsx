@@ -1,16 +1,21 @@
-/** Checks, suspends and resumes an account, and shows the command that replaces its credentials. */
-import type { Reply } from '../../../src/client/client.ts'
-import { checkLabels, type Provider } from '../../../src/view/provider.ts'
+/** Checks, suspends and resumes an account, and replaces its credentials. */
+import { useState, type FormEvent } from 'react'
+import type { Provider } from '../../../src/view/provider.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { ConfirmCall } from '../../form/dialog.tsx'
-import { badgeColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { Button } from '../../ui/button.tsx'
-import { Code } from '../../ui/card.tsx'
-import { CodeBlock } from '../../ui/copy.tsx'
-import { Dialog, useDialog } from '../../ui/dialog.tsx'
+import { CancelButton, Dialog, DialogButtons, SubmitButton, useDialog } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { Table } from '../../ui/table.tsx'
-import { credentialsFile } from './parts.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { toast } from '../../ui/toast.tsx'
+import { Checks } from './checks.tsx'
+import {
+  CredentialFields,
+  isElsewhere,
+  missingCredential,
+  typedCredentials,
+  type ProviderKind,
+} from './credentials.tsx'
 
 /** A cloud may ask for pauses between requests. */
 const CHECK_MS = 70_000
@@ -44,7 +49,7 @@ export function ProviderActions({ account }: { account: Provider }) {
               <p className="text-sm">
                 {check.data.ok ? 'The account can be used.' : 'The account cannot be used.'} Nothing was changed there.
               </p>
-              <Table label="Checks" columns={checkColumns} rows={check.data.checks} rowKey="check" empty={null} />
+              <Checks checks={check.data.checks} />
             </div>
           )}
         </Dialog>
@@ -53,21 +58,6 @@ export function ProviderActions({ account }: { account: Provider }) {
     </>
   )
 }
-
-type Check = Reply<'checkProvider'>['checks'][number]
-
-const checkNames = {
-  reachable: 'Reachable',
-  rights: 'Rights',
-  limits: 'Limits',
-  prices: 'Prices',
-} as const satisfies Record<Check['check'], string>
-
-const checkColumns: Columns<Check> = [
-  textColumn('Check', ({ check }) => checkNames[check]),
-  badgeColumn('Result', ({ result }) => checkLabels[result]),
-  textColumn('Detail', 'detail'),
-]
 
 interface QuestionProps {
   readonly account: Provider
@@ -106,23 +96,43 @@ function ResumeDialog({ account: { name }, onClose }: QuestionProps) {
   )
 }
 
-/** Shows a command, because credentials never pass through a browser. */
-function RotateDialog({ account: { name, provider }, onClose }: QuestionProps) {
-  const kinds = useCall('listProviders').data?.kinds
-  const file = credentialsFile(kinds?.find((kind) => kind.provider === provider)?.credentials ?? [])
+function RotateDialog({ account, onClose }: QuestionProps) {
+  const kind = useCall('listProviders').data?.kinds.find(({ provider }) => provider === account.provider)
   return (
-    <Dialog title={`Replace the credentials of ${name}`} onClose={onClose} wide>
-      <div className="flex flex-col gap-4">
-        <p className="text-sm">
-          Put the new credentials into <Code text={file.name} />, readable only by you, and run:
-        </p>
-        <CodeBlock label={`Contents of ${file.name}`} code={file.text} />
-        <CodeBlock
-          label="Command to replace the credentials"
-          code={`berth operator providers rotate ${name} --credentials ${file.name}\nberth operator providers check ${name}`}
-        />
-        <p className="text-sm text-muted">Running rentals are not affected, and no restart is needed.</p>
-      </div>
+    <Dialog title={`Replace the credentials of ${account.name}`} onClose={onClose} wide>
+      {kind === undefined ? <Skeleton rows={3} /> : <RotateForm account={account} kind={kind} onClose={onClose} />}
     </Dialog>
+  )
+}
+
+function RotateForm({ account: { name }, kind, onClose }: QuestionProps & { readonly kind: ProviderKind }) {
+  const [values, setValues] = useState<Record<string, string>>({})
+  const rotate = useAction('rotateProvider', ['listProviders'])
+  const submit = (event: FormEvent): void => {
+    event.preventDefault()
+    const onSuccess = (): void => {
+      toast(`Replaced the credentials of ${name}.`)
+      onClose()
+    }
+    rotate.mutate({ params: { name }, body: { credentials: typedCredentials(values) } }, { onSuccess })
+  }
+  return (
+    <form onSubmit={submit} noValidate autoComplete="off" className="flex flex-col gap-4">
+      <p className="text-sm text-muted">
+        Running rentals are not affected, and no restart is needed. Check the account afterwards.
+      </p>
+      <CredentialFields kind={kind} values={values} error={rotate.error} onChange={setValues} />
+      {isElsewhere(kind, rotate.error) && rotate.error !== null && <ErrorNotice error={rotate.error} />}
+      <DialogButtons>
+        <CancelButton onClick={onClose} />
+        <SubmitButton
+          look="primary"
+          busy={rotate.isPending}
+          disabledReason={missingCredential(kind, values) === undefined ? undefined : 'Fill in the credentials first'}
+        >
+          Replace
+        </SubmitButton>
+      </DialogButtons>
+    </form>
   )
 }

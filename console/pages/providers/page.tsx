@@ -1,19 +1,20 @@
 /** Accounts at other clouds: health, costs and margin of the month. */
 import { formatInstant, instantOf } from '../../../src/base/instant.ts'
-import { count } from '../../../src/view/number.ts'
 import { priceRule, type Provider } from '../../../src/view/provider.ts'
 import { useCall } from '../../api/query.ts'
 import { numberColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { Answer } from '../../ui/answer.tsx'
-import { Button, TextLink } from '../../ui/button.tsx'
+import { TextLink } from '../../ui/button.tsx'
+import { Section } from '../../ui/card.tsx'
 import { useDialog } from '../../ui/dialog.tsx'
-import { Empty } from '../../ui/empty.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table } from '../../ui/table.tsx'
 import { MarginAmount, MonthCost, Problem, ProviderHealth, type Margin } from '../provider/parts.tsx'
+import type { ProviderKind } from '../provider/credentials.tsx'
 import { AddProviderDialog } from './add.tsx'
+import { CloudCards } from './cards.tsx'
 
 /** Accounts raise no events. */
 const EVERY_MS = 10_000
@@ -25,34 +26,31 @@ export function ProvidersPage() {
   const providers = useCall('listProviders', {}, { everyMs: EVERY_MS })
   const range = { by: 'provider', from: `${today.slice(0, 7)}-01`, to: today } as const
   const margins = useCall('listMargins', { query: range }, { everyMs: MARGINS_EVERY_MS, keepsLast: true })
-  const kinds = providers.data?.kinds ?? []
-  const add = (
-    <Button
-      look="primary"
-      disabledReason={kinds.length === 0 ? 'The clouds are not loaded yet' : undefined}
-      onClick={() => dialog.open((close) => <AddProviderDialog kinds={kinds} onClose={close} />)}
-    >
-      Add account
-    </Button>
-  )
+  const add = (kind: ProviderKind): void => dialog.open((close) => <AddProviderDialog kind={kind} onClose={close} />)
   const marginOf = ({ name }: Provider): Margin | undefined =>
     margins.data?.margins.find(({ subject }) => subject === name)
   return (
-    <Page intro="Your accounts at other clouds. Their offers are sold beside your own machines." actions={add}>
+    <Page intro="Your accounts at other clouds. Their offers are sold beside your own machines.">
       <Answer of={providers} skeleton={<Skeleton rows={4} />}>
         {(reply) => (
-          <Table
-            label="Provider accounts"
-            columns={columnsOf(marginOf)}
-            rows={reply.providers}
-            rowKey="name"
-            empty={
-              <Empty title="No accounts yet">
-                Add your API key of another cloud to sell its machines at your own price. Berth knows{' '}
-                {count(reply.kinds.length, 'cloud')}: {reply.kinds.map(({ title }) => title).join(', ')}.
-              </Empty>
-            }
-          />
+          <div className="flex flex-col gap-6">
+            {reply.providers.length > 0 && (
+              <Table
+                label="Provider accounts"
+                columns={columnsOf(marginOf)}
+                rows={reply.providers}
+                rowKey="name"
+                empty={null}
+              />
+            )}
+            <Section title="Add an account">
+              <p className="text-sm text-muted">
+                {reply.providers.length === 0 && 'There are no accounts yet. '}
+                Choose a cloud, enter your API key there, and set the markup that its machines are sold with.
+              </p>
+              <CloudCards kinds={reply.kinds} onChoose={add} />
+            </Section>
+          </div>
         )}
       </Answer>
       {dialog.shown}

@@ -21,7 +21,7 @@ import {
   type ProviderAccount,
   type ProviderRules,
 } from '../../store/provider/provider-account.ts'
-import type { Actor, App, ProviderKind } from '../app.ts'
+import type { Actor, App, ProviderAttempt, ProviderKind } from '../app.ts'
 
 export interface NewProvider {
   readonly name: string
@@ -47,13 +47,9 @@ export async function addProvider(
   actor: Actor,
   input: NewProvider,
 ): Promise<Result<ProviderAccount>> {
-  const kind = app.providers?.kinds.find(({ provider }) => provider === input.provider)
-  if (kind === undefined) return failField(['provider'], 'provider_not_supported', { provider: input.provider })
-  const wrong = findCredentialFault(kind, input.credentials)
-  if (wrong !== undefined) return failField(['credentials', wrong.name], wrong.reason)
-  const baseUrl = input.baseUrl ?? kind.baseUrl
-  const fault = await checkOutboundUrl(baseUrl, app.allowPrivateAddresses)
-  if (fault !== undefined) return failField(['baseUrl'], 'bad_provider_url', { message: fault })
+  const address = await addressOf(app, input)
+  if (!address.ok) return address
+  const baseUrl = address.value
   if ((await findProviderAccount(tx.db, input.name)) !== undefined)
     return failField(['name'], 'name_in_use', { name: input.name })
   await insertProviderAccount(tx, {
@@ -67,6 +63,40 @@ export async function addProvider(
   })
   await audit(tx, actor, 'provider.add', input.name, { provider: input.provider, baseUrl })
   return read(tx.db, input.name)
+}
+
+const ATTEMPT_MS = 60_000
+
+/** Calls the cloud with these credentials and stores nothing. */
+export async function tryProvider(
+  app: App,
+  input: Pick<NewProvider, 'provider' | 'credentials' | 'baseUrl'> & Pick<ProviderRules, 'regions'>,
+): Promise<Result<ProviderAttempt>> {
+  const { provider, credentials, regions } = input
+  const address = await addressOf(app, input)
+  if (!address.ok) return address
+  if (app.providers === undefined) return failField(['provider'], 'provider_not_supported', { provider })
+  const account = { credentials, regions, baseUrl: address.value }
+  try {
+    return ok(await app.providers.attempt(provider, account, AbortSignal.timeout(ATTEMPT_MS)))
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    return fail('provider_unreachable', { name: provider, message })
+  }
+}
+
+/** The address of the cloud, if it is known, has all credentials and may be called. */
+async function addressOf(
+  app: App,
+  input: Pick<NewProvider, 'provider' | 'credentials' | 'baseUrl'>,
+): Promise<Result<string>> {
+  const kind = app.providers?.kinds.find(({ provider }) => provider === input.provider)
+  if (kind === undefined) return failField(['provider'], 'provider_not_supported', { provider: input.provider })
+  const wrong = findCredentialFault(kind, input.credentials)
+  if (wrong !== undefined) return failField(['credentials', wrong.name], wrong.reason)
+  const baseUrl = input.baseUrl ?? kind.baseUrl
+  const fault = await checkOutboundUrl(baseUrl, app.allowPrivateAddresses)
+  return fault === undefined ? ok(baseUrl) : failField(['baseUrl'], 'bad_provider_url', { message: fault })
 }
 
 export async function changeProvider(

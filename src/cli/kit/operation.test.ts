@@ -34,6 +34,7 @@ const otherwise: Readonly<Partial<Record<OperationId, string>>> = {
   listRentalMetrics: 'sparklines of the console; berth metrics shows one machine',
   exportMetrics: 'for Prometheus, which scrapes it',
   listSupply: 'berth supply machines ls and berth supply hosts ls list the two in full',
+  tryProvider: 'the form of the console; berth operator providers create adds an account, and check checks it',
   listCatalogGpus: 'choices of the console; berth deploy --dry-run shows the cheapest',
   countMachines: 'counts for the filters of the console',
   ...Object.fromEntries(

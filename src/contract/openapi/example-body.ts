@@ -276,6 +276,7 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
     markupPercentage: 20,
     monthlyCapUsd: '5000.00',
   },
+  tryProvider: { provider: 'lambda', credentials: { apiKey: 'correct horse battery staple' } },
   changeProvider: { markupPercentage: 25, preference: 10 },
   rotateProvider: { credentials: { apiKey: 'correct horse battery staple' } },
   compareProviderBill: { lines: [{ machine: '0920582c7ff041399e34823a0be62549', amountUsd: '12.50' }] },

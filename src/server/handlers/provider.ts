@@ -1,6 +1,6 @@
 /** Accounts at other clouds over HTTP, for operators. */
 import type { App } from '../../app/app.ts'
-import { addProvider, changeProvider, removeProvider, rotateProvider } from '../../app/supply/provider.ts'
+import { addProvider, changeProvider, removeProvider, rotateProvider, tryProvider } from '../../app/supply/provider.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { fail, ok, type Result } from '../../contract/result.ts'
@@ -37,6 +37,14 @@ export const providerHandlers = {
     )
     if (result.ok) await app.providers?.refresh()
     return readWire(app, result)
+  },
+
+  tryProvider: async (app, { body }) => {
+    const { provider, credentials, baseUrl, regions = {} } = body
+    const tried = await tryProvider(app, { provider, credentials, baseUrl, regions })
+    if (!tried.ok) return tried
+    const { checks, offers } = tried.value
+    return ok({ ok: checks.every(({ result }) => result !== 'failed'), checks: [...checks], offers: [...offers] })
   },
 
   changeProvider: async (app, { actor, params, body }) => {

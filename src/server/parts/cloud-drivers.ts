@@ -3,14 +3,15 @@
  * adds are used without a restart, on all servers.
  */
 import { z } from 'zod'
-import { SECOND_MS, toDate } from '../../base/instant.ts'
-import type { App, ProviderKind, Providers } from '../../app/app.ts'
+import { addMs, instantOf, SECOND_MS, toDate, type Instant } from '../../base/instant.ts'
+import type { App, ProviderAttempt, ProviderKind, Providers, TriedAccount } from '../../app/app.ts'
 import { resolveProgram } from '../../app/account/secret.ts'
 import type { ProviderId } from '../../contract/provider-data.ts'
 import { idOfTag, isLiving, tagOf } from '../../domain/rental.ts'
 import { emptyWorkload, programOf } from '../../domain/workload.ts'
 import type { CloudVendor, Credentials } from '../../drivers/clouds/cloud.ts'
 import { cloudDriver, type CloudDriver } from '../../drivers/clouds/driver.ts'
+import type { Turns } from '../../drivers/clouds/pacer.ts'
 import { crusoe } from '../../drivers/clouds/crusoe/cloud.ts'
 import { denvr } from '../../drivers/clouds/denvr/cloud.ts'
 import { lambda } from '../../drivers/clouds/lambda/cloud.ts'
@@ -36,6 +37,8 @@ import { listWatchedVolumes } from '../../store/volume/volume.ts'
 const vendors: readonly CloudVendor[] = [crusoe, denvr, lambda, latitude, verda, voltagePark]
 
 const EVERY_MS = 10 * SECOND_MS
+/** The name of an account that is only tried; it is in no id. */
+const TRIED = 'tried'
 
 export interface CloudParts {
   readonly app: Pick<App, 'database' | 'clock' | 'vault' | 'installationId'>
@@ -77,7 +80,57 @@ export function openClouds(
     credentials: fields.map(({ name, help, optional }) => ({ name, help, ...(optional ? { optional } : {}) })),
   }))
   const refresh = async (): Promise<void> => void (await run())
-  return { loop: { name: PROVIDER_WAKE, everyMs: EVERY_MS, run }, providers: { kinds, refresh }, close }
+  const attempt: Providers['attempt'] = (provider, account, signal) => tryAccount(parts, provider, account, signal)
+  return { loop: { name: PROVIDER_WAKE, everyMs: EVERY_MS, run }, providers: { kinds, refresh, attempt }, close }
+}
+
+/** Opens a driver for one account that is in no database, for as long as it is asked. */
+async function tryAccount(
+  { app: { clock }, allowPrivate, warn }: CloudParts,
+  provider: ProviderKind['provider'],
+  tried: TriedAccount,
+  signal: AbortSignal,
+): Promise<ProviderAttempt> {
+  const vendor = vendors.find(({ id }) => id === provider)
+  if (vendor === undefined) throw new Error(`no driver for ${provider}`)
+  const account: CloudAccount = {
+    id: TRIED,
+    name: TRIED,
+    version: 1,
+    preference: 0,
+    sellsBelowCost: false,
+    closed: null,
+    ...tried,
+  }
+  const world: CloudWorld = {
+    accounts: async () => [account],
+    programOf: async () => undefined,
+    listOrders: async () => [],
+    listVolumes: async () => [],
+    turnsOf: () => ownTurns(clock),
+    report: async () => {},
+  }
+  const driver = cloudDriver(vendor, { world, clock, warn, allowPrivate })
+  try {
+    const checks = (await driver.providers.check(TRIED, signal)) ?? []
+    const isUsable = checks.every(({ result }) => result !== 'failed')
+    return { checks, offers: isUsable ? ((await driver.providers.offers(TRIED, signal)) ?? []) : [] }
+  } finally {
+    await driver.close()
+  }
+}
+
+/** The turns of requests that no other server sends. */
+function ownTurns(clock: CloudParts['app']['clock']): Turns {
+  const nextAt = new Map<string, Instant>()
+  return {
+    reserve: async (route, everyMs) => {
+      const turn = instantOf(Math.max(clock.now(), nextAt.get(route) ?? 0))
+      nextAt.set(route, addMs(turn, everyMs))
+      return turn
+    },
+    pause: async (route, until) => void nextAt.set(route, instantOf(Math.max(until, nextAt.get(route) ?? 0))),
+  }
 }
 
 function cloudWorld(app: CloudParts['app'], driver: ProviderId): CloudWorld {
