@@ -85,6 +85,7 @@ const places: Partial<Record<OperationId, string>> = {
   listAudit: 'operator.audit.list',
   listOperatedModels: 'operator.models.list',
   getOperatorSummary: 'operator.summary',
+  getRevenue: 'operator.revenue',
   getTraffic: 'operator.traffic',
   getEconomics: 'operator.economics',
   verifyLedger: 'operator.verify_ledger',

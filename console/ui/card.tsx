@@ -6,7 +6,7 @@ import { SkeletonText } from './skeleton.tsx'
 interface CardProps {
   readonly title?: string
   readonly actions?: ReactNode
-  readonly className?: string
+  readonly className?: string | undefined
   readonly children: ReactNode
 }
 
@@ -18,7 +18,7 @@ export function Card({ title, actions, className, children }: CardProps) {
       className={cx('min-w-0 rounded-lg border border-line bg-surface p-4', className)}
     >
       {title !== undefined && (
-        <div className="mb-3 flex flex-wrap items-center justify-between gap-2">
+        <div className="not-only:mb-3 flex flex-wrap items-center justify-between gap-2">
           <h2 id={id} className="text-base font-semibold">
             {title}
           </h2>
@@ -39,9 +39,9 @@ interface StatProps {
 /** Inside a `<Stats>`. */
 export function Stat({ label, value, detail }: StatProps) {
   return (
-    <div className="min-w-0 rounded-lg border border-line bg-surface p-4">
+    <div className="min-w-0 rounded-lg border border-line bg-surface p-3 sm:p-4">
       <dt className="text-sm text-muted">{label}</dt>
-      <dd className="mt-1 text-2xl font-semibold tabular-nums">{value}</dd>
+      <dd className="mt-1 text-xl font-semibold break-words tabular-nums sm:text-2xl">{value}</dd>
       {detail !== undefined && <dd className="mt-0.5 min-h-5 text-sm text-muted">{detail}</dd>}
     </div>
   )

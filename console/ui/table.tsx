@@ -41,13 +41,21 @@ export function NoRows({ empty }: { empty: ReactNode }) {
 }
 
 const cellLook = 'px-3 py-2 align-middle'
+/** On phones a row is a card: its first cell is the title, the others are facts with the name of their column. */
+const title = 'max-sm:p-0 max-sm:font-medium'
+const fact = cx(
+  'max-sm:flex max-sm:items-baseline max-sm:justify-between max-sm:gap-4 max-sm:p-0 max-sm:text-right max-sm:empty:hidden',
+  // The slash keeps the name out of what screen readers speak: they know the column.
+  "max-sm:before:shrink-0 max-sm:before:text-muted max-sm:before:content-[attr(data-label)_/_'']",
+  "max-sm:data-[label=Actions]:mt-1 max-sm:data-[label=Actions]:before:content-['']",
+)
 
 export function Table<Row>({ label, columns, rows, rowKey, empty }: TableProps<Row>) {
   if (rows.length === 0) return <NoRows empty={empty} />
   const side = (column: Column<Row>): string =>
     cx(cellLook, column.align === 'right' && 'text-right tabular-nums', column.wideOnly === true && 'max-md:hidden')
   return (
-    // Narrow screens scroll the table, not the page. A group, not a region: the card around it is often a landmark of
+    // Narrow screens show cards; what is wide in them scrolls, not the page. A group, not a region: the card around it is often a landmark of
     // the same name.
     <div
       className="relative overflow-x-auto rounded-lg border border-line bg-surface"
@@ -55,8 +63,8 @@ export function Table<Row>({ label, columns, rows, rowKey, empty }: TableProps<R
       role="group"
       aria-label={label}
     >
-      <table className="w-full border-collapse text-sm" aria-label={label}>
-        <thead className="border-b border-line text-left text-muted">
+      <table className="w-full border-collapse text-sm max-sm:block" aria-label={label}>
+        <thead className="border-b border-line text-left text-muted max-sm:sr-only">
           <tr>
             {columns.map((column) => (
               <th key={column.name} scope="col" className={cx(side(column), 'font-medium whitespace-nowrap')}>
@@ -65,11 +73,14 @@ export function Table<Row>({ label, columns, rows, rowKey, empty }: TableProps<R
             ))}
           </tr>
         </thead>
-        <tbody>
+        <tbody className="max-sm:block">
           {rows.map((row) => (
-            <tr key={keyOf(row, rowKey)} className="border-b border-line last:border-b-0 hover:bg-sunken">
-              {columns.map((column) => (
-                <td key={column.name} className={side(column)}>
+            <tr
+              key={keyOf(row, rowKey)}
+              className="border-b border-line last:border-b-0 hover:bg-sunken max-sm:flex max-sm:flex-col max-sm:gap-1 max-sm:px-3 max-sm:py-2.5"
+            >
+              {columns.map((column, at) => (
+                <td key={column.name} data-label={column.name} className={cx(side(column), at === 0 ? title : fact)}>
                   {column.cell(row)}
                 </td>
               ))}

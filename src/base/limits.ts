@@ -168,6 +168,7 @@ export const limits = {
   deploymentsPerModel: 100,
   /** History of the operator's traffic view. */
   trafficMinutes: 180,
+  revenueDays: 92,
   /** Groups of a cost report; the rest is one group. */
   costGroups: 50,
   costGroupsDefault: 10,

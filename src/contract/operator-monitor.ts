@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
-import { pageQuery, timestamp, usdAmount } from './shared.ts'
+import { pageQuery, signedUsd, timestamp, usdAmount } from './shared.ts'
 
 const auditRecord = z
   .object({
@@ -61,6 +61,9 @@ export const operatorMonitorEndpoints = {
         stuck: z.number(),
       }),
       gpus: z.object({ total: z.number(), rented: z.number(), faulty: z.number() }),
+      gpuModels: z
+        .array(z.object({ gpuModel: z.string(), total: z.int(), rented: z.int(), faulty: z.int() }))
+        .describe(`The same by GPU model, the most GPUs first; at most ${limits.pageRows}`),
       hosts: z.object({ total: z.number(), offline: z.number(), quarantined: z.number() }),
       pendingDeliveries: z.number().describe('Webhook deliveries that wait or are retried'),
       money: z.object({
@@ -71,6 +74,23 @@ export const operatorMonitorEndpoints = {
         chargedThisMonthUsd: usdAmount.describe('Charges less refunds of the current UTC month'),
         paidInTodayUsd: usdAmount.describe('Payments of the current UTC day'),
       }),
+    }),
+  }),
+  getRevenue: endpoint({
+    ...operator,
+    method: 'GET',
+    path: '/v2/operator/revenue',
+    summary: 'Show the revenue of the installation by day, and what runs now',
+    errors: [400, 401, 403, 500],
+    query: z.strictObject({
+      days: z.coerce.number().int().min(1).max(limits.revenueDays).default(30).describe('Including today (UTC)'),
+    }),
+    response: z.object({
+      days: z
+        .array(z.object({ day: z.string(), machinesUsd: signedUsd, storageUsd: signedUsd, modelsUsd: signedUsd }))
+        .describe('Charges less refunds. Every day, oldest first, including days without any'),
+      runRatePerHourUsd: usdAmount.describe('What rentals and volumes that run now are charged per hour'),
+      payingAccounts: z.int().describe('Accounts that were charged within these days'),
     }),
   }),
   getTraffic: endpoint({

@@ -68,7 +68,15 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
     await page.getByRole('img', { name: 'Requests per minute', exact: true }).waitFor()
     const rentals = page.getByRole('region', { name: 'Rentals' })
     await rentals.getByText('1', { exact: true }).first().waitFor()
-    await page.getByText(/of [\d,]+ GPUs rented/).waitFor()
+    await page.getByRole('list', { name: 'GPUs by model' }).getByText(/free$/).first().waitFor()
+    await page
+      .getByRole('region', { name: /^Needs attention \(\d+\)$/ })
+      .getByText('1 stuck rental')
+      .waitFor()
+    await page
+      .getByRole('region', { name: /^Revenue per day/ })
+      .getByText('in 30 days')
+      .waitFor()
     await page.getByRole('region', { name: 'Models' }).getByText(MODEL).waitFor()
     await look('operator-home')
     // Inside the console, the overview of the operator's own account is a link away.
@@ -78,8 +86,11 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
     await close()
     const phone = await browser.open(server.operatorKey, { width: 390 })
     await phone.visit('/operator', 'Operator home')
-    await phone.page.getByText(/of [\d,]+ GPUs rented/).waitFor()
+    await phone.page.getByRole('list', { name: 'GPUs by model' }).waitFor()
     await phone.look('operator-home-phone')
+    await phone.visit('/operator/fleet?tab=clusters', 'Fleet')
+    await phone.page.getByText('No clusters').waitFor()
+    await phone.look('fleet-clusters-phone')
     await phone.close()
   })
 

@@ -404,6 +404,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listAllVolumes: () => ({ query: { limit: '10', state: 'active', failing: 'false' } }),
   listAudit: page,
   getOperatorSummary: none,
+  getRevenue: () => ({ query: { days: '7' } }),
   getTraffic: () => ({ query: { minutes: '5' } }),
   verifyLedger: none,
   resealSecrets: withBody(exampleBodies.resealSecrets),

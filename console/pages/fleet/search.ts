@@ -11,7 +11,7 @@ import {
 import { rentalStates } from '../../../src/contract/rental-state.ts'
 import { count, oneOf, searchReader, text } from '../../search.ts'
 
-const fleetTabs = ['machines', 'hosts', 'engines', 'rentals', 'volumes', 'images', 'placement'] as const
+const fleetTabs = ['machines', 'hosts', 'clusters', 'engines', 'rentals', 'volumes', 'images', 'placement'] as const
 export type FleetTab = (typeof fleetTabs)[number]
 
 export const fleetSearch = searchReader({

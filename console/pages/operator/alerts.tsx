@@ -1,4 +1,7 @@
 /** Lists conditions that hold now, and unread notifications for operators. */
+import type { UseQueryResult } from '@tanstack/react-query'
+import type { Reply } from '../../../src/client/client.ts'
+import type { ClientError } from '../../../src/client/error.ts'
 import { attentionOf } from '../../../src/view/attention.ts'
 import { relativeTime } from '../../../src/view/time.ts'
 import { useCall } from '../../api/query.ts'
@@ -13,21 +16,28 @@ const SHOWN = 5
 const tones = { info: 'info', warning: 'warn', critical: 'bad' } as const
 const labels = { info: 'Info', warning: 'Warning', critical: 'Critical' } as const
 
+export function useUnread(): UseQueryResult<Reply<'listNotifications'>, ClientError> {
+  return useCall('listNotifications', { query: { unread: true, limit: SHOWN } }, { everyMs: EVERY_MS })
+}
+
 export function Alerts() {
-  const unread = useCall('listNotifications', { query: { unread: true, limit: SHOWN } }, { everyMs: EVERY_MS })
+  const unread = useUnread()
   const summary = useCall('getOperatorSummary', undefined, { everyMs: EVERY_MS }).data
   const models = useCall('listOperatedModels', undefined, { everyMs: EVERY_MS }).data
   const conditions = summary === undefined || models === undefined ? [] : attentionOf(summary, models)
   const now = useNow()
   return (
-    <Card title="Alerts">
-      <div className="min-h-40">
-        <Answer of={unread} skeleton={<div className="h-40" />}>
-          {({ notifications }) =>
-            notifications.length + conditions.length === 0 ? (
-              <p className="text-sm text-muted">Nothing needs attention.</p>
-            ) : (
-              <ul className="flex flex-col gap-3 text-sm">
+    <Answer of={unread} skeleton={<div className="h-14" role="status" aria-label="Loading" />}>
+      {({ notifications }) => {
+        const total = notifications.length + conditions.length
+        return (
+          <Card
+            title={total === 0 ? 'Nothing needs attention' : `Needs attention (${total})`}
+            className={total === 0 ? undefined : 'border-warn'}
+            actions={<TextLink to="/notifications">Notifications</TextLink>}
+          >
+            {total > 0 && (
+              <ul className="grid gap-x-6 gap-y-3 text-sm lg:grid-cols-2">
                 {conditions.slice(0, SHOWN).map(({ text, to }) => (
                   <li key={text} className="flex items-start gap-2">
                     <Badge tone="warn">Now</Badge>
@@ -46,10 +56,10 @@ export function Alerts() {
                   </li>
                 ))}
               </ul>
-            )
-          }
-        </Answer>
-      </div>
-    </Card>
+            )}
+          </Card>
+        )
+      }}
+    </Answer>
   )
 }

@@ -1,21 +1,24 @@
 /** The first page of operators: money, health and traffic of the whole installation, and what needs attention. */
 import type { Reply } from '../../../src/client/client.ts'
+import type { ClientError } from '../../../src/client/error.ts'
 import { sumUsd, usd } from '../../../src/base/money.ts'
 import { modelState } from '../../../src/view/model.ts'
-import { money } from '../../../src/view/money.ts'
+import { hourlyPrice, money } from '../../../src/view/money.ts'
 import { count, number } from '../../../src/view/number.ts'
 import { useOperatorEvents } from '../../api/live-operator.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { ButtonLink, TextLink } from '../../ui/button.tsx'
-import { Card, Facts, Stats } from '../../ui/card.tsx'
+import { Card, Facts, Stat } from '../../ui/card.tsx'
+import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { LineChart } from '../../ui/line-chart.tsx'
 import { Page } from '../../ui/page.tsx'
-import { Progress } from '../../ui/progress.tsx'
-import { SkeletonText } from '../../ui/skeleton.tsx'
+import { Skeleton, SkeletonText } from '../../ui/skeleton.tsx'
+import { GpuBars } from '../fleet/band.tsx'
 import { StuckWarning } from '../traffic/stuck.tsx'
-import { Alerts } from './alerts.tsx'
+import { Alerts, useUnread } from './alerts.tsx'
+import { RevenueCard, useRevenue } from './revenue.tsx'
 
 const EVERY_MS = 10_000
 const MINUTES = 60
@@ -24,10 +27,15 @@ type Summary = Reply<'getOperatorSummary'>
 
 export function OperatorPage() {
   const summary = useCall('getOperatorSummary', undefined, { everyMs: EVERY_MS })
+  const models = useCall('listOperatedModels', undefined, { everyMs: EVERY_MS })
+  const revenue = useRevenue()
+  const unread = useUnread()
   useOperatorEvents()
+  // All of it appears at once, so that nothing moves down when more needs attention.
+  const isPending = [summary, models, revenue, unread].some((one) => one.isPending)
   return (
     <Page
-      intro="Money, health and traffic of this installation."
+      intro="What needs you, what it earns, and what runs."
       actions={
         <>
           <ButtonLink to="/operator/accounts">Accounts</ButtonLink>
@@ -35,43 +43,83 @@ export function OperatorPage() {
         </>
       }
     >
-      <StuckWarning />
-      <Answer of={summary} skeleton={<MoneyStats money={undefined} />}>
-        {({ money: sums }) => <MoneyStats money={sums} />}
-      </Answer>
-      <div className="grid grid-cols-1 items-stretch gap-4 xl:grid-cols-3">
-        <Traffic />
-        <Alerts />
-      </div>
-      <div className="grid grid-cols-1 items-stretch gap-4 lg:grid-cols-3">
-        <Rentals rentals={summary.data?.rentals} />
-        <Capacity summary={summary.data} />
-        <Models />
-      </div>
+      {isPending ? <Skeleton rows={16} /> : <Home summary={summary.data} error={summary.error} />}
     </Page>
   )
 }
 
-function MoneyStats({ money: sums }: { money: Summary['money'] | undefined }) {
-  const amount = (of: (all: Summary['money']) => string) =>
-    sums === undefined ? <SkeletonText /> : money(usd(of(sums)))
+function Home({ summary, error }: { summary: Summary | undefined; error: ClientError | null }) {
   return (
-    <Stats
-      stats={[
-        [
-          'Charged today',
-          amount((all) => all.chargedTodayUsd),
-          sums === undefined ? ' ' : `${money(sums.chargedThisMonthUsd)} this month`,
-        ],
-        ['Paid in today', amount((all) => all.paidInTodayUsd), 'by customers'],
-        [
-          'Balances after charges',
-          amount((all) => all.balancesUsd),
-          sums === undefined ? ' ' : `${money(sums.heldUsd)} on hold`,
-        ],
-        ['Owed to suppliers', amount((all) => all.unpaidEarningsUsd), 'not paid out yet'],
-      ]}
-    />
+    <>
+      <StuckWarning />
+      <Alerts />
+      {error !== null && <ErrorNotice error={error} isRead />}
+      <Numbers summary={summary} />
+      <div className="grid grid-cols-1 items-stretch gap-4 xl:grid-cols-3">
+        <RevenueCard />
+        <Gpus summary={summary} />
+      </div>
+      <div className="grid grid-cols-1 items-stretch gap-4 xl:grid-cols-3">
+        <Traffic />
+        <Models />
+      </div>
+      <div className="grid grid-cols-1 items-stretch gap-4 lg:grid-cols-2">
+        <Rentals rentals={summary?.rentals} />
+        <Hosts summary={summary} />
+      </div>
+    </>
+  )
+}
+
+/** The five numbers that an operator looks at every day. */
+function Numbers({ summary }: { summary: Summary | undefined }) {
+  const revenue = useRevenue().data
+  const sums = summary?.money
+  const gpus = summary?.gpus
+  const textOf = (text: string | undefined) => text ?? <SkeletonText />
+  return (
+    <dl className="grid grid-cols-2 gap-3 md:grid-cols-3 xl:grid-cols-5">
+      <Stat
+        label="Revenue today"
+        value={textOf(sums && money(sums.chargedTodayUsd))}
+        detail={sums === undefined ? ' ' : `${money(sums.chargedThisMonthUsd)} this month`}
+      />
+      <Stat
+        label="Run rate"
+        value={textOf(revenue && hourlyPrice(revenue.runRatePerHourUsd))}
+        detail="of what runs now"
+      />
+      <Stat
+        label="GPUs rented"
+        value={textOf(gpus && `${number(gpus.rented)} of ${number(gpus.total)}`)}
+        detail={gpus === undefined || gpus.total === 0 ? ' ' : `${Math.round((100 * gpus.rented) / gpus.total)} %`}
+      />
+      <Stat
+        label="Paying accounts"
+        value={textOf(revenue && number(revenue.payingAccounts))}
+        detail={sums === undefined ? ' ' : `${money(sums.balancesUsd)} in balances`}
+      />
+      <Stat
+        label="Owed to suppliers"
+        value={textOf(sums && money(sums.unpaidEarningsUsd))}
+        detail={sums === undefined ? ' ' : `${money(sums.paidInTodayUsd)} received today`}
+      />
+    </dl>
+  )
+}
+
+function Gpus({ summary }: { summary: Summary | undefined }) {
+  return (
+    <Card title="GPUs rented" actions={<TextLink to="/operator/fleet">Fleet</TextLink>}>
+      <div className="min-h-56">
+        {summary !== undefined &&
+          (summary.gpuModels.length === 0 ? (
+            <p className="text-sm text-muted">No machines yet.</p>
+          ) : (
+            <GpuBars gpuModels={summary.gpuModels} />
+          ))}
+      </div>
+    </Card>
   )
 }
 
@@ -137,35 +185,32 @@ function Rentals({ rentals }: { rentals: Summary['rentals'] | undefined }) {
   )
 }
 
-function Capacity({ summary }: { summary: Summary | undefined }) {
-  const { gpus, hosts, pendingDeliveries } = summary ?? {}
-  const textOf = (text: string | undefined) => text ?? <SkeletonText className="w-28" />
+function Hosts({ summary }: { summary: Summary | undefined }) {
+  const { hosts, gpus, pendingDeliveries } = summary ?? {}
+  const numberOf = (value: number | undefined, isBad: boolean) =>
+    value === undefined ? (
+      <SkeletonText className="w-8" />
+    ) : (
+      <Badge tone={isBad && value > 0 ? 'bad' : 'plain'}>{number(value)}</Badge>
+    )
   return (
     <Card
-      title="Capacity"
+      title="Hosts"
       actions={
         <TextLink to="/operator/fleet" search={{ tab: 'hosts' }}>
           All hosts
         </TextLink>
       }
     >
-      <p className="mb-1 text-sm">{textOf(gpus && `${number(gpus.rented)} of ${count(gpus.total, 'GPU')} rented`)}</p>
-      <Progress label="GPUs rented" value={gpus?.rented ?? 0} max={Math.max(1, gpus?.total ?? 1)} />
-      <div className="mt-3">
-        <Facts
-          facts={[
-            ['Faulty GPUs', textOf(gpus && number(gpus.faulty))],
-            [
-              'Hosts',
-              textOf(
-                hosts &&
-                  `${number(hosts.total)}, ${number(hosts.offline)} offline, ${number(hosts.quarantined)} quarantined`,
-              ),
-            ],
-            ['Webhooks', textOf(pendingDeliveries === undefined ? undefined : `${number(pendingDeliveries)} pending`)],
-          ]}
-        />
-      </div>
+      <Facts
+        facts={[
+          ['Joined', numberOf(hosts?.total, false)],
+          ['Offline', numberOf(hosts?.offline, true)],
+          ['Quarantined', numberOf(hosts?.quarantined, true)],
+          ['Faulty GPUs', numberOf(gpus?.faulty, true)],
+          ['Webhooks that wait', numberOf(pendingDeliveries, false)],
+        ]}
+      />
     </Card>
   )
 }

@@ -35,6 +35,7 @@ const otherwise: Readonly<Partial<Record<OperationId, string>>> = {
   exportMetrics: 'for Prometheus, which scrapes it',
   listSupply: 'berth supply machines ls and berth supply hosts ls list the two in full',
   tryProvider: 'the form of the console; berth operator providers create adds an account, and check checks it',
+  getRevenue: 'the chart of the operator’s first page; berth operator summary shows the sums',
   listCatalogGpus: 'choices of the console; berth deploy --dry-run shows the cheapest',
   countMachines: 'counts for the filters of the console',
   ...Object.fromEntries(

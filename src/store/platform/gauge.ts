@@ -29,6 +29,22 @@ export async function readCounts(db: Db, now: Instant): Promise<Count[]> {
   return rows
 }
 
+export interface GpuModelCount {
+  readonly gpuModel: string
+  readonly total: number
+  readonly rented: number
+  readonly faulty: number
+}
+
+/** The GPU models with the most GPUs, largest first. */
+export async function countGpuModels(db: Db, limit: number): Promise<GpuModelCount[]> {
+  const { rows } = await sql<GpuModelCount>`
+    select gpu_model as "gpuModel", sum(gpus_total)::integer as total, sum(gpus_claimed)::integer as rented,
+      sum(cardinality(gpus_sick))::integer as faulty
+    from machine group by gpu_model order by total desc, gpu_model limit ${limit}`.execute(db)
+  return rows
+}
+
 export async function readDatabaseBytes(db: Db): Promise<number> {
   const size = await sql<{ bytes: bigint }>`select pg_database_size(current_database()) as bytes`.execute(db)
   return Number.parseInt(String(size.rows[0]?.bytes ?? 0), 10)
