@@ -58,6 +58,10 @@ const templateRecord = z
   })
   .meta({ id: 'Template' })
 
+const listedTemplate = templateRecord
+  .extend({ usedBy: z.int().describe('Rentals of your account that were ordered with it and have not ended') })
+  .meta({ id: 'ListedTemplate' })
+
 const template = { family: 'v2', tag: 'Templates' } as const
 
 type Optional<Fields extends z.ZodRawShape> = {
@@ -100,7 +104,7 @@ export const templateEndpoints = {
     access: ['compute:read'],
     summary: "List your templates and the operator's",
     errors: [400, 401, 403, 500],
-    response: z.object({ templates: z.array(templateRecord) }),
+    response: z.object({ templates: z.array(listedTemplate) }),
   }),
   getTemplate: endpoint({
     ...template,

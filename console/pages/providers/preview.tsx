@@ -43,7 +43,13 @@ export function PricePreview({ offers, markup }: PricePreviewProps) {
         {sold.length > 0 && ' For example:'}
       </p>
       {sold.length > 0 && (
-        <Table label="Examples of prices" columns={columns} rows={examples(sold)} rowKey={({ offerId, type }) => offerId ?? type} empty={null} />
+        <Table
+          label="Examples of prices"
+          columns={columns}
+          rows={examples(sold)}
+          rowKey={({ offerId, type }) => offerId ?? type}
+          empty={null}
+        />
       )}
     </div>
   )

@@ -92,7 +92,7 @@ function isLong(value: string): boolean {
 }
 
 /** Commands from the form are `/bin/sh -c TEXT`; others are shown as they would be typed in a shell. */
-function shellText(command: readonly string[]): string {
+export function shellText(command: readonly string[]): string {
   const [shell, flag, text] = command
   if (shell === '/bin/sh' && flag === '-c' && text !== undefined && command.length === 3) return text
   return command

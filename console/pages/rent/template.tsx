@@ -8,9 +8,9 @@ import { CheckField, TextField } from '../../ui/field.tsx'
 import { Icon, type IconName } from '../../ui/icon.tsx'
 import { imageText } from '../templates/text.ts'
 
-export type Template = Reply<'listTemplates'>['templates'][number]
+export type Template = Reply<'getTemplate'>
 
-const icons: Readonly<Record<NonNullable<Template['icon']>, IconName>> = {
+export const templateIcons: Readonly<Record<NonNullable<Template['icon']>, IconName>> = {
   box: 'cube',
   terminal: 'terminal',
   flame: 'sparkle',
@@ -31,7 +31,7 @@ interface Templates {
 export function useTemplates(chosenId: string | undefined): Templates {
   const mayRead = useMay('compute:read')
   const { data, isLoading } = useCall('listTemplates', undefined, { enabled: mayRead })
-  const listed = data?.templates ?? []
+  const listed: readonly Template[] = data?.templates ?? []
   const isLinked = data !== undefined && chosenId !== undefined && !listed.some(({ id }) => id === chosenId)
   const linked = useCall('getTemplate', { params: { id: chosenId ?? '' } }, { enabled: mayRead && isLinked })
   const rank = { account: 0, other: 1, operator: 2 } as const
@@ -75,7 +75,7 @@ export function TemplateGallery({ templates, chosen, onChoose }: TemplateGallery
             title={template.name}
             text={template.summary ?? imageText(template)}
             note={template.minVramGb === undefined ? undefined : `${template.minVramGb} GB GPU memory or more`}
-            icon={icons[template.icon ?? 'box']}
+            icon={templateIcons[template.icon ?? 'box']}
             isChosen={chosen === template.id}
             onChoose={() => onChoose(template.id)}
           />

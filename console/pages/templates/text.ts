@@ -12,15 +12,6 @@ export function portsText({ ports = [] }: Pick<Template, 'ports'>): string {
   return ports.map((port) => (typeof port === 'object' ? `${port.port}/${port.protocol}` : String(port))).join(', ')
 }
 
-const OWN_INPUTS = new Set(['id', 'name', 'version', 'owner', 'visibility', 'createdAt', 'updatedAt', 'secrets'])
-const EXAMPLE = { image: { name: 'ubuntu', tag: '24.04' }, ports: ['8888/http'] }
-
-/** The JSON of the fields that have no input. */
-export function textOfTemplate(template: Template | undefined): string {
-  const fields = Object.entries(template ?? EXAMPLE).filter(([name]) => !OWN_INPUTS.has(name))
-  return JSON.stringify(Object.fromEntries(fields), null, 2)
-}
-
 export function templateOfText(text: string): Record<string, unknown> {
   const value = parse(text)
   return isObject(value) ? value : {}

@@ -11,13 +11,19 @@ import { orderOf } from '../../domain/template.ts'
 import { secretNamesOf, workloadOf } from '../../domain/workload.ts'
 import { transact } from '../../store/platform/database.ts'
 import { withDefaults } from '../../store/platform/stored-json.ts'
-import { listTemplates, type Template } from '../../store/account/template.ts'
+import { countTemplateUse, listTemplates, type Template } from '../../store/account/template.ts'
 import type { Handlers } from '../http/handler.ts'
 
 export const templateHandlers = {
   listTemplates: async (app, { actor }) => {
-    const templates = await listTemplates(app.database.db, actor.accountId)
-    return ok({ templates: templates.map((template) => templateOnWire(template, actor)) })
+    const { db } = app.database
+    const [templates, uses] = await Promise.all([
+      listTemplates(db, actor.accountId),
+      countTemplateUse(db, actor.accountId),
+    ])
+    return ok({
+      templates: templates.map((one) => ({ ...templateOnWire(one, actor), usedBy: uses.get(one.id) ?? 0 })),
+    })
   },
 
   getTemplate: async (app, { actor, params }) => {

@@ -32,6 +32,15 @@ export async function listTemplates(db: Db, accountId: string): Promise<Template
   return rows.map(complete)
 }
 
+/** The rentals of the account that have not ended, by the template that they were ordered with, of any version. */
+export async function countTemplateUse(db: Db, accountId: string): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await sql<{ id: string; rentals: number }>`
+    select split_part(spec -> 'workload' ->> 'templateId', '@', 1) as id, count(*)::integer as rentals
+    from rental where account_id = ${accountId} and status <> 'Terminated' and spec -> 'workload' ->> 'templateId' is not null
+    group by 1`.execute(db)
+  return new Map(rows.map(({ id, rentals }) => [id, rentals]))
+}
+
 /** Returns the newest version if `version` is undefined. */
 export async function findTemplate(db: Db, id: string, version?: number): Promise<Template | undefined> {
   const row = await select(db)
