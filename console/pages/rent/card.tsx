@@ -33,18 +33,18 @@ export function ShapeCard({ kind, choices, disk, onSelect, errorAt }: ShapeCardP
     <Card title="Machine">
       <div className="flex flex-col gap-4">
         <RadioField
-          label="Region"
-          choices={choices.regions}
-          value={option.region}
-          onChange={(region) => onSelect({ region: region as Option['region'] })}
-          error={errorAt('region')}
-        />
-        <RadioField
           label="GPU"
           choices={choices.gpus}
           value={option.gpuType}
           onChange={(gpu) => onSelect({ gpu: gpu as Option['gpuType'] })}
           error={errorAt('gpuType')}
+        />
+        <RadioField
+          label="Region"
+          choices={choices.regions}
+          value={option.region}
+          onChange={(region) => onSelect({ region: region as Option['region'] })}
+          error={errorAt('region')}
         />
         <RadioField
           label="Network"

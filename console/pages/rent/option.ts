@@ -2,10 +2,9 @@
  * Which choices go together. The server lists every shape that it offers. A selection is resolved field by field from
  * the top, so that earlier choices stay and only later ones that do not fit change.
  */
-import { nanoUsdOf, usdFromNumber, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
+import { compareUsd, nanoUsdOf, usdFromNumber, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
 import type { Reply } from '../../../src/client/client.ts'
 import type { RentalType } from '../../../src/contract/rental.ts'
-import { gpuType } from '../../../src/contract/shared.ts'
 import { count, number } from '../../../src/view/number.ts'
 import { hourlyPrice } from '../../../src/view/money.ts'
 import type { RadioChoice } from '../../ui/radio-choice.ts'
@@ -42,19 +41,19 @@ export interface Choices {
 /** undefined: nothing of this kind is offered. */
 export function choose(options: readonly Option[], kind: RentalType, selection: Selection): Choices | undefined {
   const all = options.filter((option) => option.enabled && option.machineType === kind).flatMap(shapesOf)
-  const inRegion = narrow(all, ({ option }) => option.region, selection.region)
-  const ofGpu = narrow(inRegion, ({ option }) => option.gpuType, selection.gpu)
-  const onNetwork = narrow(ofGpu, ({ option }) => option.connectionType, selection.network)
+  // A link may name a region alone: then the GPU is one that is there.
+  const there = all.filter(({ option }) => option.region === selection.region)
+  const some = selection.gpu === undefined && there.length > 0 ? there : all
+  const ofGpu = all.filter(({ option }) => option.gpuType === chosenGpu(some, selection.gpu))
+  const inRegion = narrow(ofGpu, ({ option }) => option.region, selection.region)
+  const onNetwork = narrow(inRegion, ({ option }) => option.connectionType, selection.network)
   const [chosen] = narrow(onNetwork, ({ gpuCount }) => gpuCount, selection.count)
   if (chosen === undefined) return undefined
-  const { option } = chosen
   return {
     chosen,
-    regions: offer(all, all, (shape) => shape.option.region),
-    gpus: offer(all, inRegion, (shape) => shape.option.gpuType, `not in ${option.region}`)
-      .map((choice) => ({ ...choice, label: choice.label.toUpperCase() }))
-      .sort((a, b) => gpuOrder.indexOf(a.value) - gpuOrder.indexOf(b.value)),
-    networks: offer(all, ofGpu, (shape) => shape.option.connectionType, 'not with this GPU').map((choice) => ({
+    gpus: offerGpus(all),
+    regions: offer(all, ofGpu, (shape) => shape.option.region, 'not with this GPU'),
+    networks: offer(all, inRegion, (shape) => shape.option.connectionType, 'not with this GPU here').map((choice) => ({
       ...choice,
       label: networkLabels[choice.value] ?? choice.label,
     })),
@@ -71,7 +70,28 @@ export function selectionOf({ option, gpuCount }: Shape): Selection {
   return { region: option.region, gpu: option.gpuType, network: option.connectionType, count: gpuCount }
 }
 
-const gpuOrder: readonly string[] = gpuType.options
+function chosenGpu(shapes: readonly Shape[], preference: Option['gpuType'] | undefined): Option['gpuType'] | undefined {
+  return narrow(shapes, ({ option }) => option.gpuType, preference)[0]?.option.gpuType
+}
+
+/** The GPUs with their lowest price, cheapest first. */
+function offerGpus(all: readonly Shape[]): RadioChoice[] {
+  const perGpu = new Map<string, NanoUsd>()
+  for (const { option, gpuCount, perHour } of all) {
+    const price = nanoUsdOf(perHour / BigInt(gpuCount))
+    const lowest = perGpu.get(option.gpuType)
+    if (lowest === undefined || price < lowest) perGpu.set(option.gpuType, price)
+  }
+  const priceOf = (value: string): NanoUsd => perGpu.get(value) ?? zeroUsd
+  return offer(all, all, (shape) => shape.option.gpuType)
+    .map((choice) => ({
+      ...choice,
+      label: choice.label.toUpperCase(),
+      detail: `from ${hourlyPrice(priceOf(choice.value))}\n${choice.detail}`,
+    }))
+    .toSorted((a, b) => compareUsd(priceOf(a.value), priceOf(b.value)))
+}
+
 const networkLabels: Readonly<Record<string, string>> = { ethernet: 'Ethernet', infiniband: 'InfiniBand' }
 
 function countLabels({ gpuCount, option, perHour, free }: Shape, kind: RentalType): { label: string; detail: string } {

@@ -3,7 +3,7 @@ import { gpuTypes, networkTypes, regions, rentalTypes } from '../../../src/contr
 import { count, oneOf, searchReader, text } from '../../search.ts'
 
 export const rentSearch = searchReader({
-  kind: oneOf(rentalTypes),
+  kind: oneOf(['container', ...rentalTypes]),
   region: oneOf(regions),
   gpu: oneOf(gpuTypes),
   network: oneOf(networkTypes),
