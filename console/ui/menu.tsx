@@ -1,5 +1,5 @@
-/** A button that opens a small panel in the corner below it. The browser closes it on Escape and on a click elsewhere. */
-import { useId, useRef, type ReactNode } from 'react'
+/** A button that opens a small panel in the corner below it, whose content is there from the first opening on. The browser closes it on Escape and on a click elsewhere. */
+import { useId, useRef, useState, type ReactNode } from 'react'
 import { cx } from './class.ts'
 
 interface MenuProps {
@@ -12,6 +12,7 @@ interface MenuProps {
 export function Menu({ button, className, children }: MenuProps) {
   const id = useId()
   const panel = useRef<HTMLDivElement>(null)
+  const [wasOpen, setWasOpen] = useState(false)
   return (
     <>
       <button
@@ -27,10 +28,11 @@ export function Menu({ button, className, children }: MenuProps) {
         id={id}
         ref={panel}
         popover="auto"
+        onToggle={() => setWasOpen(true)}
         onClick={() => panel.current?.hidePopover()}
         className="fixed inset-auto top-13 right-3 m-0 w-72 max-w-[calc(100vw-1.5rem)] rounded-lg border border-line bg-surface p-2 text-ink shadow-raised"
       >
-        {children}
+        {wasOpen && children}
       </div>
     </>
   )
