@@ -104,7 +104,7 @@ export function cheapestFit(
   return fault ?? fail('no_capacity', { gpus: needText(model), where: 'on the marketplace' })
 }
 
-/** What a replica on one GPU model would cost. */
+/** The cost of a replica on one GPU model. */
 export interface GpuFit {
   readonly gpus: FreeGpus
   readonly fault: Failure | undefined

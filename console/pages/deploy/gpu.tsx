@@ -68,12 +68,12 @@ function GpuCards({ reply: { gpus, simulated }, chosen, minGb, error, onChoose }
   const [showsAll, setShowsAll] = useState(false)
   const first = showsAll ? gpus : gpus.slice(0, SHOWN_GPUS)
   // The chosen one stays in sight.
-  const shown = chosen === undefined || first.includes(chosen.option) ? first : [chosen.option, ...first]
+  const cards = chosen === undefined || first.includes(chosen.option) ? first : [chosen.option, ...first]
   const times = chosen === undefined ? 1 : chosen.count / chosen.option.gpuCount
   return (
     <div className="flex flex-col gap-3">
       <ChoiceCards label="GPU" value={chosen?.option.gpuModel} onChange={onChoose} error={error}>
-        {shown.map((gpu) => (
+        {cards.map((gpu) => (
           <GpuCard key={gpu.gpuModel} gpu={gpu} times={times} minGb={minGb} />
         ))}
       </ChoiceCards>

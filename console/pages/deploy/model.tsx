@@ -28,8 +28,8 @@ export function ModelChoice({ models, source, error, onChoose }: ModelChoiceProp
   const matching = models.filter((model) => isMatch(model, query))
   const first = query === '' && !showsAll ? matching.slice(0, SHOWN_MODELS) : matching
   // The chosen one stays in sight.
-  const chosen = models.filter(({ id }) => id === source && !first.some((one) => one.id === id))
-  const shown = [...chosen, ...first]
+  const chosenModel = models.filter(({ id }) => id === source && !first.some((one) => one.id === id))
+  const cards = [...chosenModel, ...first]
   return (
     <div className="flex flex-col gap-3">
       <TextField
@@ -47,7 +47,7 @@ export function ModelChoice({ models, source, error, onChoose }: ModelChoiceProp
         error={error}
         onChange={(value) => onChoose(value, query)}
       >
-        {shown.map((model) => (
+        {cards.map((model) => (
           <ModelCard key={model.id} model={model} />
         ))}
         <ChoiceCard value={HUB} title="From Hugging Face">

@@ -21,10 +21,10 @@ import { Summary } from './summary.tsx'
 const route = getRouteApi('/shell/deployments/new')
 
 export function DeployPage() {
-  const { model: asked = '' } = route.useSearch()
+  const { model: modelId = '' } = route.useSearch()
   const catalog = useCall('listCatalog', { query: {} })
   // The steps wait for their first GPUs, so that nothing moves.
-  const first = useGpuOptions(catalog.data?.models.some(({ id }) => id === asked) === true ? asked : '')
+  const first = useGpuOptions(catalog.data?.models.some(({ id }) => id === modelId) === true ? modelId : '')
   return (
     <Page
       intro="Serve a model on rented GPUs. You pay for GPU time, not per token."
@@ -38,9 +38,9 @@ export function DeployPage() {
 }
 
 function Steps({ models }: { models: readonly CatalogModel[] }) {
-  const { model: asked } = route.useSearch()
+  const { model: modelId } = route.useSearch()
   const navigate = route.useNavigate()
-  const [source, setSource] = useState(models.find(({ id }) => id === asked)?.id ?? '')
+  const [source, setSource] = useState(models.find(({ id }) => id === modelId)?.id ?? '')
   const model = models.find(({ id }) => id === source)
   const order = useOrder(source, model, (created) => {
     toast(`Created ${created.model}`)

@@ -22,7 +22,7 @@ interface PriceProps {
   /** The chosen GPUs with their listed price. undefined: none can be chosen. */
   readonly gpus: ChosenGpus | undefined
   readonly values: Values
-  /** The body of the quote. undefined: too little is known for one. */
+  /** The body of the quote. undefined: too little is costs for one. */
   readonly body: object | undefined
 }
 
@@ -34,8 +34,8 @@ export function Price({ gpus, values, body }: PriceProps) {
   if (perHour === undefined) {
     return <p className="text-sm text-muted">Choose a model and GPUs to see the price.</p>
   }
-  const known = { costPerHourUsd: perHour, freeStartMinutesLeft: quote.data?.freeStartMinutesLeft ?? 0 }
-  const [, idle, most, starts] = quotedCosts(known, replicas)
+  const costs = { costPerHourUsd: perHour, freeStartMinutesLeft: quote.data?.freeStartMinutesLeft ?? 0 }
+  const [, idle, most, starts] = quotedCosts(costs, replicas)
   return (
     <div aria-live="polite" className="flex flex-col gap-3">
       <p>

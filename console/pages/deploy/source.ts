@@ -1,4 +1,4 @@
-/** What a deployment runs: a model of the catalog, one of the hub, or an image of one's own. Each has its fields. */
+/** A deployment runs a model of the catalog, one of the hub, or an image of one's own. Each has its fields. */
 import { recipeChoices } from '../../../src/view/deployment.ts'
 import { flatten, type FieldEntry } from '../../form/entry.ts'
 import type { FieldPath, FieldValues } from '../../form/field.ts'
@@ -58,7 +58,7 @@ export function sentFields(source: string, values: Values): readonly Entry[] {
 function specFields(source: string, values: Values): readonly Entry[] {
   if (!isOwn(source)) return []
   const fields = flatten(engineFields<Op>(recipeOf(source, values)))
-  const own = fields.flatMap(([path, look]): Entry[] => {
+  const entries = fields.flatMap(([path, look]): Entry[] => {
     if (path === 'recipe.hubModel') return [[path, { ...look, also: (text) => ({ name: nameFor(text, values) }) }]]
     if (path !== 'recipe.name') return [[path, look]]
     // An own image has no engine to choose.
@@ -66,7 +66,7 @@ function specFields(source: string, values: Values): readonly Entry[] {
   })
   // The image of an engine is its own affair; an own image comes first.
   const isMain = (entry: Entry): boolean => source === IMAGE || pathOf(entry) !== 'recipe.image'
-  return [...own.filter(isMain), ...own.filter((entry) => !isMain(entry)), 'kind']
+  return [...entries.filter(isMain), ...entries.filter((entry) => !isMain(entry)), 'kind']
 }
 
 function pathOf(entry: Entry): Path {

@@ -1,4 +1,4 @@
-/** What an account at a cloud can do, as its check found out. */
+/** Shows the result of the check of an account at a cloud. */
 import type { Reply } from '../../../src/client/client.ts'
 import { checkLabels } from '../../../src/view/provider.ts'
 import { badgeColumn, textColumn, type Columns } from '../../list/column.tsx'

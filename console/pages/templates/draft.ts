@@ -68,19 +68,19 @@ export function draftOf(template: Partial<Template> | undefined): Draft {
   }
 }
 
-/** What the form has no field for: parameters, files, arguments and the like. */
+/** Fields that the form does not show: parameters, files, arguments and the like. */
 export function restOf(template: object | undefined): Record<string, unknown> {
   const isOther = ([name]: [string, unknown]): boolean => !ownFields.includes(name) && !recordFields.includes(name)
   return Object.fromEntries(Object.entries(template ?? {}).filter(isOther))
 }
 
 /** The fields of a version. `before`: an emptied field is sent as empty, since an absent one stays as it was. */
-export function fieldsOf(draft: Draft, rest: Record<string, unknown>, before?: Template): Record<string, unknown> {
+export function fieldsOf(draft: Draft, others: Record<string, unknown>, before?: Template): Record<string, unknown> {
   if (draft.isJson) return templateOfText(draft.json)
   const { env, command, onStart, diskGb, shmGb } = advancedOf({ ...noAdvanced, ...draft })
   const isSameStart = before?.command !== undefined && shellText(before.command) === draft.start
   const fields = {
-    ...rest,
+    ...others,
     summary: optionalText(draft.summary) ?? emptied(before?.summary, ''),
     icon: draft.icon,
     image: imageOf(draft.image),

@@ -17,7 +17,7 @@ interface EditDialogProps {
 }
 
 export function EditDialog({ template, onClose }: EditDialogProps) {
-  const rest = restOf(template)
+  const others = restOf(template)
   const operation = template === undefined ? 'createTemplate' : 'changeTemplate'
   const isOperators = template?.owner === 'operator'
   const form = useCallForm<typeof operation, Draft>(operation, {
@@ -26,7 +26,7 @@ export function EditDialog({ template, onClose }: EditDialogProps) {
     input: template === undefined ? undefined : { params: { id: template.id } },
     body: (draft) =>
       ({
-        ...fieldsOf(draft, rest, template),
+        ...fieldsOf(draft, others, template),
         name: draft.name.trim(),
         ...(isOperators ? {} : { visibility: draft.visibility }),
       }) as never,
@@ -54,16 +54,16 @@ export function EditDialog({ template, onClose }: EditDialogProps) {
         {!isOperators && <SelectField label="Who can use it" choices={visibilities} {...form.text('visibility')} />}
       </div>
       {isJson ? <JsonField form={form} /> : <SetupFields form={form} />}
-      <Button look="quiet" className="self-start" onClick={() => form.set(switched(form.values, rest, template))}>
+      <Button look="quiet" className="self-start" onClick={() => form.set(switched(form.values, others, template))}>
         {isJson ? 'Edit as a form' : 'Edit as JSON'}
       </Button>
     </FormDialog>
   )
 }
 
-/** What has no field stays where it is: the JSON has all of it, the form sends it along. */
-function switched(draft: Draft, rest: Record<string, unknown>, template: Template | undefined): Partial<Draft> {
-  if (!draft.isJson) return { isJson: true, json: JSON.stringify(fieldsOf(draft, rest, template), null, 2) }
+/** The JSON has all fields; the form sends those that it does not show along. */
+function switched(draft: Draft, others: Record<string, unknown>, template: Template | undefined): Partial<Draft> {
+  if (!draft.isJson) return { isJson: true, json: JSON.stringify(fieldsOf(draft, others, template), null, 2) }
   if (templateFault(draft.json) !== undefined) return {}
   const { name: _name, visibility: _visibility, ...fields } = draftOf(templateOfText(draft.json))
   return { ...noDraft, ...fields, name: draft.name, visibility: draft.visibility, isJson: false }

@@ -47,7 +47,7 @@ export function TemplatesPage() {
         {({ templates }) => {
           const tab = chosen ?? (templates.some(({ owner }) => owner === 'account') ? 'own' : 'operator')
           const ofTab = templates.filter(({ owner }) => (owner === 'operator') === (tab === 'operator'))
-          const shown = ofTab.filter((one) => isMatch(one, query))
+          const matching = ofTab.filter((one) => isMatch(one, query))
           return (
             <Tabs label="Templates" tabs={tabs} chosen={tab} onChoose={setTab}>
               <div className="flex flex-col gap-4">
@@ -63,9 +63,9 @@ export function TemplatesPage() {
                   />
                 )}
                 {ofTab.length === 0 && <NoTemplates tab={tab}>{create}</NoTemplates>}
-                {ofTab.length > 0 && shown.length === 0 && <Empty title="No templates match" />}
+                {ofTab.length > 0 && matching.length === 0 && <Empty title="No templates match" />}
                 <ul aria-label="Templates" className="grid gap-3 sm:grid-cols-2 xl:grid-cols-3">
-                  {shown.map((template) => (
+                  {matching.map((template) => (
                     <li key={template.id} className="flex">
                       <TemplateCard template={template} open={dialog.open} />
                     </li>

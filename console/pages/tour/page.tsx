@@ -17,7 +17,6 @@ export function TourPage() {
   const mayCompute = useMay('compute:read')
   const mayInfer = useMay('inference')
   const seesMoney = useMay('billing:read')
-  const isOperator = useMay('operator')
   const { account } = useMe()
   const ordered = useCall('listEvents', { query: { type: 'rental.created', limit: 1 } }, { enabled: mayCompute })
   const requests = useCall('listInferenceRequests', { query: { limit: 1 } }, { enabled: mayInfer })
@@ -77,22 +76,32 @@ export function TourPage() {
             Costs shows the spend by day, model, key and rental; the statement in Billing lists every charge. This step
             is done when you have opened one of them after your first charge.
           </Step>
-          {next === 0 && (
-            <li className="rounded-lg border border-good bg-good-soft p-4 text-sm">
-              <p className="font-semibold">You have seen it all.</p>
-              <p className="mt-1">
-                Next: <TextLink to="/deployments/catalog">deploy a model</TextLink>,{' '}
-                <TextLink to="/keys">create an API key</TextLink> or <TextLink to="/billing">set a budget</TextLink>.
-              </p>
-            </li>
-          )}
+          {next === 0 && <AllDone />}
         </ol>
-        <div className="flex min-w-0 flex-col gap-5">
-          <CommandLine />
-          {isOperator && <OperatorNote />}
-        </div>
+        <Beside />
       </div>
     </Page>
+  )
+}
+
+function Beside() {
+  return (
+    <div className="flex min-w-0 flex-col gap-5">
+      <CommandLine />
+      {useMay('operator') && <OperatorNote />}
+    </div>
+  )
+}
+
+function AllDone() {
+  return (
+    <li className="rounded-lg border border-good bg-good-soft p-4 text-sm">
+      <p className="font-semibold">You have seen it all.</p>
+      <p className="mt-1">
+        Next: <TextLink to="/deployments/catalog">deploy a model</TextLink>,{' '}
+        <TextLink to="/keys">create an API key</TextLink> or <TextLink to="/billing">set a budget</TextLink>.
+      </p>
+    </li>
   )
 }
 

@@ -41,9 +41,9 @@ export const catalogHandlers = {
   },
 
   listCatalogGpus: async (app, { query }) => {
-    const found = await listGpuFits(app, app.database.db, query)
-    if (!found.ok) return found
-    const { fits, simulated } = found.value
+    const options = await listGpuFits(app, app.database.db, query)
+    if (!options.ok) return options
+    const { fits, simulated } = options.value
     return ok({
       simulated,
       gpus: fits.map(({ gpus, fault }) => ({

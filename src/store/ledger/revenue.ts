@@ -1,4 +1,4 @@
-/** What the installation earns: charges by day, and the price of what runs now. */
+/** Revenue of the installation: charges by day, and the price of everything that runs now. */
 import { sql } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'
 import type { NanoUsd } from '../../base/money.ts'
