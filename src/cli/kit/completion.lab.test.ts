@@ -98,7 +98,7 @@ describe.each(Object.entries(asks))('promise 5 of issue 38: names of machines in
     expect(offered('terminate', 'web', 't')).toEqual(['train-2'])
     expect(offered('cp', 'w')).toEqual(['web:'])
     // What comes after the name of a machine is a command there.
-    expect(offered('ssh', 'web', 't')).toEqual([])
+    expect(offered('ssh', 'web', 'train')).toEqual([])
     expect(offered('stop', '--no-w')).toEqual(['--no-wait'])
   })
 
@@ -106,7 +106,7 @@ describe.each(Object.entries(asks))('promise 5 of issue 38: names of machines in
     const source = await script(shell)
     answerWith('echo "error: no key" >&2; exit 4')
     try {
-      expect(ask(source, ['berth', 'ssh', 'w'])).toEqual([])
+      expect(ask(source, ['berth', 'ssh', 'web'])).toEqual([])
       expect(ask(source, ['berth', 'volumes', 'c']).toSorted()).toEqual(['clone', 'create'])
     } finally {
       answerWith(KNOWS_MACHINES)

@@ -164,7 +164,7 @@ ${values}
     fi
     candidates="$candidates $names"
   fi
-  COMPREPLY=($(compgen -W "$candidates" -- "$current"))
+  COMPREPLY=($(compgen -W "$candidates" -- "$current")) || true
 }
 complete -o default -F _berth berth
 `

@@ -52,7 +52,7 @@ const picture = { messages: [{ role: 'user', content: [{ type: 'image_url', imag
 describe('batches run', () => {
   test('writes the answers and the errors beside the input, each line in one of them', async () => {
     const input = await writeLines('mixed.jsonl', [request(1), request(2, picture), request(3)])
-    const { code, out, error } = await cli.berth(['batches', 'run', input])
+    const { code, out, error } = await cli.berth(['batches', 'run', input], { BERTH_KEY: cli.server.demoKey })
     expect({ code, error }).toEqual({ code: 1, error: '' })
     expect(await idsIn(at('mixed.output.jsonl'))).toEqual(['line-1', 'line-3'])
     expect(await idsIn(at('mixed.errors.jsonl'))).toEqual(['line-2'])
@@ -64,7 +64,8 @@ describe('batches run', () => {
     const input = await writeLines('again.jsonl', [request(1)])
     await writeFile(at('a.jsonl'), 'mine')
     const before = (await cli.berth(['files', 'ls', '--json'])).out
-    const { code, error } = await cli.berth(['batches', 'run', input, '-o', at('a.jsonl')])
+    const command = ['batches', 'run', input, '-o', at('a.jsonl')]
+    const { code, error } = await cli.berth(command, { BERTH_KEY: cli.server.demoKey })
     expect([code, error.split('\n')[0]]).toEqual([1, `error: ${at('a.jsonl')} already exists.`])
     expect((await cli.berth(['files', 'ls', '--json'])).out).toBe(before)
     expect(await cli.json('batch', 'run', input, '-o', at('a.jsonl'), '--force')).toMatchObject({
