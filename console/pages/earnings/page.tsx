@@ -51,9 +51,14 @@ export function EarningsPage() {
       }
     >
       <Answer of={earnings} skeleton={<Skeleton rows={8} />}>
-        {(value) => <Sums earnings={value} days={days} />}
+        {(value) => (
+          <>
+            <Sums earnings={value} days={days} />
+            {/* Below what has loaded, so that nothing moves it. */}
+            <Payouts />
+          </>
+        )}
       </Answer>
-      <Payouts />
     </Page>
   )
 }
