@@ -60,12 +60,12 @@ export const rows: readonly Row[] = [
         format: '--format <format>  csv, or pain.001: XML that banks read',
         eurRate: '--eur-rate <rate>  pay in EUR at this rate, such as 0.92',
       },
-      options: outputOptions('file'),
-      notes: `A second file would pay everybody twice, so there is none. If the connection breaks,
-repeat the command with the key that the error names.`,
+      options: outputOptions('bank'),
+      notes: `A second file would pay everybody twice, so there is none. If the connection
+breaks, repeat the command with the key that the error names.`,
       examples: [
         'berth operator payouts export prun_ID -o payouts.csv',
-        'berth operator payouts export prun_ID --format pain.001 --eur-rate 0.92 -o payouts.xml',
+        'berth operator payouts export prun_ID --format pain.001 -o payouts.xml',
       ],
       prepare: ({ options, input }) => {
         checkOutput(options)
@@ -95,8 +95,8 @@ repeat the command with the key that the error names.`,
       reason: '--reason <text>  reason, recorded in the audit log',
     },
     examples: [
-      'berth operator payouts settle prun_ID --outcome paid --reason "statement of 2026-11-20"',
-      'berth operator payouts settle prun_ID --outcome failed --payout po_ID --reason "account closed"',
+      'berth operator payouts settle prun_ID --outcome paid --reason "statement"',
+      'berth operator payouts settle prun_ID --payout po_ID --outcome failed',
     ],
     done: describeRun,
   }),

@@ -16,7 +16,7 @@ interface SetupOptions {
   readonly country?: string
 }
 
-const SETUP_EXAMPLE = 'berth supply payouts setup --holder "North Racks" --iban DE89370400440532013000'
+const SETUP_EXAMPLE = 'berth supply payouts setup --holder Racks --iban DE89370400440532013000'
 const STRIPE_EXAMPLE = 'berth supply payouts setup --stripe --country DE'
 
 const facts: Columns<Payouts> = [
@@ -77,8 +77,8 @@ export const payoutRows: readonly Row[] = [
       '--stripe': 'be paid through Stripe: prints a page to enter your details on',
       '--country <code>': 'your country for Stripe, such as DE',
     },
-    notes: `All owners of the account are told by e-mail, and nothing is paid to new details for
-72 hours.`,
+    notes: `All owners of the account are told by e-mail, and nothing is paid to new details
+for 72 hours.`,
     examples: [SETUP_EXAMPLE, STRIPE_EXAMPLE],
     run: async ({ client, screen, options, input }) => {
       const bank = input.parts.body as { holder?: string } | undefined
