@@ -39,7 +39,7 @@ const payoutFields = {
   sentAt: timestamp.nullable(),
   endedAt: timestamp.nullable(),
 }
-const payoutRecord = z.object(payoutFields).meta({ id: 'Payout' })
+export const payoutRecord = z.object(payoutFields).meta({ id: 'Payout' })
 
 const runFields = {
   id: z.string(),
@@ -55,7 +55,7 @@ const runFields = {
   exportedAs: z.string().nullable().describe('Currency and sum of the file, such as "EUR 812.40"'),
   endedAt: timestamp.nullable(),
 }
-const runRecord = z.object(runFields).meta({ id: 'PayoutRun' })
+export const runRecord = z.object(runFields).meta({ id: 'PayoutRun' })
 
 const runWithPayouts = z
   .object({

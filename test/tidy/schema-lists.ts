@@ -17,6 +17,7 @@ import { operatorEndpoints } from '../../src/contract/operator.ts'
 import { term } from '../../src/contract/on-demand-rental.ts'
 import { offReason } from '../../src/contract/auto-top-up.ts'
 import { alertKinds, objectKinds, paymentRecord, paymentState, refundRecord } from '../../src/contract/payment.ts'
+import { payoutRecord, runRecord } from '../../src/contract/payout.ts'
 import { rentalState, rentalType } from '../../src/contract/rental.ts'
 import { requestOutcome } from '../../src/contract/request-log.ts'
 import { ethernetVariant, gpuFormFactor, gpuType, networkType, simulation } from '../../src/contract/shared.ts'
@@ -47,6 +48,10 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'payment_alert.kind': [alertKinds],
   'payment_difference.kind': [objectKinds],
   'processor_transaction.kind': [[...objectKinds, 'fee', 'own']],
+  'payout_account.kind': [payoutRecord.shape.kind.options],
+  'payout.kind': [payoutRecord.shape.kind.options],
+  'payout.state': [payoutRecord.shape.state.options],
+  'payout_run.state': [runRecord.shape.state.options],
   'auto_top_up.off_reason': [offReason.options],
   'machine.offering': [suppliedMachine.shape.offering.options],
   'machine.gpu_type': [gpuType.options],
@@ -104,4 +109,6 @@ export const listsOfStore = [
   'invitation.outcome',
   'device_login.decision',
   'payment_dispute.state',
+  'payout_run.export_format',
+  'payout_run.currency',
 ]
