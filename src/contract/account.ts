@@ -58,7 +58,7 @@ const apiKeyRecord = z
     expiresAt: timestamp.nullable(),
     lastUsedAt: timestamp.nullable(),
     revokedAt: timestamp.nullable(),
-    oldSecretUntil: timestamp
+    graceEndsAt: timestamp
       .nullable()
       .describe('Until when the secret before the last rotation works, or worked; null: it was never rotated'),
   })

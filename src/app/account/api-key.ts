@@ -209,7 +209,7 @@ export function keyRevoked(key: ApiKey): NewEvent {
 
 function keyRotated(key: ApiKey): NewEvent {
   const { old_secret_until: until } = key
-  return keyEvent('key.rotated', key, { oldSecretUntil: formatInstantOrNull(until) })
+  return keyEvent('key.rotated', key, { graceEndsAt: formatInstantOrNull(until) })
 }
 
 function keyEvent(

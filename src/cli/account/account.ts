@@ -186,8 +186,8 @@ const keyRows: readonly Row[] = [
         'Last used': ({ lastUsedAt }) => utcTime(lastUsedAt) || 'never',
         Expires: ({ expiresAt }) => utcTime(expiresAt) || 'never',
         Revoked: ({ revokedAt }) => (revokedAt === null ? undefined : red(utcTime(revokedAt))),
-        'Old secret': ({ oldSecretUntil }) =>
-          oldSecretUntil === null ? undefined : `until ${utcTime(oldSecretUntil)}`,
+        'Old secret': ({ graceEndsAt }) =>
+          graceEndsAt === null ? undefined : `until ${utcTime(graceEndsAt)}`,
       },
     ],
     examples: ['berth keys show laptop'],
@@ -232,7 +232,7 @@ const keyRows: readonly Row[] = [
       done: (reply) => [
         ['Key', bold(reply.key)],
         ['Id', reply.publicId],
-        ['Old secret', `valid until ${utcTime(reply.oldSecretUntil)}`],
+        ['Old secret', `valid until ${utcTime(reply.graceEndsAt)}`],
         '',
         'Save the key now: it is not shown again.',
       ],

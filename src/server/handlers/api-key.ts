@@ -63,6 +63,6 @@ function apiKeyOnWire(key: ApiKey): ResponseOf<Api['revokeApiKey']> {
     expiresAt: key.expires_at,
     lastUsedAt: key.last_used_at,
     revokedAt: key.revoked_at,
-    oldSecretUntil: key.old_secret_until,
+    graceEndsAt: key.old_secret_until,
   }
 }
