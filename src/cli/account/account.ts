@@ -186,8 +186,7 @@ const keyRows: readonly Row[] = [
         'Last used': ({ lastUsedAt }) => utcTime(lastUsedAt) || 'never',
         Expires: ({ expiresAt }) => utcTime(expiresAt) || 'never',
         Revoked: ({ revokedAt }) => (revokedAt === null ? undefined : red(utcTime(revokedAt))),
-        'Old secret': ({ graceEndsAt }) =>
-          graceEndsAt === null ? undefined : `until ${utcTime(graceEndsAt)}`,
+        'Old secret': ({ graceEndsAt }) => (graceEndsAt === null ? undefined : `until ${utcTime(graceEndsAt)}`),
       },
     ],
     examples: ['berth keys show laptop'],
