@@ -36,6 +36,9 @@ export interface DeployOrder {
   readonly choose: (source: string, query: string) => void
 }
 
+/** The fields of a model that is not of the catalog. They are read before they are shown. */
+const ownModel = { 'recipe.hubModel': '', 'recipe.image': '', 'recipe.weights': '' } as const
+
 type Created = Reply<'createManagedDeployment'>
 
 export function useOrder(
@@ -44,7 +47,13 @@ export function useOrder(
   onDone: (created: Created) => void,
 ): DeployOrder {
   const [token, setToken] = useState('')
-  const [initial] = useState(() => ({ kind: 'chat', 'recipe.name': 'vllm', name: source, catalogModel: source }))
+  const [initial] = useState(() => ({
+    ...ownModel,
+    kind: 'chat',
+    'recipe.name': 'vllm',
+    name: source,
+    catalogModel: source,
+  }))
   const options = useGpuOptions(source)
   const needsToken = model?.gated === true
   const env = needsToken && token.trim() !== '' ? { env: { HF_TOKEN: token.trim() } } : {}
