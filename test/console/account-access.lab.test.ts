@@ -288,7 +288,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     const secret = await dialog.getByLabel('Signing secret').inputValue()
     await dialog.getByRole('button', { name: 'I have copied it' }).click()
     const table = page.getByRole('table', { name: 'Webhooks' })
-    await table.getByText('key.created, key.revoked, rental.running').waitFor()
+    await table.getByTitle('key.created, key.rotated, key.revoked, rental.running').getByText('4 types').waitFor()
     await table.getByRole('button', { name: /^Disable/ }).click()
     await table.getByText('Disabled', { exact: true }).waitFor()
     await table.getByRole('button', { name: /^Enable/ }).click()

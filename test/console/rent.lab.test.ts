@@ -225,6 +225,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.reload()
     await price.getByText('$13.96', { exact: true }).waitFor()
     expect(Object.fromEntries(new URL(page.url()).searchParams)).toEqual({
+      kind: 'virtual-machine',
       region: 'mock-region',
       gpu: 'h200',
       network: 'infiniband',

@@ -50,7 +50,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     const { id } = await succeed(newcomer.call, 'POST', `${V2}/virtual-machine-rentals`, order)
     await page.getByRole('heading', { name: /Rent a machine.*Done/ }).waitFor()
     expect(await page.getByText('Done', { exact: true }).count()).toBe(1)
-    await waitFor('it to run', async () => (await newcomer.call('GET', `/v2/rentals/${id}`)).body.status === 'Running')
+    await waitFor('it to run', async () => (await newcomer.call('GET', `/v2/rentals/${id}`)).body.state === 'Running')
     await succeed(newcomer.call, 'DELETE', `/v2/rentals/${id}`)
     await waitFor('the first charge', async () => {
       const { body } = await newcomer.call('GET', '/v2/usage/summary')
