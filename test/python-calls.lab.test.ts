@@ -27,7 +27,9 @@ const START_MS = 10 * 60_000
 const operations = (Object.entries(api) as Array<[OperationId, Endpoint]>).filter(
   ([, one]) => isPublic(one) && one.answers !== 'events',
 )
-const creates = operations.filter(([, one]) => one.idempotent === true)
+/** A run has one bank file, so each cut would need a run of its own. */
+const once: ReadonlySet<string> = new Set<OperationId>(['exportPayoutRun'])
+const creates = operations.filter(([id, one]) => one.idempotent === true && !once.has(id))
 /** A list in pages takes the size of a page. */
 const paged = new Set(pythonApi().operations.flatMap(({ id, pages }) => (pages === undefined ? [] : [id])))
 const isOperators = ({ access }: Endpoint): boolean =>
