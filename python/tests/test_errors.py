@@ -148,6 +148,7 @@ NEW_KEY = {
     "expiresAt": None,
     "lastUsedAt": None,
     "revokedAt": None,
+    "graceEndsAt": None,
     "spentThisMonthUsd": "0.000000000",
     "spentUsd": "0.000000000",
     "key": "bk_new-secret",
