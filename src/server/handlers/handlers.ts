@@ -19,6 +19,7 @@ import { clusterHandlers } from './cluster.ts'
 import { costHandlers } from './cost.ts'
 import { economicsHandlers } from './economics.ts'
 import { driverAuditHandlers } from './driver-audit.ts'
+import { creditHandlers } from './credit.ts'
 import { deviceLoginHandlers } from './device-login.ts'
 import { oauthHandlers } from './oauth.ts'
 import { eventHandlers } from './event.ts'
@@ -86,6 +87,7 @@ const moneyHandlers = {
   ...paymentHandlers,
   ...autoTopUpHandlers,
   ...payoutHandlers,
+  ...creditHandlers,
 }
 
 const peopleHandlers = {

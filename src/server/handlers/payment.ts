@@ -17,10 +17,10 @@ import type { Handlers } from '../http/handler.ts'
 import { mapOk } from './billing.ts'
 
 export const paymentHandlers = {
-  createTopUp: async (app, { operation, actor, body, idempotencyKey }) => {
+  createTopUp: async (app, { operation, actor, body, idempotencyKey, address }) => {
     const once = { key: idempotencyKey, operation, request: { body } }
     const created = await createOnce(app, actor, once, async (tx) => {
-      const order = { amount: body.amountUsd, savesCard: body.saveCard }
+      const order = { amount: body.amountUsd, savesCard: body.saveCard, address }
       return mapOk(await createTopUp(app, tx, actor, order), (payment) => paymentOnWire(payment))
     })
     if (!created.ok) return created
