@@ -189,8 +189,6 @@ const samples: {
   concurrency_limit: { limit: 100 },
   model_deployed: { model: 'demo/model' },
   only_simulated_machines: { gpus: '1 × H100' },
-  hourly_spend_exceeded: { limit: usd('20'), used: usd('17.43'), cost: usd('2.49') },
-  top_up_day_limit: { limit: usd('200'), left: usd('50') },
   hourly_budget: { costPerHour: usd('2.49'), left: usd('1') },
   conversation_too_long: { max: '1000 responses' },
   model_queue_full: { model: 'demo/model', retryAfterMs: 2_000 },

@@ -126,7 +126,6 @@ const refusals: Partial<Record<OperationId, string>> = {
   createInvitation: 'people_not_configured',
   createSignUpInvitation: 'people_not_configured',
   createTopUp: 'payments_off',
-  createCardSetup: 'payments_off',
   refundPayment: 'payments_off',
 }
 /** Rows of counters: a new one begins with the day or the minute. */

@@ -48,8 +48,6 @@ export interface App {
   readonly processor?: Processor
   /** Absent: suppliers are paid by the usual rules. */
   readonly payouts?: PayoutSettings
-  /** Credit for new customers. Absent: none. */
-  readonly trial?: Trial
   /** Absent: no mail server is configured. */
   readonly mailer?: Mailer
   /** Logs a problem that does not fail the request. */
@@ -92,12 +90,6 @@ export interface PeopleSettings {
   readonly providers: SignInProviders
   /** Reads the document of a client that signs in with OAuth, at a public address and with limits. */
   readonly readDocument: (url: string) => Promise<Response>
-}
-
-export interface Trial {
-  readonly amount: NanoUsd
-  /** Days after which it expires. */
-  readonly days: number
 }
 
 export interface CatalogSource {

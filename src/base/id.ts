@@ -49,9 +49,6 @@ export type IdPrefix =
   | 'rfd'
   | 'po'
   | 'prun'
-  | 'grant'
-  | 'vch'
-  | 'setup'
 
 /** 120 random bits after a prefix for the kind: `acc_4Yt…`. */
 export function randomId(prefix: IdPrefix): string {

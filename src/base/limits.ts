@@ -126,18 +126,6 @@ export const limits = {
   openCheckouts: 10,
   /** Cards that are listed, the newest first. */
   savedCards: 50,
-  /** Credits of one account, and vouchers, that are listed; the newest first. */
-  listedCredits: 500,
-  listedVouchers: 500,
-  /** How long credit can last at most. */
-  creditDays: 3_650,
-  voucherUses: 1_000_000,
-  voucherCodeChars: 100,
-  /** Wrong codes of vouchers that an account, and the accounts of one network, may try. A code has 80 random bits. */
-  voucherTriesPerHour: 10,
-  voucherTriesPerHourAndNetwork: 50,
-  /** Cards that a bank may decline in a day, of an account or a network, until neither can add money. */
-  declinesPerDay: 10,
   /** A call of the payment processor. */
   processorTimeoutMs: 20_000,
   /** The largest messages of the processor have some 20 KB. */
@@ -283,22 +271,8 @@ export const defaultQuota = {
   tokensPerMinute: 10_000_000,
   /** One engine's worth: no engine is learned to take more, and the fair queue protects the others of a model. */
   streams: 4_096,
-  /** Whole USD, as the next one. */
-  hourlySpendUsd: 1_000_000,
-  topUpPerDayUsd: 1_000_000,
 } as const
 export type Quota = { readonly [noun in keyof typeof defaultQuota]: number }
-
-/** How far an account is trusted. People open `new` ones by themselves; `paid` begins a week after the first payment. */
-export const stages = ['new', 'paid', 'trusted'] as const
-export type Stage = (typeof stages)[number]
-
-/** Quotas that differ from the default, by stage. Eight GPUs of most types fit into the first, a few such machines into the second. */
-export const stageQuota: Readonly<Record<Stage, Partial<Quota>>> = {
-  new: { hourlySpendUsd: 20, topUpPerDayUsd: 200 },
-  paid: { hourlySpendUsd: 100, topUpPerDayUsd: 2_000 },
-  trusted: {},
-}
 
 /** An account that somebody opened by themselves has this quota until an operator raises it. */
 export const signUpQuota: Partial<Quota> = {

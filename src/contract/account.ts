@@ -1,6 +1,6 @@
 /** The account, its members, API keys and SSH keys (v2). */
 import { z } from 'zod'
-import { limits, stages } from '../base/limits.ts'
+import { limits } from '../base/limits.ts'
 import { keyClasses } from './key-class.ts'
 import { MAX_ORIGINS, originText } from './origin.ts'
 import { endpoint, scopes } from './endpoint.ts'
@@ -21,9 +21,6 @@ export const accountRecord = z
     keepsBodies: z.boolean().describe('Whether the request log stores the bodies of inference requests and answers'),
     storesResponses: z.boolean().describe('Whether responses (`/v1/responses`) are stored unless `store` is false'),
     requiresFactor: z.boolean().describe('Whether members must show a passkey in the console'),
-    stage: z
-      .enum(stages)
-      .describe('How far it is trusted: `new` and `paid` spend less per hour and add less money per day'),
   })
   .meta({ id: 'Account' })
 
@@ -103,28 +100,6 @@ export const accountEndpoints = {
       }),
       lastEventId: z.string().describe('The latest event of the account, or `0`. Follow events after it to miss none'),
     }),
-  }),
-  getAccountLimits: endpoint({
-    ...account,
-    method: 'GET',
-    path: '/v2/account/limits',
-    access: 'any-key',
-    summary: 'Get the limits of the account, and how much of them is used',
-    errors: [401, 403, 500],
-    response: z
-      .object({
-        stage: z.enum(stages),
-        newUntil: timestamp
-          .nullable()
-          .describe('When a new account becomes `paid`, unless a payment is disputed; null: after its first payment'),
-        quota: z.record(z.string(), z.number()),
-        hourlySpendUsd: usdAmount.describe(
-          'What rentals and volumes can cost per hour now; stopped ones count in full',
-        ),
-        toppedUpUsd: usdAmount.describe('Top-ups of the last 24 hours, those in progress included'),
-        topUpsBlocked: z.boolean().describe('Too many cards were declined in the last 24 hours'),
-      })
-      .meta({ id: 'AccountLimits' }),
   }),
   changeAccountSettings: endpoint({
     ...account,

@@ -8,7 +8,6 @@ import { budgetEndpoints } from './budget.ts'
 import { autoTopUpEndpoints } from './auto-top-up.ts'
 import { paymentEndpoints } from './payment.ts'
 import { payoutEndpoints } from './payout.ts'
-import { creditEndpoints } from './credit.ts'
 import { clusterEndpoints } from './cluster.ts'
 import { costEndpoints } from './cost.ts'
 import { deviceLoginEndpoints } from './device-login.ts'
@@ -86,7 +85,6 @@ export const api = {
   ...paymentEndpoints,
   ...autoTopUpEndpoints,
   ...payoutEndpoints,
-  ...creditEndpoints,
   ...requestLogEndpoints,
   ...marketplaceEndpoints,
   ...marketplaceSearchEndpoints,

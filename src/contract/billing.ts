@@ -31,7 +31,6 @@ export const statementKinds = [
   'dispute_return',
   'debt_repayment',
   'payout_return',
-  'credit_expiry',
 ] as const
 
 export const statementLine = z
@@ -76,7 +75,7 @@ const billing = { family: 'v2', tag: 'Usage and billing' } as const
 
 const purchaseSource = z
   .enum(['signup_promo', 'stripe_purchase', 'operator_credit', 'refund'])
-  .describe('A welcome or trial credit or a voucher, a payment, a credit from the operator, or a refund')
+  .describe('A welcome credit, a payment, a credit from the operator, or a refund')
 export type PurchaseSource = z.infer<typeof purchaseSource>
 
 export const billingEndpoints = {

@@ -75,7 +75,7 @@ export const eventTypes = {
   'balance.adjusted': 'The operator corrected the balance',
   'balance.runway_low': 'At the current rate the balance runs out within 24, 6 or 1 hours',
   'balance.auto_top_up_failed': 'A charge of the automatic top-up failed',
-  'balance.auto_top_up_paused': 'The automatic top-up reached its monthly cap or another limit',
+  'balance.auto_top_up_paused': 'The automatic top-up reached its monthly cap',
   'balance.auto_top_up_off': 'Berth turned the automatic top-up off',
   'payout.details_changed': 'Earnings are paid to other details, after 72 hours',
   'payout.paid': 'A payout of earnings was paid',

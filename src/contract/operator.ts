@@ -1,6 +1,6 @@
 /** Operations for operators. Each change of money has an actor and a reason, and is in the audit log. */
 import { z } from 'zod'
-import { limits, stages, type Quota } from '../base/limits.ts'
+import { limits, type Quota } from '../base/limits.ts'
 import { accountRecord } from './account.ts'
 import { endpoint, scopes } from './endpoint.ts'
 import { region, storageRegion } from './region.ts'
@@ -40,8 +40,6 @@ const quota = z
     requestsPerMinute: quotaOf('requestsPerMinute', 100_000_000),
     tokensPerMinute: quotaOf('tokensPerMinute', 1_000_000_000),
     streams: quotaOf('streams', 1_000_000),
-    hourlySpendUsd: quotaOf('hourlySpendUsd', 1_000_000),
-    topUpPerDayUsd: quotaOf('topUpPerDayUsd', 1_000_000),
   })
   .partial()
 
@@ -160,7 +158,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'PATCH',
     path: accountPath,
-    summary: 'Change the quota, stage, supplier fee, status or credit line of an account',
+    summary: 'Change the quota, supplier fee, status or credit line of an account',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z
@@ -171,7 +169,6 @@ export const operatorEndpoints = {
           description: 'Your share of the price of its machines. Current rentals keep their fee',
         }),
         suspended: z.boolean().optional(),
-        stage: z.enum(stages).optional().describe('How far it is trusted').meta({ title: 'Stage' }),
         creditLineUsd: nonNegativeUsd
           .optional()
           .describe('Reserved orders can use this much beyond the balance. Payments repay it first. 0: none'),
@@ -187,18 +184,7 @@ export const operatorEndpoints = {
     summary: 'Add money to an account: a payment or a credit from the operator',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
-    body: z
-      .strictObject({
-        ...amountAndReason,
-        kind: creditKind.default('purchase'),
-        expiresInDays: z
-          .int()
-          .min(1)
-          .max(limits.creditDays)
-          .optional()
-          .meta({ title: 'Expires in (days)', description: 'For a credit: what is left of it then is taken back' }),
-      })
-      .meta({ id: 'CreditAccount' }),
+    body: z.strictObject({ ...amountAndReason, kind: creditKind.default('purchase') }).meta({ id: 'CreditAccount' }),
     response: moneyReply,
     idempotent: true,
   }),

@@ -25,15 +25,7 @@ export const paymentRecord = z
   })
   .meta({ id: 'Payment' })
 
-export const alertKinds = [
-  'foreign',
-  'mismatch',
-  'dispute',
-  'fraud_warning',
-  'difference',
-  'payout',
-  'declines',
-] as const
+export const alertKinds = ['foreign', 'mismatch', 'dispute', 'fraud_warning', 'difference', 'payout'] as const
 
 export const refundRecord = z
   .object({

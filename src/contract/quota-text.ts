@@ -12,8 +12,6 @@ export const quotaTexts: Readonly<Record<keyof Quota, string>> = {
   requestsPerMinute: 'inference requests per minute',
   tokensPerMinute: 'inference tokens per minute',
   streams: 'concurrent inference requests',
-  hourlySpendUsd: 'USD per hour of rentals and volumes',
-  topUpPerDayUsd: 'USD of top-ups per day',
 }
 
 export const quotaNames = Object.keys(quotaTexts) as ReadonlyArray<keyof Quota>

@@ -18,8 +18,6 @@ const actionLabels = {
   'account.credit': 'Added money',
   'balance.purchase': 'Added money (payment)',
   'payment.refund': 'Refunded a payment',
-  'voucher.create': 'Created a voucher',
-  'voucher.revoke': 'Revoked a voucher',
   'auto_top_up.set': 'Turned automatic top-up on',
   'auto_top_up.off': 'Turned automatic top-up off',
   'balance.credit': 'Added money (credit)',

@@ -150,7 +150,6 @@ const PASSING: ReadonlySet<string> = new Set([
   'no_capacity',
   'job_only_simulated',
   'quota_exceeded',
-  'hourly_spend_exceeded',
   'insufficient_balance',
   'key_spending_limit',
   'budget_exceeded',
@@ -164,12 +163,6 @@ const PASSING: ReadonlySet<string> = new Set([
 /** `machine`: no machine is free. `account`: the account can order nothing now. */
 export function obstacleOf(reason: string): 'machine' | 'account' | 'final' {
   if (!PASSING.has(reason)) return 'final'
-  const isOfAccount = [
-    'quota_exceeded',
-    'hourly_spend_exceeded',
-    'insufficient_balance',
-    'key_spending_limit',
-    'budget_exceeded',
-  ]
+  const isOfAccount = ['quota_exceeded', 'insufficient_balance', 'key_spending_limit', 'budget_exceeded']
   return isOfAccount.includes(reason) ? 'account' : 'machine'
 }

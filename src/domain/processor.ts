@@ -14,16 +14,8 @@ export interface Processor extends PayeeCalls {
   /** The same key gives the same customer. */
   createCustomer(input: { readonly key: string; readonly accountId: string; readonly name: string }): Promise<string>
   createCheckout(input: CheckoutOrder): Promise<{ readonly sessionId: string; readonly url: string | null }>
-  /** A page on which a card is entered and saved, and nothing is charged. */
-  createCardSetup(
-    input: Pick<CheckoutOrder, 'id' | 'customerId' | 'expiresAt'>,
-  ): Promise<{ readonly sessionId: string; readonly url: string | null }>
   /** undefined: there is no such session. */
   readCheckout(sessionId: string): Promise<Checkout | undefined>
-  /** Closes the page. It fails if it is closed already. */
-  expireCheckout(sessionId: string): Promise<void>
-  /** The id of the card setup that an intent to save a card was created for. undefined: there is no such intent. */
-  readSetup(setupId: string): Promise<{ readonly isLive: boolean; readonly reference: string | null } | undefined>
   /** undefined: there is no such payment. */
   readIntent(intentId: string): Promise<Intent | undefined>
   /** The tax of a charge at the customer's address. The same key gives the same calculation. */
@@ -98,8 +90,6 @@ export interface Checkout {
   readonly customerId: string | null
   readonly reference: string | null
   readonly intent: Intent | null
-  /** The card that was saved without a payment. null: there was a payment, or there is none yet. */
-  readonly card: Card | null
 }
 
 export interface Intent {

@@ -1,5 +1,5 @@
 /** The quota of an account: the defaults of base/limits, overridden by the operator. */
-import { defaultQuota, stageQuota, type Quota, type Stage } from '../base/limits.ts'
+import { defaultQuota, type Quota } from '../base/limits.ts'
 import { quotaNames, quotaTexts } from '../contract/quota-text.ts'
 import { fail, type Failure } from '../contract/result.ts'
 
@@ -7,26 +7,18 @@ import { fail, type Failure } from '../contract/result.ts'
 export type QuotaChange = { readonly [noun in keyof Quota]?: Quota[noun] | undefined }
 
 /** `overrides` come from the account's row. */
-export function quotaOf(overrides: Partial<Quota>, stage: Stage = 'trusted'): Quota {
-  return { ...defaultQuota, ...stageQuota[stage], ...overrides }
-}
-
-/** The usual limit of each stage, as place_orders reads it (schema/0091_account_stage.sql). */
-export const hourlyLimits: Readonly<Record<Stage, number>> = {
-  new: quotaOf({}, 'new').hourlySpendUsd,
-  paid: quotaOf({}, 'paid').hourlySpendUsd,
-  trusted: quotaOf({}, 'trusted').hourlySpendUsd,
+export function quotaOf(overrides: Partial<Quota>): Quota {
+  return { ...defaultQuota, ...overrides }
 }
 
 /**
  * The overrides after a change. Values equal to the default are dropped, so that a raised default reaches the account.
  */
-export function mergeQuota(stored: Partial<Quota>, change: QuotaChange, stage: Stage = 'trusted'): Partial<Quota> {
-  const usual = quotaOf({}, stage)
+export function mergeQuota(stored: Partial<Quota>, change: QuotaChange): Partial<Quota> {
   const merged: Partial<Record<keyof Quota, number>> = {}
   for (const noun of quotaNames) {
     const value = change[noun] ?? stored[noun]
-    if (value !== undefined && value !== usual[noun]) merged[noun] = value
+    if (value !== undefined && value !== defaultQuota[noun]) merged[noun] = value
   }
   return merged
 }

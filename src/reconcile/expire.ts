@@ -5,8 +5,6 @@ import type { App } from '../app/app.ts'
 import { failRental, terminateRental } from '../app/rental/rental.ts'
 import { recordRentalEvent } from '../app/rental/rental-event.ts'
 import { beginStop, powersOf } from '../app/rental/rental-power.ts'
-import { endNewStages } from '../app/account/stage.ts'
-import { expireCredit } from '../app/payment/expire-credit.ts'
 import { expireDeviceLogins } from '../app/person/device-login.ts'
 import { expireOauthGrants } from '../app/person/oauth-grant.ts'
 import { expireEmailCodes } from '../app/person/email-code.ts'
@@ -19,8 +17,6 @@ import { deleteIdempotency } from '../store/platform/idempotency.ts'
 import { releaseExpiredHolds } from '../store/ledger/ledger.ts'
 import { notifyOperators } from '../store/notice/notification.ts'
 import { deleteSelfOpenedAccounts } from '../store/account/client-network.ts'
-import { deleteDeclines } from '../store/payment/card-decline.ts'
-import { deleteTries } from '../store/payment/voucher.ts'
 import { deleteExpiredSignIns } from '../store/account/provider-sign-in.ts'
 import { deleteRateWindows } from '../store/request/rate-window.ts'
 import { hasEnding, listEnding, lockRental, readTerms, updateRental, type Rental } from '../store/rental/rental.ts'
@@ -125,7 +121,7 @@ export async function flagStuck(tx: Tx, rental: Rental, reason: string): Promise
   })
 }
 
-/** Removes expired holds, stored answers past their retention, rate counters of past minutes, old codes of people and devices, and expired credit. */
+/** Removes expired holds, stored answers past their retention, rate counters of past minutes, and old codes of people and devices. */
 export function sweepExpired(app: App): Reconciler {
   return {
     name: 'sweep-expired',
@@ -137,15 +133,7 @@ export function sweepExpired(app: App): Reconciler {
       await deleteRateWindows(app.database.db, addMs(now, -2 * MINUTE_MS))
       await deleteExpiredSignIns(app.database.db, now)
       await deleteSelfOpenedAccounts(app.database.db, addMs(now, -DAY_MS))
-      await deleteDeclines(app.database.db, addMs(now, -2 * DAY_MS))
-      await endNewStages(app)
-      await deleteTries(app.database.db, addMs(now, -DAY_MS))
-      const more = [
-        await expireCredit(app, BATCH),
-        await expireDeviceLogins(app),
-        await expireOauthGrants(app),
-        await expireEmailCodes(app),
-      ]
+      const more = [await expireDeviceLogins(app), await expireOauthGrants(app), await expireEmailCodes(app)]
       return more.includes(true)
     },
   }

@@ -7,13 +7,11 @@ import { addMs, DAY_MS, MINUTE_MS, type Instant } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
 import { advanceAutomatic } from '../app/payment/advance-automatic.ts'
 import { advancePayment } from '../app/payment/advance-payment.ts'
-import { advanceCardSetup } from '../app/payment/card-setup.ts'
 import { handleEvent } from '../app/payment/handle-event.ts'
 import { advanceRefund } from '../app/payment/refund.ts'
 import { advancePayout } from '../app/payout/advance-payout.ts'
 import { advancePayee } from '../app/payout/payout-account.ts'
 import { nextLook, ProcessorError, type Processor } from '../domain/processor.ts'
-import { leaseCardSetups, releaseCardSetup } from '../store/payment/card-setup.ts'
 import { leasePayments, releasePayment } from '../store/payment/payment.ts'
 import { leaseRefunds, releaseRefund } from '../store/payment/payment-refund.ts'
 import { leasePayouts, releasePayout } from '../store/payment/payout.ts'
@@ -48,7 +46,7 @@ export function settlePayments(app: App, processor: Processor): Reconciler {
     name: 'payments',
     due: hasPaymentWork,
     run: async (signal) => {
-      const passes = [events, payments, cardSetups, refunds, payees, payouts]
+      const passes = [events, payments, refunds, payees, payouts]
       let isMore = false
       for (const pass of passes) if (!signal.aborted) isMore = (await pass(app, processor)) || isMore
       return isMore && !signal.aborted
@@ -74,13 +72,6 @@ async function payments(app: App, processor: Processor): Promise<boolean> {
     const advance = payment.kind === 'automatic' ? advanceAutomatic : advancePayment
     const dueAt = await nextOf(app, payment.attempts, () => advance(app, processor, payment))
     await releasePayment(app.database.db, payment.id, token, dueAt)
-  })
-}
-
-async function cardSetups(app: App, processor: Processor): Promise<boolean> {
-  return eachLeased(app, leaseCardSetups, async (setup, token) => {
-    const dueAt = await nextOf(app, setup.attempts, () => advanceCardSetup(app, processor, setup))
-    await releaseCardSetup(app.database.db, setup.id, token, dueAt)
   })
 }
 

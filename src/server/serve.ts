@@ -149,7 +149,6 @@ function appSettings({ settings, log }: Context) {
     freeStartMinutes: settings.freeStartMinutes,
     payouts: settings.payouts,
     allowPrivateAddresses: settings.allowPrivateAddresses,
-    ...(settings.trial === undefined ? {} : { trial: settings.trial }),
     ...bucketOf(settings),
     warn: (error: unknown, what: string) => log.warn({ err: error }, what),
   }

@@ -12,7 +12,6 @@ import type { PayoutSettings } from '../domain/payout.ts'
 import { defaultRetention, type Retention } from '../domain/retention.ts'
 import { payoutEnvironment, readPayoutSettings } from './payment/payout-setting.ts'
 import { readStripe, stripeEnvironment, type StripeSettings } from './payment/stripe-setting.ts'
-import { readTrial } from './payment/trial-setting.ts'
 import { priceSetting } from './price-setting.ts'
 import { SettingsError } from './settings-error.ts'
 import { localPortDomain, PORT_DOMAIN_HELP, readPortDomain, type PortDomain } from './ports/port-domain.ts'
@@ -193,7 +192,6 @@ export interface Settings {
   /** undefined: no payments by card. */
   readonly stripe: StripeSettings | undefined
   readonly payouts: PayoutSettings
-  readonly trial: ReturnType<typeof readTrial>
   /** undefined: no e-mail is sent. */
   readonly mail: { readonly url: string; readonly from: string } | undefined
   /** `gateway`: answers requests and runs no background loops. */
@@ -276,7 +274,6 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     signUp: read.BERTH_SIGN_UP,
     stripe: readStripe(read),
     payouts: readPayoutSettings(read),
-    trial: readTrial(read),
     mail: readMail(read),
     role: read.BERTH_ROLE,
     workers: read.BERTH_WORKERS,

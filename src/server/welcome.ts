@@ -132,8 +132,6 @@ const settings: Readonly<Record<SettingName, string>> = {
   BERTH_SIGN_UP: 'who may open an account: closed, invited or open (closed)',
   BERTH_STRIPE_KEY: 'secret key of Stripe for payments by card; needs BERTH_PUBLIC_URL (none: operators add money)',
   BERTH_STRIPE_WEBHOOK_SECRETS: 'signing secrets of the webhook at /stripe/webhook, separated by commas (none)',
-  BERTH_TRIAL_USD: 'credit that new customers get with their first card; needs BERTH_STRIPE_KEY (0: none)',
-  BERTH_TRIAL_DAYS: 'days after which that credit expires (30)',
   BERTH_STRIPE_URL: 'address of the API of Stripe (https://api.stripe.com)',
   BERTH_PAYOUT_HOLDBACK_DAYS: 'days after which earnings of suppliers are paid out (14)',
   BERTH_PAYOUT_MIN_USD: 'the smallest payout to a supplier (50)',

@@ -1,5 +1,5 @@
 /** Accounts: roles of members, quotas. */
-import type { Quota, Stage } from '../base/limits.ts'
+import type { Quota } from '../base/limits.ts'
 import { quotaTexts } from '../contract/quota-text.ts'
 import type { Reply } from '../client/client.ts'
 
@@ -8,12 +8,6 @@ export const roleLabels = {
   member: 'Member',
   viewer: 'Viewer',
 } as const satisfies Record<Reply<'listMembers'>['members'][number]['role'], string>
-
-export const stageLabels = {
-  new: 'New',
-  paid: 'Paid',
-  trusted: 'Trusted',
-} as const satisfies Record<Stage, string>
 
 export function quotaLabel(name: keyof Quota): string {
   return quotaTexts[name].replace(/^[a-z]/, (letter) => letter.toUpperCase())

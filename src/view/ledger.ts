@@ -18,7 +18,6 @@ export const entryLabels = {
   dispute_return: ['Dispute won', 'good'],
   debt_repayment: ['Debt repaid', 'info'],
   payout_return: ['Payout returned', 'warn'],
-  credit_expiry: ['Credit expired', 'info'],
 } as const satisfies Record<Entry['kind'], readonly [label: string, tone: Tone]>
 
 /** Each check, as the fact that holds while it passes. */
@@ -60,10 +59,6 @@ const checks: Readonly<Record<string, string>> = {
   bank_files_add_up: 'Every bank file is the sum of its payouts',
   debts_are_what_was_lent: 'Every debt is what disputes left, less repayments',
   debt_is_repaid_first: 'No account in debt has an available balance',
-  grants_are_their_postings: 'Every credit that was given was posted once',
-  expired_credit_is_its_postings: 'What was taken back of expired credit was posted',
-  grants_are_used_by_spending: 'Credit is used only by what was spent',
-  vouchers_are_their_uses: 'Every use of a voucher is one credit',
   processor_fees_are_its_transactions: 'Every fee of the payment processor was booked once',
   automatic_payments_stay_within_caps: 'No automatic payments of a month exceeded their cap',
   gpus_claimed_are_counted: 'Every machine’s GPU count matches its claims',

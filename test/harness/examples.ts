@@ -11,8 +11,6 @@ import { exampleBodies, inferenceExamples } from '../../src/contract/openapi/exa
 import { makeSshKeyPair } from '../../src/base/ssh-key-pair.ts'
 import { LIST_LAG_MS, succeed, type Journey } from './journey.ts'
 import { makePersonal } from './people.ts'
-import { insertCardSetup } from '../../src/store/payment/card-setup.ts'
-import { transact } from '../../src/store/platform/database.ts'
 import { saveResponse } from '../../src/app/response/response.ts'
 import { pay, saveCard } from './payment-ledger.ts'
 import { makePayoutRuns } from './payout-ledger.ts'
@@ -82,9 +80,6 @@ export interface Owned {
   readonly payoutRun: string
   readonly payoutDraft: string
   readonly card: string
-  readonly cardSetup: string
-  readonly voucher: string
-  readonly voucherToRevoke: string
   readonly budgetToDelete: string
   readonly request: string
   readonly file: string
@@ -217,11 +212,6 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listSavedCards: none,
   removeSavedCard: (its) => owned({ id: its.card }),
   openCardPortal: none,
-  listCredits: none,
-  getAccountLimits: none,
-  redeemVoucher: (its) => ({ body: { code: its.voucher } }),
-  createCardSetup: none,
-  getCardSetup: (its) => owned({ id: its.cardSetup }),
   getTopUp: (its) => owned({ id: its.payment }),
   listBudgets: none,
   createBudget: withBody({ ...exampleBodies.createBudget, monthlyUsd: '900000' }),
@@ -393,9 +383,6 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   refundCharge: (its) =>
     owned({ id: its.account }, { ...exampleBodies.refundCharge, amountUsd: '0.01', rentalId: its.virtualMachine }),
   listPayments: none,
-  listVouchers: none,
-  createVoucher: withBody(exampleBodies.createVoucher),
-  revokeVoucher: (its) => owned({ id: its.voucherToRevoke }),
   comparePayments: none,
   refundPayment: (its) => owned({ id: its.payment }, exampleBodies.refundPayment),
   listPayouts: none,
@@ -544,9 +531,6 @@ export const absent: Owned = {
   payoutRun: 'prun_000000000000000000000',
   payoutDraft: 'prun_000000000000000000001',
   card: 'pm_000000000000000000000000',
-  cardSetup: 'setup_000000000000000000000',
-  voucher: '0000-0000-0000-0000',
-  voucherToRevoke: 'vch_000000000000000000000',
   budgetToDelete: 'bud_0000000000000000000000',
   request: 'req_00000000000000000000000000000000',
   file: 'file_00000000000000000000',
@@ -575,15 +559,6 @@ async function paidPayment({ app, clock }: Journey, accountId: string): Promise<
 async function savedCard({ app, clock }: Journey, accountId: string): Promise<string> {
   await saveCard({ database: app.database, clock }, accountId)
   return `pm_${accountId}`
-}
-
-async function writeCardSetup({ app }: Journey, { id: accountId, call }: { id: string; call: Call }): Promise<string> {
-  const { id: personId } = await succeed(call, 'GET', '/v2/users/me')
-  const [id, now] = ['setup_of_the_owner', app.clock.now()]
-  await transact(app.database, (tx) =>
-    insertCardSetup(tx, { id, accountId, personId, network: null, isLive: false, dueAt: now, expiresAt: now }),
-  )
-  return id
 }
 
 /** Creates all resources of the examples through the API and runs them until they have cost something. */
@@ -688,9 +663,6 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     payment: await paidPayment(journey, owner.id),
     ...(await makePayoutRuns(journey, owner.id)),
     card: await savedCard(journey, owner.id),
-    cardSetup: await writeCardSetup(journey, owner),
-    voucher: (await succeed(operator, 'POST', '/v2/operator/vouchers', { amountUsd: '1' })).code,
-    voucherToRevoke: (await succeed(operator, 'POST', '/v2/operator/vouchers', { amountUsd: '1' })).voucher.id,
     budgetToDelete: await budget('to delete'),
     request: await logRequest(journey, owner.id),
     file: await file(),

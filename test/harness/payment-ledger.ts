@@ -13,7 +13,6 @@ import {
 } from '../../src/store/payment/payment-posting.ts'
 import { saveTransactions } from '../../src/store/payment/payment-comparison.ts'
 import { transact, type Tx } from '../../src/store/platform/database.ts'
-import { creditPlants, recordCredits } from './credit-ledger.ts'
 import { openAccount, type TestLedger } from './ledger.ts'
 
 /** Writes a paid payment of `pay_<name>` with the intent `pi_<name>`. */
@@ -111,7 +110,7 @@ async function readDispute(tx: Tx, id: string) {
   return tx.db.selectFrom('payment_dispute').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 }
 
-/** `acc_payer` pays, gets a part back, and wins a dispute; `acc_debtor` has spent what it disputes. Credits come last. */
+/** `acc_payer` pays, gets a part back, and wins a dispute; `acc_debtor` has spent what it disputes. */
 export async function recordPayments(ledger: TestLedger): Promise<void> {
   const { accountId: payer } = await openAccount(ledger, 'payer')
   const { accountId: debtor } = await openAccount(ledger, 'debtor')
@@ -163,7 +162,6 @@ export async function recordPayments(ledger: TestLedger): Promise<void> {
       { ...line, id: 'txn_fee', kind: 'fee', sourceId: null, cents: -200, feeCents: 0 },
     ]),
   )
-  await recordCredits(ledger)
 }
 
 /** Check | fault | subject it must name | SQL that plants it; see ledger-verify.test.ts. */
@@ -192,4 +190,4 @@ export const paymentPlants = `
     processor_fees_are_its_transactions | never booked  | transaction txn_charge   | delete from posting where key = 'stripe-fee:txn_charge'
     processor_fees_are_its_transactions | another fee   | transaction txn_fee      | update processor_transaction set cents = -201 where id = 'txn_fee'
     processor_fees_are_its_transactions | of nothing    | stripe-fee:txn_back      | delete from processor_transaction where id = 'txn_back'
-    automatic_payments_stay_within_caps | more than it  | payment pay_second       | update payment set cap_nano = 118990000000 where id = 'pay_second'${creditPlants}`
+    automatic_payments_stay_within_caps | more than it  | payment pay_second       | update payment set cap_nano = 118990000000 where id = 'pay_second'`

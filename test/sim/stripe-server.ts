@@ -119,26 +119,6 @@ export class StripeSimulator {
     return intent
   }
 
-  /** The customer saves a card on the page, without a payment. */
-  saveCard(sessionId: string, card: Card = cards.good, changes: Json = {}): Json {
-    const session = this.get(sessionId)
-    if (session['status'] !== 'open' || session['mode'] !== 'setup') throw new Error(`${sessionId} saves no card`)
-    const isGood = card.number !== cards.declined.number
-    const intent = this.#save('setup_intent', 'seti', {
-      customer: session['customer'],
-      status: isGood ? 'succeeded' : 'requires_payment_method',
-      metadata: session['intentMetadata'],
-      payment_method: isGood ? this.#method(session, card)['id'] : null,
-    })
-    if (!isGood) {
-      this.#emit('setup_intent.setup_failed', intent)
-      return intent
-    }
-    Object.assign(session, { status: 'complete', setup_intent: intent['id'], ...changes })
-    this.#emit('checkout.session.completed', session)
-    return intent
-  }
-
   /** The page is closed; nothing was paid. */
   expire(sessionId: string): void {
     this.#emit('checkout.session.expired', Object.assign(this.get(sessionId), { status: 'expired' }))
@@ -292,7 +272,6 @@ export class StripeSimulator {
     const objectId = isNested ? third : id
     const noun = kind === 'billing_portal' ? kind : isNested ? id : kind
     if (method === 'POST' && !isNested && third !== '') return this.#act(third, objectId)
-    if (method === 'POST' && path.endsWith('/expire')) return this.#expirePage(objectId)
     if (method === 'POST' && objectId === '') return this.#create(noun, params)
     if (method === 'GET' && objectId === '') return [200, this.#list(noun, params)]
     const object = this.objects.get(objectId)
@@ -312,7 +291,6 @@ export class StripeSimulator {
   }
 
   #createSession(params: Json): [number, Json] {
-    const isSetup = params['mode'] === 'setup'
     const [item] = listOf(params['line_items']) as Json[]
     const price = (item?.['price_data'] ?? {}) as Json
     const expiresAt = numberOf(params['expires_at'])
@@ -321,19 +299,18 @@ export class StripeSimulator {
       return [400, failure('invalid_request_error', 'expires_at', 'Between 30 minutes and 24 hours')]
     if (!this.objects.has(String(params['customer'])))
       return [400, failure('invalid_request_error', 'resource_missing', 'No such customer')]
-    const intentData = (params[isSetup ? 'setup_intent_data' : 'payment_intent_data'] ?? {}) as Json
+    const intentData = (params['payment_intent_data'] ?? {}) as Json
     const session = this.#save('checkout.session', this.#isLive ? 'cs_live' : 'cs_test', {
       mode: params['mode'],
       status: 'open',
-      payment_status: isSetup ? 'no_payment_required' : 'unpaid',
-      currency: isSetup ? params['currency'] : price['currency'],
-      amount_subtotal: isSetup ? null : numberOf(price['unit_amount']) * numberOf(item?.['quantity']),
+      payment_status: 'unpaid',
+      currency: price['currency'],
+      amount_subtotal: numberOf(price['unit_amount']) * numberOf(item?.['quantity']),
       amount_total: null,
       total_details: { amount_tax: 0 },
       customer: params['customer'],
       client_reference_id: params['client_reference_id'] ?? null,
       payment_intent: null,
-      setup_intent: null,
       expires_at: expiresAt,
       intentMetadata: intentData['metadata'] ?? {},
       savesCard: intentData['setup_future_usage'] === 'off_session',
@@ -395,14 +372,6 @@ export class StripeSimulator {
     return [200, object]
   }
 
-  #expirePage(id: string): [number, Json] {
-    const session = this.objects.get(id)
-    if (session === undefined) return [404, failure('invalid_request_error', 'resource_missing', 'No such session')]
-    if (session['status'] !== 'open') return [400, failure('invalid_request_error', null, 'It is not open')]
-    this.expire(id)
-    return [200, session]
-  }
-
   readonly #find = (id: string): Json | undefined => this.objects.get(id)
 
   #createRefund(params: Json): [number, Json] {
@@ -453,13 +422,7 @@ export class StripeSimulator {
   }
 
   #charge(session: Json, amount: number, card: Card): Json {
-    const method = this.#method(session, card)
-    // On the page its owner answers what the bank asks.
-    return this.#chargeMethod(session, amount, method, card.number === cards.declined.number ? 'generic_decline' : null)
-  }
-
-  #method(session: Json, card: Card): Json {
-    return this.#save('payment_method', 'pm', {
+    const method = this.#save('payment_method', 'pm', {
       type: 'card',
       customer: session['customer'],
       number: card.number,
@@ -471,6 +434,8 @@ export class StripeSimulator {
         exp_year: 2030,
       },
     })
+    // On the page its owner answers what the bank asks.
+    return this.#chargeMethod(session, amount, method, card.number === cards.declined.number ? 'generic_decline' : null)
   }
 
   #chargeMethod(source: Json, amount: number, method: Json, refusal = this.#refusalOf(method)): Json {

@@ -1,12 +1,10 @@
 /** Lists in the code that correspond to value lists of the schema (`check (status in (…))`). */
-import { stages } from '../../src/base/limits.ts'
 import { groupState, onNodeLoss } from '../../src/contract/group.ts'
 import { memberRecord } from '../../src/contract/account.ts'
 import { desired, fromAgent } from '../../src/contract/agent.ts'
 import { batchStatuses, batchWaits } from '../../src/contract/batch-state.ts'
 import { statementLine } from '../../src/contract/billing.ts'
 import { budgetAction, budgetScope } from '../../src/contract/budget.ts'
-import { cardSetupRecord, creditRecord } from '../../src/contract/credit.ts'
 import { costService } from '../../src/contract/cost.ts'
 import { deliveryRecord } from '../../src/contract/event.ts'
 import { afterInterruptions } from '../../src/contract/interruption.ts'
@@ -55,9 +53,6 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'payout.state': [payoutRecord.shape.state.options],
   'payout_run.state': [runRecord.shape.state.options],
   'auto_top_up.off_reason': [offReason.options],
-  'account.stage': [stages],
-  'credit_grant.kind': [creditRecord.shape.kind.options],
-  'card_setup.state': [cardSetupRecord.shape.state.options],
   'machine.offering': [suppliedMachine.shape.offering.options],
   'machine.gpu_type': [gpuType.options],
   'machine.gpu_form_factor': [gpuFormFactor.options],

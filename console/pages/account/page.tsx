@@ -5,7 +5,7 @@ import { localTime } from '../../../src/view/time.ts'
 import { debtOf, money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import { quotaNames } from '../../../src/contract/quota-text.ts'
-import { quotaLabel, stageLabels } from '../../../src/view/account.ts'
+import { quotaLabel } from '../../../src/view/account.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
@@ -17,7 +17,7 @@ import { AccountMoneyDialog, type MoneyMove } from './money.tsx'
 import { QuotaDialog } from './standing.tsx'
 import { StandingBadge, type Account } from './record.tsx'
 import { AccountRentals } from './rentals.tsx'
-import { CreditLineDialog, FeeDialog, StageDialog, StandingDialog } from './standing.tsx'
+import { CreditLineDialog, FeeDialog, StandingDialog } from './standing.tsx'
 
 const route = getRouteApi('/shell/operator/accounts/$id')
 /** The operator gets no events of the account, so it is polled. */
@@ -85,7 +85,6 @@ function Parts({ account }: { account: Account }) {
           <div className="mt-4 flex flex-wrap gap-2">
             <Button onClick={change(FeeDialog)}>{account.supplier ? 'Change fee' : 'Make supplier'}</Button>
             <Button onClick={change(CreditLineDialog)}>Change credit line</Button>
-            <Button onClick={change(StageDialog)}>Change stage</Button>
             <Button look={account.suspended ? 'secondary' : 'danger'} onClick={change(StandingDialog)}>
               {account.suspended ? 'Resume' : 'Suspend'}
             </Button>
@@ -129,7 +128,6 @@ function factsOf(account: Account): Fact[] {
   return [
     ['Status', <StandingBadge key="standing" account={account} />],
     ['Created', localTime(account.createdAt)],
-    ['Stage', stageLabels[account.stage]],
     ['Platform fee', fee === null ? 'Not a supplier' : `${number(fee)}%`],
     ['Credit line', hasCredit(account) ? `${money(creditLineUsd)}, ${money(creditUsedUsd)} used` : 'None'],
     ...(debtUsd === undefined ? [] : [['Debt', `${money(debtUsd)}, after a disputed payment`] as const]),

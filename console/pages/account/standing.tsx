@@ -68,25 +68,6 @@ export function CreditLineDialog({ account, onClose }: DialogProps) {
   )
 }
 
-export function StageDialog({ account, onClose }: DialogProps) {
-  return (
-    <AccountDialog
-      account={account}
-      title={`Stage of ${account.name}`}
-      action="Save stage"
-      before={{ stage: account.stage }}
-      fields={['stage']}
-      done={({ stage }) => `Changed the stage of ${account.name} to ${stage}.`}
-      onClose={onClose}
-    >
-      <p className="text-sm text-muted">
-        New accounts and those in their first weeks spend less per hour and add less money per day, unless their quota
-        says otherwise.
-      </p>
-    </AccountDialog>
-  )
-}
-
 /** Only changed values are sent, so that the others follow a raised default. */
 export function QuotaDialog({ account, onClose }: DialogProps) {
   const fieldOf = (name: keyof Quota): FieldEntry<'changeAccount'> => [

@@ -21,11 +21,8 @@ import { Tabs } from '../../ui/tabs.tsx'
 import { AddFunds } from './add-funds.tsx'
 import { AutoTopUpCard } from './auto-top-up.tsx'
 import { Budgets } from './budgets.tsx'
-import { CardNotice } from './card-notice.tsx'
-import { CreditsCard } from './credits.tsx'
 import { DailyStatement } from './daily-statement.tsx'
 import { Invoices } from './invoices.tsx'
-import { LimitsCard } from './limits.tsx'
 import { PaymentNotice } from './payment-notice.tsx'
 import { Payments } from './payments.tsx'
 import { Statement } from './statement.tsx'
@@ -48,7 +45,7 @@ const tabsWithCards = { ...tabs, payments: 'Card payments' } as const
 type Tab = keyof typeof tabsWithCards
 
 export function BillingPage() {
-  const { tab = 'statement', month, payment, card, voucher } = route.useSearch()
+  const { tab = 'statement', month, payment } = route.useSearch()
   const navigate = route.useNavigate()
   const topUps = useCall('listTopUps')
   const takesCards = topUps.data?.takesCards === true
@@ -57,12 +54,6 @@ export function BillingPage() {
   return (
     <Page intro="Berth is prepaid. Running machines are billed by the millisecond.">
       {payment !== undefined && <PaymentNotice id={payment} onClose={() => showPayment(undefined)} />}
-      {card !== undefined && (
-        <CardNotice
-          id={card}
-          onClose={() => void navigate({ search: (before) => ({ ...before, card: undefined }), replace: true })}
-        />
-      )}
       <Balance />
       <Answer of={topUps} skeleton={<Skeleton rows={4} />}>
         {() =>
@@ -76,11 +67,6 @@ export function BillingPage() {
           )
         }
       </Answer>
-      <LimitsCard />
-      <CreditsCard
-        code={voucher}
-        onRedeemed={() => void navigate({ search: (before) => ({ ...before, voucher: undefined }), replace: true })}
-      />
       <Tabs
         label="Billing"
         tabs={takesCards ? tabsWithCards : (tabs as Readonly<Record<Tab, string>>)}

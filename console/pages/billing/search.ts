@@ -5,10 +5,6 @@ export const billingSearch = searchReader({
   tab: oneOf(['statement', 'changes', 'budgets', 'invoices', 'payments', 'purchases']),
   /** The payment that a customer returns from. */
   payment: matching(/^pay_[A-Za-z0-9]{1,60}$/),
-  /** The card setup that a customer returns from. */
-  card: matching(/^setup_[A-Za-z0-9]{1,60}$/),
-  /** The code of a voucher, from a link. */
-  voucher: matching(/^[A-Za-z0-9-]{1,100}$/),
   /** Month of the statement, such as 2026-11. */
   month: matching(/^\d{4}-(0[1-9]|1[0-2])$/),
 })

@@ -13,7 +13,6 @@ import { Empty } from '../../ui/empty.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table } from '../../ui/table.tsx'
-import { Vouchers } from './vouchers.tsx'
 
 type Listed = Reply<'listPayments'>
 type Alert = Listed['alerts'][number]
@@ -29,7 +28,6 @@ const alertLabels = {
   foreign: ['Unknown payment', 'warn'],
   difference: ['Difference', 'bad'],
   payout: ['Payout', 'warn'],
-  declines: ['Declined cards', 'warn'],
 } as const
 
 const alertColumns: Columns<Alert> = [
@@ -98,7 +96,6 @@ export function OperatorPaymentsPage() {
           </>
         )}
       </Answer>
-      <Vouchers />
       {dialog.shown}
     </Page>
   )

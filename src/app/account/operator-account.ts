@@ -1,6 +1,5 @@
 /** Accounts, as an operator manages them. Each change is audited with actor and reason in the same transaction. */
 import { formatInstantOrNull } from '../../base/instant.ts'
-import type { Stage } from '../../base/limits.ts'
 import { formatUsd, type NanoUsd } from '../../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import { scopes, type Scope } from '../../contract/endpoint.ts'
@@ -106,7 +105,6 @@ export interface ChangeAccountInput {
   readonly quota?: QuotaChange | undefined
   readonly platformFeePercentage?: number | null | undefined
   readonly suspended?: boolean | undefined
-  readonly stage?: Stage | undefined
   /** Zero removes the line. */
   readonly creditLine?: NanoUsd | undefined
   readonly reason: string
@@ -117,9 +115,11 @@ export async function changeAccount(
   actor: Actor,
   input: ChangeAccountInput,
 ): Promise<Result<AccountWithStanding>> {
-  const { accountId, quota, suspended, stage, creditLine } = input
+  const { accountId, quota, suspended, creditLine } = input
   const fee = input.platformFeePercentage
-  if ([quota, fee, suspended, stage, creditLine].every((one) => one === undefined)) return fail('nothing_to_change')
+  if (quota === undefined && fee === undefined && suspended === undefined && creditLine === undefined) {
+    return fail('nothing_to_change')
+  }
   if (suspended === true && accountId === actor.accountId) {
     return failField(['suspended'], 'cannot_suspend_self')
   }
@@ -132,9 +132,8 @@ export async function changeAccount(
     if (obstacle !== undefined) return failField(['platformFeePercentage'], 'still_a_supplier', obstacle)
   }
   const changed: AccountChange = {
-    ...(quota === undefined ? {} : { quota: mergeQuota(account.quota, quota, stage ?? account.stage) }),
+    ...(quota === undefined ? {} : { quota: mergeQuota(account.quota, quota) }),
     ...(platformFeeBp === undefined ? {} : { platformFeeBp }),
-    ...(stage === undefined ? {} : { stage }),
     // Suspending again keeps the first time.
     ...(suspended === undefined ? {} : { suspendedAt: suspended ? (account.suspended_at ?? tx.clock.now()) : null }),
   }
@@ -156,7 +155,6 @@ export async function changeAccount(
           quota: account.quota,
           platformFeeBp: account.platform_fee_bp,
           suspendedAt: account.suspended_at,
-          stage: account.stage,
         }),
         creditLineUsd: formatUsd(lineBefore),
       },

@@ -210,7 +210,6 @@ const paymentNames = {
   dispute: 'Payment disputed',
   dispute_return: 'Dispute won',
   debt_repayment: 'Debt repaid',
-  credit_expiry: 'Credit expired',
 } as const satisfies Record<StatementDay['kind'], string>
 
 const rentalNames = {

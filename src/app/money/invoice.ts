@@ -201,7 +201,6 @@ const paymentNames = {
   dispute_return: null,
   debt_repayment: null,
   payout_return: null,
-  credit_expiry: null,
 } as const satisfies Record<MonthPayment['kind'], string | null>
 
 function paymentLine(payment: MonthPayment): InvoiceLine {

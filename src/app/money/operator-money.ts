@@ -4,8 +4,7 @@
  * are locked first, so the checks hold until the posting is written.
  */
 import { randomUUID } from 'node:crypto'
-import { randomId, sha256 } from '../../base/id.ts'
-import { addMs, DAY_MS } from '../../base/instant.ts'
+import { sha256 } from '../../base/id.ts'
 import { MAX_INT32 } from '../../base/limits.ts'
 import { formatUsd, nanoUsdOf, usd, type NanoUsd } from '../../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
@@ -15,7 +14,6 @@ import type { Tx } from '../../store/platform/database.ts'
 import { recordEvent } from '../../store/notice/event.ts'
 import { lockAvailable, post, readBalances, type Balances, type LedgerKind } from '../../store/ledger/ledger.ts'
 import { findOperatorPosting, readRefundable, type OperatorPosting } from '../../store/ledger/operator-posting.ts'
-import { recordGrant, settleGrants } from '../../store/payment/credit-grant.ts'
 import { findRental } from '../../store/rental/rental.ts'
 import { resumeBatches } from '../../store/batch/batch.ts'
 import type { Actor } from '../app.ts'
@@ -37,29 +35,20 @@ export interface Movement {
 /** A larger balance plus its refunds could overflow a bigint column. */
 const maxBalance = nanoUsdOf(4n * usd('999999999'))
 
-/** A purchase is money received; a credit is a gift, which is spent before what was paid, and can expire. */
+/** A purchase is money received; a credit is a gift. */
 export async function creditAccount(
   tx: Tx,
   actor: Actor,
-  input: MoneyInput & { kind: 'purchase' | 'credit'; expiresInDays?: number | undefined },
+  input: MoneyInput & { kind: 'purchase' | 'credit' },
 ): Promise<Result<Movement>> {
   const purchase = input.kind === 'purchase'
-  const { accountId, amount, expiresInDays } = input
-  if (purchase && expiresInDays !== undefined) return failField(['expiresInDays'], 'purchase_does_not_expire')
-  const moved = await move(tx, actor, input, {
+  return move(tx, actor, input, {
     kind: input.kind,
     from: purchase ? 'funding' : 'adjustments',
     to: 'available',
     memo: purchase ? 'Purchase' : 'Credit',
     event: 'balance.credited',
   })
-  if (purchase || !moved.ok || moved.value.replayed) return moved
-  const expiresAt = expiresInDays === undefined ? null : addMs(tx.clock.now(), expiresInDays * DAY_MS)
-  const grant = { id: randomId('grant'), accountId, kind: 'operator', amount, expiresAt } as const
-  await recordGrant(tx, { ...grant, personId: null, cardFingerprint: null }, moved.value.postingKey)
-  // A debt may have been repaid with it.
-  await settleGrants(tx, accountId)
-  return moved
 }
 
 /** Positive or negative; the balance never goes below zero. */

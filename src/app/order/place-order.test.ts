@@ -20,6 +20,7 @@ const OTHER_KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB8eHRwbGhkYFxYVFBMSERAPD
 const MACHINES = 24
 let ledger: TestLedger
 let opened = 0
+
 beforeAll(async () => {
   ledger = await openTestLedger()
   const example = mockFleet().find((one) => one.offering === 'marketplace' && one.gpusTotal === 8)
@@ -337,17 +338,6 @@ test('promise 48: an account in debt orders nothing, not on credit and not for n
   expect(answers.map((one) => one?.outcome)).toEqual(['account_in_debt', 'placed'])
   await owe(0n)
   expect((await alone(debtor, orderAt([place('node-18')]))).outcome).toBe('placed')
-})
-
-test('promise 52: orders at once, and in batches, never exceed the hourly spend of a new account', async () => {
-  const payer = await openPayer([])
-  await sql`update account set stage = 'new' where id = ${payer.accountId}`.execute(ledger.database.db)
-  const order = orderAt([place('node-23')])
-  const priced = (costPerHour: NanoUsd) => alone(payer, { ...order, term: { ...order.term, costPerHour } })
-  expect(await priced(usd('20.01'))).toMatchObject({ outcome: 'hourly_spend_exceeded', detail: { used: '0' } })
-  expect(await together(payer, [order])).toEqual([undefined])
-  const answers = await Promise.all(Array.from({ length: 6 }, () => priced(usd('6'))))
-  expect(answers.filter(({ outcome }) => outcome === 'placed')).toHaveLength(3)
 })
 
 test('an order takes the first place with room on all machines, and costs nothing on the others', async () => {

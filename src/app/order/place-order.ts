@@ -2,7 +2,7 @@
  * Places an order, in one transaction, as the last of three steps: checks its account, holds the money, claims the GPUs and
  * writes a Pending rental.
  */
-import { formatUsd, nanoUsdOf, sumUsd, zeroUsd, type NanoUsd } from '../../base/money.ts'
+import { formatUsd, nanoUsdOf, sumUsd, type NanoUsd } from '../../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import type { Commitment } from '../../domain/commitment.ts'
 import { holdOf, type Order, type OrderSummary } from '../../domain/order.ts'
@@ -149,8 +149,6 @@ function failureOf({ term, summary }: Order, answer: OrderRefusal): Failure {
       return budgetFailure(answer.detail.name, nanoUsdOf(BigInt(answer.detail.amount)))
     case 'insufficient_balance':
       return fail('insufficient_balance', { amount, purpose: term.commitment === null ? 'first_hour' : 'term' })
-    case 'hourly_spend_exceeded':
-      return hourlySpendFailure(answer.detail)
     case 'account_in_debt':
       return fail('account_in_debt')
     case 'no_capacity':
@@ -161,15 +159,6 @@ function failureOf({ term, summary }: Order, answer: OrderRefusal): Failure {
 export function overGpuQuota(facts: OrderFacts, gpuCount: number): Failure | undefined {
   const quota = quotaOf(facts.quota)
   return facts.gpus_in_use + gpuCount <= quota.gpus ? undefined : gpuQuotaFailure(quota.gpus, facts.gpus_in_use)
-}
-
-function hourlySpendFailure({ limit, used, cost }: { limit: string; used: string; cost: string }): Failure {
-  const [limitPerHour, usedPerHour, costPerHour] = [limit, used, cost].map((nano) => nanoUsdOf(BigInt(nano)))
-  return fail('hourly_spend_exceeded', {
-    limit: limitPerHour ?? zeroUsd,
-    used: usedPerHour ?? zeroUsd,
-    cost: costPerHour ?? zeroUsd,
-  })
 }
 
 function gpuQuotaFailure(quota: number, used: number): Failure {

@@ -8,7 +8,7 @@ import { lockPayment, returnDispute, takeDispute, type PaymentDispute } from '..
 import { raiseAlert } from '../../store/payment/processor-event.ts'
 import { transact } from '../../store/platform/database.ts'
 import type { App } from '../app.ts'
-import { announceMoney } from './announce-money.ts'
+import { announceMoney } from './advance-payment.ts'
 import { turnOff } from './auto-top-up.ts'
 import { findPaymentOfCharge } from './find-payment.ts'
 

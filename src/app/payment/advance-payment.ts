@@ -13,7 +13,10 @@ import {
   type CheckoutVerdict,
   type Processor,
 } from '../../domain/processor.ts'
+import { resumeBatches } from '../../store/batch/batch.ts'
 import { findAccount } from '../../store/account/account.ts'
+import { readBalances } from '../../store/ledger/ledger.ts'
+import { recordEvent } from '../../store/notice/event.ts'
 import { forgetFailures } from '../../store/payment/auto-top-up.ts'
 import { endPayment, findCustomer, saveCustomer } from '../../store/payment/payment.ts'
 import { creditPayment, lockPayment, type Payment } from '../../store/payment/payment-posting.ts'
@@ -21,9 +24,7 @@ import { raiseAlert } from '../../store/payment/processor-event.ts'
 import { saveCard } from '../../store/payment/saved-card.ts'
 import { transact, type Tx } from '../../store/platform/database.ts'
 import type { App } from '../app.ts'
-import { announceMoney } from './announce-money.ts'
 import { announceConfirmation, keepSession } from './confirmation.ts'
-import { giveTrial } from './trial.ts'
 
 type Final = Exclude<CheckoutVerdict, { kind: 'wait' }>
 
@@ -92,7 +93,7 @@ export async function settle(app: App, id: string, verdict: Final): Promise<null
   await transact(app.database, async (tx) => {
     const payment = await lockPayment(tx, id)
     if (payment === undefined || payment.state === 'paid') return
-    if (verdict.kind === 'paid') return credit(app, tx, payment, verdict)
+    if (verdict.kind === 'paid') return credit(tx, payment, verdict)
     // Its page was never there, so nobody has heard of it yet.
     if (payment.state === 'open' && payment.session_id === null) announceConfirmation(tx, payment, null)
     if (verdict.kind === 'failed') return endPayment(tx, id, 'failed', verdict.failure)
@@ -104,12 +105,7 @@ export async function settle(app: App, id: string, verdict: Final): Promise<null
   return null
 }
 
-async function credit(
-  app: App,
-  tx: Tx,
-  payment: Payment,
-  { intent, tax }: Extract<Final, { kind: 'paid' }>,
-): Promise<void> {
+async function credit(tx: Tx, payment: Payment, { intent, tax }: Extract<Final, { kind: 'paid' }>): Promise<void> {
   const { account_id: accountId, is_live: isLive } = payment
   const customerId = intent.customerId ?? payment.customer_id
   if (customerId === null) throw new Error(`payment ${payment.id} has no customer`)
@@ -118,6 +114,18 @@ async function credit(
   if (payment.kind === 'automatic') await forgetFailures(tx, accountId)
   if (payment.saves_card && intent.card !== null) await saveCard(tx, accountId, isLive, intent.card)
   await announceMoney(tx, accountId, formatUsd(payment.amount_nano), 'purchase')
-  if (payment.kind === 'checkout')
-    await giveTrial(app, tx, { accountId, personId: payment.person_id, card: intent.card })
+}
+
+/** Tells the customer, and wakes the loops that may wait for money. */
+export async function announceMoney(tx: Tx, accountId: string, amountUsd: string, kind: string): Promise<void> {
+  await resumeBatches(tx, accountId)
+  const { available } = await readBalances(tx.db, accountId)
+  recordEvent(tx, {
+    accountId,
+    type: kind === 'dispute' ? 'balance.adjusted' : 'balance.credited',
+    subject: { kind: 'balance', id: accountId },
+    data: { amountUsd, kind, availableUsd: formatUsd(available) },
+  })
+  tx.wake.add('meter')
+  tx.wake.add('volumes')
 }

@@ -1,6 +1,6 @@
 /** Automatic top-ups: what the customer sets, and the start of a charge. What follows is in advance-automatic.ts. */
 import { randomId } from '../../base/id.ts'
-import { addMs, DAY_MS, formatInstant, HOUR_MS, startOfNextMonth, type Instant } from '../../base/instant.ts'
+import { addMs, formatInstant, startOfNextMonth, type Instant } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
 import { formatUsd, zeroUsd, type NanoUsd } from '../../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
@@ -8,7 +8,6 @@ import { CHARGE_WITHIN_MS } from '../../domain/auto-top-up.ts'
 import { cardText, consentText, type AutoTopUpTerms } from '../../domain/auto-top-up-terms.ts'
 import { centsOf, MAX_TOP_UP, MIN_TOP_UP } from '../../domain/payment.ts'
 import type { Processor } from '../../domain/processor.ts'
-import { lockAccount } from '../../store/account/account.ts'
 import { recordEvent } from '../../store/notice/event.ts'
 import * as store from '../../store/payment/auto-top-up.ts'
 import { findCustomer } from '../../store/payment/payment.ts'
@@ -16,8 +15,6 @@ import { findCard, holdCard, listCards, type SavedCard } from '../../store/payme
 import { writeAudit } from '../../store/platform/audit.ts'
 import { transact, type Tx } from '../../store/platform/database.ts'
 import type { Actor, App } from '../app.ts'
-import { refuseOverDay } from './day-limit.ts'
-import { refuseBlocked } from './decline.ts'
 
 export interface AutoTopUpView {
   readonly wish: store.AutoTopUp | undefined
@@ -111,15 +108,9 @@ export function announceOff(tx: Tx, accountId: string, data: { readonly reason: 
 /** Writes the attempt of an account that needs one. The loop `payments` carries it out. */
 export async function startAttempt(app: App, processor: Processor, accountId: string): Promise<void> {
   await transact(app.database, async (tx) => {
-    const account = await lockAccount(tx, accountId)
     const wish = await store.lockDue(tx, accountId, processor.isLive)
-    if (account === undefined || wish === undefined) return
+    if (wish === undefined) return
     const now = tx.clock.now()
-    const refused =
-      (await refuseBlocked(tx.db, tx.clock, { accountId, network: null })) ??
-      (await refuseOverDay(tx, account, wish.amount_nano))
-    // The same limits as for a person who asks; they have room again within a day.
-    if (refused !== undefined) return waitForRoom(tx, wish, refused.reason)
     const charged = await store.sumOfMonth(tx.db, accountId, now)
     if (charged + wish.amount_nano > wish.cap_nano) return pause(tx, wish, now)
     const customerId = await findCustomer(tx.db, accountId, processor.isLive)
@@ -131,18 +122,6 @@ export async function startAttempt(app: App, processor: Processor, accountId: st
       customerId,
       expiresAt: addMs(now, CHARGE_WITHIN_MS),
     })
-  })
-}
-
-async function waitForRoom(tx: Tx, wish: store.AutoTopUp, reason: string): Promise<void> {
-  const until = addMs(tx.clock.now(), HOUR_MS)
-  const isFirst = wish.paused_until === null || wish.paused_until <= addMs(tx.clock.now(), -DAY_MS)
-  if (!(await store.pauseUntil(tx, wish.account_id, until)) || !isFirst) return
-  recordEvent(tx, {
-    accountId: wish.account_id,
-    type: 'balance.auto_top_up_paused',
-    subject: { kind: 'balance', id: wish.account_id },
-    data: { reason, until: formatInstant(until) },
   })
 }
 

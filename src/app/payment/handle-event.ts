@@ -4,7 +4,6 @@
  */
 import { formatUsd } from '../../base/money.ts'
 import type { Processor } from '../../domain/processor.ts'
-import { findCardSetupOf, wakeCardSetup } from '../../store/payment/card-setup.ts'
 import { findPaymentOf, noteFraud, wakePayment } from '../../store/payment/payment.ts'
 import type { Payment } from '../../store/payment/payment-posting.ts'
 import { raiseAlert, type ProcessorEvent } from '../../store/payment/processor-event.ts'
@@ -15,7 +14,6 @@ import { wakePayee } from '../payout/payout-account.ts'
 import { advanceDispute } from './advance-dispute.ts'
 import { forgetCard } from './saved-card.ts'
 import { keepSession } from './confirmation.ts'
-import { countDecline } from './decline.ts'
 import { findPaymentOfCharge } from './find-payment.ts'
 import { advanceRefundOf } from './refund.ts'
 
@@ -23,9 +21,7 @@ export async function handleEvent(app: App, processor: Processor, event: Process
   if (event.is_live !== processor.isLive || event.object_id === '') return
   const { type, object_id: id } = event
   if (type.startsWith('checkout.session.')) return wakeByCheckout(app, processor, id)
-  if (type === 'payment_intent.payment_failed') await noteDecline(app, processor, event)
   if (type.startsWith('payment_intent.')) return wakeByIntent(app, processor, id)
-  if (type === 'setup_intent.setup_failed') return noteSetupDecline(app, processor, event)
   if (type.startsWith('charge.dispute.')) return advanceDispute(app, processor, id)
   if (type.startsWith('refund.') || type === 'charge.refund.updated') return advanceRefundOf(app, processor, id)
   if (type === 'payment_method.detached') return transact(app.database, (tx) => forgetCard(tx, id))
@@ -38,8 +34,6 @@ async function wakeByCheckout(app: App, processor: Processor, sessionId: string)
   const { db } = app.database
   const payment = await findPaymentOf(db, { sessionId })
   if (payment !== undefined) return wake(app, payment)
-  const setup = await findCardSetupOf(db, { sessionId })
-  if (setup !== undefined) return transact(app.database, (tx) => wakeCardSetup(tx, setup.id))
   const checkout = await processor.readCheckout(sessionId)
   if (checkout === undefined) return
   // The answer to its creation was lost.
@@ -60,24 +54,6 @@ async function wakeByIntent(app: App, processor: Processor, intentId: string): P
   const ours = intent.reference === null ? undefined : await findPaymentOf(db, { reference: intent.reference })
   if (ours !== undefined && ours.state !== 'paid') return wake(app, ours)
   if (intent.status === 'succeeded') await raiseForeign(app, intentId)
-}
-
-async function noteDecline(app: App, processor: Processor, { id, object_id: intentId }: ProcessorEvent): Promise<void> {
-  const { reference = null } = (await processor.readIntent(intentId)) ?? {}
-  const payment = reference === null ? undefined : await findPaymentOf(app.database.db, { reference })
-  if (payment === undefined) return
-  await countDecline(app, processor, id, { accountId: payment.account_id, network: payment.network })
-}
-
-async function noteSetupDecline(
-  app: App,
-  processor: Processor,
-  { id, object_id: setupId }: ProcessorEvent,
-): Promise<void> {
-  const { reference = null } = (await processor.readSetup(setupId)) ?? {}
-  const setup = reference === null ? undefined : await findCardSetupOf(app.database.db, { reference })
-  if (setup === undefined) return
-  await countDecline(app, processor, id, { accountId: setup.account_id, network: setup.network })
 }
 
 async function wake(app: App, payment: Payment): Promise<void> {

@@ -19,7 +19,7 @@ import {
 import { writeAudit } from '../../store/platform/audit.ts'
 import { transact, type Tx } from '../../store/platform/database.ts'
 import type { Actor, App } from '../app.ts'
-import { announceMoney } from './announce-money.ts'
+import { announceMoney } from './advance-payment.ts'
 
 export interface RefundOrder {
   readonly paymentId: string

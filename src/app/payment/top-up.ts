@@ -2,25 +2,19 @@
 import { randomId } from '../../base/id.ts'
 import { addMs } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
-import { clientNetworkOf } from '../../base/net/client-network.ts'
 import type { NanoUsd } from '../../base/money.ts'
 import { fail, failField, ok, type Result } from '../../contract/result.ts'
 import { centsOf, MAX_TOP_UP, MIN_TOP_UP } from '../../domain/payment.ts'
 import { CHECKOUT_MS, nextLook } from '../../domain/processor.ts'
-import { lockAccount } from '../../store/account/account.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { countOpenCheckouts, findPayment, insertCheckout } from '../../store/payment/payment.ts'
 import type { Payment } from '../../store/payment/payment-posting.ts'
 import type { Actor, App } from '../app.ts'
 import { advancePayment } from './advance-payment.ts'
-import { refuseOverDay } from './day-limit.ts'
-import { refuseBlocked } from './decline.ts'
 
 export interface TopUp {
   readonly amount: NanoUsd
   readonly savesCard: boolean
-  /** The address that it is asked from. undefined: unknown. */
-  readonly address: string | undefined
 }
 
 export async function createTopUp(app: App, tx: Tx, actor: Actor, order: TopUp): Promise<Result<Payment>> {
@@ -28,13 +22,6 @@ export async function createTopUp(app: App, tx: Tx, actor: Actor, order: TopUp):
   if (centsOf(order.amount) === undefined) return failField(['amountUsd'], 'not_whole_cents')
   if (order.amount < MIN_TOP_UP || order.amount > MAX_TOP_UP)
     return failField(['amountUsd'], 'top_up_range', { min: MIN_TOP_UP, max: MAX_TOP_UP })
-  const network = order.address === undefined ? null : clientNetworkOf(order.address)
-  const account = await lockAccount(tx, actor.accountId)
-  if (account === undefined) return fail('not_a_member')
-  const refused =
-    (await refuseBlocked(tx.db, tx.clock, { accountId: account.id, network })) ??
-    (await refuseOverDay(tx, account, order.amount))
-  if (refused !== undefined) return refused
   if ((await countOpenCheckouts(tx, actor.accountId)) >= limits.openCheckouts) return fail('too_many_open_payments')
   const id = randomId('pay')
   const now = tx.clock.now()
@@ -42,7 +29,6 @@ export async function createTopUp(app: App, tx: Tx, actor: Actor, order: TopUp):
     id,
     accountId: actor.accountId,
     personId: actor.personId,
-    network,
     isLive: app.processor.isLive,
     amount: order.amount,
     savesCard: order.savesCard,

@@ -51,7 +51,7 @@ export async function admitAddress(
   // An invited person may want to join that account only, so no other one is opened.
   if (!isInvited) {
     const accountId = await openOwnAccount(tx, person)
-    await updateAccount(tx, accountId, { quota: signUpQuota, stage: 'new' })
+    await updateAccount(tx, accountId, { quota: signUpQuota })
     await insertSelfOpenedAccount(tx, accountId, network)
   }
   return ok(person)

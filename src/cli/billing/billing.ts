@@ -13,8 +13,6 @@ import { bold, toned, type Cell, type Content } from '../kit/screen.ts'
 import { CliError, exitCodes } from '../kit/shell.ts'
 import type { Row } from '../kit/row-type.ts'
 import { autoTopUpRows } from './auto-top-up.ts'
-import { creditRows } from './credit.ts'
-import { limitRow } from './limit.ts'
 import { paymentRows } from './payment.ts'
 import { costsRow } from './usage.ts'
 
@@ -59,8 +57,6 @@ export const rows: readonly Row[] = [
   costsRow,
   ...paymentRows,
   ...autoTopUpRows,
-  ...creditRows,
-  limitRow,
   list('billing statement', 'getDailyStatement', 'list changes to the balance by day and resource, oldest first', {
     rowsShown: 50,
     flags: {

@@ -62,8 +62,6 @@ const nextSteps: Readonly<Partial<Record<Reason, readonly string[]>>> = {
     'To see the balance: berth balance',
     'The operator adds money with: berth operator credit ACCOUNT USD --reason TEXT',
   ],
-  hourly_spend_exceeded: ['To see the limits: berth billing limits'],
-  top_up_day_limit: ['To see the limits: berth billing limits'],
   quota_exceeded: ['The operator raises a quota with: berth operator accounts set'],
   no_ssh_key: ['To add one: berth ssh-keys add ~/.ssh/id_ed25519.pub'],
   template_secrets_not_named: ['To let the template use a secret, add: --allow-secret NAME'],

@@ -3,7 +3,7 @@ import { defaultQuota } from '../../base/limits.ts'
 import { formatUsdForPeople, nanoUsdOf, parseUsd } from '../../base/money.ts'
 import type { Client, Reply } from '../../client/client.ts'
 import { quotaNames, quotaTexts } from '../../contract/quota-text.ts'
-import { quotaLabel, stageLabels } from '../../view/account.ts'
+import { quotaLabel } from '../../view/account.ts'
 import { money } from '../../view/money.ts'
 import { number } from '../../view/number.ts'
 import { recordContent } from './audit-record.ts'
@@ -64,7 +64,6 @@ const accountRows: readonly Row[] = [
         Debt: debt,
         Earnings: (account) => (account.supplier ? `${money(account.earningsUsd)} unpaid, fee deducted` : undefined),
         'Platform fee': feeOf,
-        Stage: ({ stage }) => stageLabels[stage],
         Bodies: ({ keepsBodies }) => (keepsBodies ? 'stored' : 'not stored'),
       },
     ],
@@ -104,7 +103,7 @@ const accountRows: readonly Row[] = [
   act<'changeAccount', unknown, Account>(
     'operator accounts set',
     'changeAccount',
-    'suspend or resume an account; change its quota, stage, fee or credit line',
+    'suspend or resume an account; change its quota, fee or credit line',
     {
       target: { arg: 'id', help: ID_HELP, find: readAccount, idOf: ({ id }) => id },
       flags: {
@@ -113,7 +112,6 @@ const accountRows: readonly Row[] = [
           text: '--suspend  reject its API keys; running machines continue',
           off: '--resume  accept its API keys again',
         },
-        stage: 'how far it is trusted',
         platformFeePercentage: 'platform fee in percent, or none: not a supplier',
         creditLineUsd: 'credit line for reserved terms; 0 for none',
         ...REASON,
@@ -206,7 +204,6 @@ function describeChange(before: Account, after: Account): readonly Content[] {
 function changeableFacts(account: Account): Array<readonly [string, string]> {
   return [
     ['Status', account.suspended ? 'suspended' : 'active'],
-    ['Stage', stageLabels[account.stage]],
     ['Platform fee', feeOf(account)],
     ['Credit line', creditLine(account) ?? 'none'],
     ...quotaFacts(account),
@@ -219,11 +216,7 @@ const USED_KEY = 'That idempotency key was used before: no money was moved.'
 const moneyRows: readonly Row[] = [
   act('operator credit', 'creditAccount', 'add money to an account', {
     args: { '<account>': ID_HELP, '<usd>': AMOUNT },
-    flags: {
-      ...REASON,
-      kind: 'purchase: a payment; credit: a gift',
-      expiresInDays: '--expires-in-days <n>  days after which what is left of a credit is taken back',
-    },
+    flags: { ...REASON, kind: 'purchase: a payment; credit: a gift' },
     examples: ['berth operator credit acc_ID 100 --reason "first purchase"'],
     done: (reply, call) => {
       const { account, amount } = movedIn(call)

@@ -177,8 +177,6 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   adjustAccount: { amountUsd: '-2.50', reason: 'charged twice by mistake' },
   setAutoTopUp: { belowUsd: '20.00', amountUsd: '100.00', monthlyCapUsd: '500.00', consent: true },
   createTopUp: { amountUsd: '100.00', saveCard: true },
-  redeemVoucher: { code: '7K3M-9QXA-V2TD-8HNC' },
-  createVoucher: { amountUsd: '25.00', uses: 100, creditDays: 90, note: 'conference' },
   refundPayment: { amountUsd: '0.01', reason: 'paid twice by mistake' },
   refundCharge: { amountUsd: '12.00', rentalId: 17, reason: 'machine was faulty' },
   setPayoutBank: { holder: 'North Racks Ltd', iban: 'DE89370400440532013000' },

@@ -1,5 +1,4 @@
 /** Reasons about accounts: members, keys, quotas, money, webhooks. */
-import { limits } from '../../base/limits.ts'
 import { formatUsdExactly, formatUsdForPeople, type NanoUsd } from '../../base/money.ts'
 import { asGiven, conflict, forbidden, insufficientBalance, invalid, notFound, rateLimited } from './reason-entry.ts'
 
@@ -79,11 +78,6 @@ export const accountReasons = {
       `Quota reached: ${quota}${used === undefined ? '' : ` (${used} in use)`}.`,
     'Delete something you no longer need, or ask the operator for a higher quota.',
   ),
-  hourly_spend_exceeded: forbidden(
-    ({ limit, used, cost }: { readonly limit: NanoUsd; readonly used: NanoUsd; readonly cost: NanoUsd }) =>
-      `This costs ${formatUsdForPeople(cost)}/hr, and the account may spend ${formatUsdForPeople(limit)}/hr (${formatUsdForPeople(used)}/hr in use).`,
-    'Choose a cheaper option or terminate something. The limit of a new account rises a week after its first payment, or ask the operator.',
-  ),
   stored_file_not_found: notFound('There is no such file in this account.'),
   file_in_use: conflict('A batch reads this file.', 'Wait for the batch to end, or cancel it.'),
   not_batch_input: invalid('The file is a result.', 'Upload a file with the purpose "batch".'),
@@ -121,15 +115,6 @@ export const accountReasons = {
   too_many_open_payments: conflict(
     'The account has too many open payments.',
     'Pay one of them, or wait until they expire after 40 minutes.',
-  ),
-  top_up_day_limit: conflict(
-    ({ limit, left: allowance }: { readonly limit: NanoUsd; readonly left: NanoUsd }) =>
-      `The account can add ${formatUsdForPeople(limit)} per day; ${formatUsdForPeople(allowance)} of it is left now.`,
-    'Add less, or wait. The limit of a new account rises a week after its first payment, or ask the operator.',
-  ),
-  top_ups_blocked: conflict(
-    `At least ${limits.declinesPerDay} cards of this account or network were declined in the last 24 hours.`,
-    'Try again a day later, or ask the operator.',
   ),
   not_whole_cents: invalid('The amount must be a whole number of cents.'),
   top_up_range: invalid(
@@ -179,14 +164,6 @@ export const accountReasons = {
     'The account owes money after a disputed payment.',
     'Add money: payments repay the debt first.',
   ),
-  voucher_not_found: notFound('There is no such voucher.', 'Check the code.'),
-  voucher_ended: conflict('This voucher has expired or was revoked.'),
-  voucher_used_up: conflict('This voucher was used as often as it can be.'),
-  voucher_redeemed: conflict('This account has redeemed this voucher already.'),
-  too_many_voucher_tries: rateLimited('Too many wrong codes were tried.', 'Try again in an hour.'),
-  uses_per_account_range: invalid('One account cannot use it more often than all together.'),
-  purchase_does_not_expire: invalid('Only a credit can expire; money that was paid cannot.'),
-  card_setup_not_found: notFound('There is no such card setup in this account.'),
   key_spending_limit: insufficientBalance(
     ({ amount, left: allowance }: { readonly amount: NanoUsd; readonly left?: NanoUsd }) =>
       `This can cost up to ${formatUsdForPeople(amount)}, more than this key can still spend${

@@ -1,7 +1,6 @@
 /** Account and members over HTTP. */
 import { changeAccountSettings, changeMember, getMe, removeMember } from '../../app/account/account.ts'
 import { inviteMember } from '../../app/person/invitation.ts'
-import { readAccountLimits } from '../../app/account/stage.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
@@ -9,7 +8,6 @@ import type { ResponseOf } from '../../contract/endpoint.ts'
 import { listMembers, type Account, type Member } from '../../store/account/account.ts'
 import { transact } from '../../store/platform/database.ts'
 import { lastEventId } from '../../store/notice/event.ts'
-import { mapOk } from './billing.ts'
 import type { Handlers } from '../http/handler.ts'
 
 export const accountHandlers = {
@@ -38,16 +36,6 @@ export const accountHandlers = {
       lastEventId: String(newestEvent),
     })
   },
-
-  getAccountLimits: async (app, { actor }) =>
-    mapOk(await readAccountLimits(app, actor), ({ stage, newUntil, quota, hourlySpend, toppedUp, isBlocked }) => ({
-      stage,
-      newUntil,
-      quota,
-      hourlySpendUsd: hourlySpend,
-      toppedUpUsd: toppedUp,
-      topUpsBlocked: isBlocked,
-    })),
 
   changeAccountSettings: async (app, { actor, body }) => {
     const changed = await transact(app.database, (tx) => changeAccountSettings(tx, actor, body))
@@ -89,7 +77,6 @@ export function accountOnWire(account: Account): ResponseOf<Api['getMe']>['accou
     keepsBodies: account.keeps_bodies,
     storesResponses: account.stores_responses,
     requiresFactor: account.requires_factor,
-    stage: account.stage,
   }
 }
 

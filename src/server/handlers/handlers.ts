@@ -19,7 +19,6 @@ import { clusterHandlers } from './cluster.ts'
 import { costHandlers } from './cost.ts'
 import { economicsHandlers } from './economics.ts'
 import { driverAuditHandlers } from './driver-audit.ts'
-import { creditHandlers } from './credit.ts'
 import { deviceLoginHandlers } from './device-login.ts'
 import { oauthHandlers } from './oauth.ts'
 import { eventHandlers } from './event.ts'
@@ -87,7 +86,6 @@ const moneyHandlers = {
   ...paymentHandlers,
   ...autoTopUpHandlers,
   ...payoutHandlers,
-  ...creditHandlers,
 }
 
 const peopleHandlers = {

@@ -77,7 +77,7 @@ function operatedAccountOnWire(app: App, account: AccountWithStanding): Response
   return {
     ...accountOnWire(account),
     platformFeePercentage: account.platform_fee_bp === null ? null : account.platform_fee_bp / 100,
-    quota: quotaOf(account.quota, account.stage),
+    quota: quotaOf(account.quota),
     balanceUsd: balance.balance,
     unbilledUsd: balance.unbilled,
     availableUsd: balance.available,

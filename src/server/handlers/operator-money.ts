@@ -18,7 +18,7 @@ import type { Handlers } from '../http/handler.ts'
 export const operatorMoneyHandlers = {
   creditAccount: async (app, { operation, actor, params, body, idempotencyKey }) =>
     moveOnce(app, actor, { operation, params, body, idempotencyKey }, availableOnWire, (tx, input) =>
-      creditAccount(tx, actor, { ...input, kind: body.kind, expiresInDays: body.expiresInDays }),
+      creditAccount(tx, actor, { ...input, kind: body.kind }),
     ),
 
   adjustAccount: async (app, { operation, actor, params, body, idempotencyKey }) =>

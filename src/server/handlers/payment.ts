@@ -17,10 +17,10 @@ import type { Handlers } from '../http/handler.ts'
 import { mapOk } from './billing.ts'
 
 export const paymentHandlers = {
-  createTopUp: async (app, { operation, actor, body, idempotencyKey, address }) => {
+  createTopUp: async (app, { operation, actor, body, idempotencyKey }) => {
     const once = { key: idempotencyKey, operation, request: { body } }
     const created = await createOnce(app, actor, once, async (tx) => {
-      const order = { amount: body.amountUsd, savesCard: body.saveCard, address }
+      const order = { amount: body.amountUsd, savesCard: body.saveCard }
       return mapOk(await createTopUp(app, tx, actor, order), (payment) => paymentOnWire(payment))
     })
     if (!created.ok) return created

@@ -27,7 +27,7 @@ export function intentOf(intent: Stripe.PaymentIntent): Intent {
   }
 }
 
-export function cardOf(method: Stripe.PaymentMethod | null): Card | null {
+function cardOf(method: Stripe.PaymentMethod | null): Card | null {
   if (method?.card === undefined) return null
   const { brand, last4, fingerprint, exp_month: expMonth, exp_year: expYear } = method.card
   return { id: method.id, brand, last4, fingerprint: fingerprint ?? null, expMonth, expYear }

@@ -1,7 +1,6 @@
 /** The settings of payments through Stripe. Without a key nothing of it is there. */
 import { z } from 'zod'
 import { SettingsError } from '../settings-error.ts'
-import { trialEnvironment } from './trial-setting.ts'
 
 /** The current secret of the webhook, and the ones before while they change. */
 const MAX_SECRETS = 4
@@ -9,7 +8,6 @@ const KEY = /^(sk|rk)_(test|live)_[A-Za-z0-9]{8,250}$/
 const SECRET = /^whsec_[A-Za-z0-9+/=_-]{8,250}$/
 
 export const stripeEnvironment = {
-  ...trialEnvironment,
   BERTH_STRIPE_KEY: z.string().regex(KEY, 'must be a key such as sk_live_…').optional(),
   BERTH_STRIPE_WEBHOOK_SECRETS: z
     .string()

@@ -8,7 +8,7 @@ import { outboundAgent } from '../../base/net/outbound.ts'
 import { instantOf, type Clock, type Instant } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
 import type { Checkout, DisputeFacts, Processor, ProcessorMessage, RefundFacts } from '../../domain/processor.ts'
-import { answer, answerOrNone, cardOf, idOf, intentOf, PAYMENT_KEY, TAX_CODE } from './stripe-answer.ts'
+import { answer, answerOrNone, idOf, intentOf, PAYMENT_KEY, TAX_CODE } from './stripe-answer.ts'
 import { cardCalls, chargeCalls } from './stripe-card.ts'
 import { payeeCalls } from './stripe-payee.ts'
 import type { StripeSettings } from './stripe-setting.ts'
@@ -25,7 +25,6 @@ const eventTypes = [
   'checkout.session.expired',
   'payment_intent.succeeded',
   'payment_intent.payment_failed',
-  'setup_intent.setup_failed',
   'refund.updated',
   'refund.failed',
   'charge.dispute.created',
@@ -63,7 +62,6 @@ export function openStripe({ settings, publicUrl, clock, allowPrivate }: StripeO
   return {
     isLive,
     ...checkoutCalls(stripe, publicUrl),
-    ...pageCalls(stripe, publicUrl),
     ...chargeCalls(stripe),
     ...cardCalls(stripe, publicUrl),
     ...moneyBackCalls(stripe, isLive),
@@ -121,7 +119,7 @@ function checkoutCalls(stripe: Stripe, publicUrl: string): CheckoutCalls {
     },
 
     readCheckout: async (sessionId) => {
-      const expand = ['payment_intent.latest_charge', 'payment_intent.payment_method', 'setup_intent.payment_method']
+      const expand = ['payment_intent.latest_charge', 'payment_intent.payment_method']
       const session = await answerOrNone(stripe.checkout.sessions.retrieve(sessionId, { expand }))
       return session && checkoutOf(session)
     },
@@ -130,41 +128,6 @@ function checkoutCalls(stripe: Stripe, publicUrl: string): CheckoutCalls {
       const expand = ['latest_charge', 'payment_method']
       const intent = await answerOrNone(stripe.paymentIntents.retrieve(intentId, { expand }))
       return intent && intentOf(intent)
-    },
-  }
-}
-
-type PageCalls = Pick<Processor, 'createCardSetup' | 'expireCheckout' | 'readSetup'>
-
-/** Pages on which a card is saved, and the end of pages of either kind. */
-function pageCalls(stripe: Stripe, publicUrl: string): PageCalls {
-  return {
-    createCardSetup: async ({ id, customerId, expiresAt }) => {
-      const session = await answer(
-        stripe.checkout.sessions.create(
-          {
-            mode: 'setup',
-            currency: 'usd',
-            customer: customerId,
-            client_reference_id: id,
-            setup_intent_data: { metadata: { [PAYMENT_KEY]: id } },
-            expires_at: Math.floor(expiresAt / 1_000),
-            success_url: `${publicUrl}/billing?card=${id}`,
-            cancel_url: `${publicUrl}/billing`,
-          },
-          { idempotencyKey: id },
-        ),
-      )
-      return { sessionId: session.id, url: session.url }
-    },
-
-    expireCheckout: async (sessionId) => {
-      await answer(stripe.checkout.sessions.expire(sessionId))
-    },
-
-    readSetup: async (setupId) => {
-      const setup = await answerOrNone(stripe.setupIntents.retrieve(setupId))
-      return setup && { isLive: setup.livemode, reference: setup.metadata?.[PAYMENT_KEY] ?? null }
     },
   }
 }
@@ -247,7 +210,7 @@ function messageOf(event: Stripe.Event): ProcessorMessage {
 }
 
 function checkoutOf(session: Stripe.Checkout.Session): Checkout {
-  const { payment_intent: intent, setup_intent: setup } = session
+  const { payment_intent: intent } = session
   return {
     sessionId: session.id,
     isLive: session.livemode,
@@ -261,10 +224,6 @@ function checkoutOf(session: Stripe.Checkout.Session): Checkout {
     customerId: idOf(session.customer),
     reference: session.client_reference_id,
     intent: intent === null || typeof intent === 'string' ? null : intentOf(intent),
-    card:
-      setup === null || typeof setup === 'string' || typeof setup.payment_method === 'string'
-        ? null
-        : cardOf(setup.payment_method),
   }
 }
 

@@ -2,7 +2,7 @@
 import { sql, type Selectable } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../../base/instant.ts'
 import { randomId } from '../../base/id.ts'
-import { limits, type Quota, type Stage } from '../../base/limits.ts'
+import { limits, type Quota } from '../../base/limits.ts'
 import type { Role } from '../../contract/account.ts'
 import type { Standing } from '../../domain/balance.ts'
 import { at, type Db, type Tx } from '../platform/database.ts'
@@ -64,7 +64,6 @@ export interface AccountChange {
   readonly keepsBodies?: boolean | undefined
   readonly storesResponses?: boolean | undefined
   readonly requiresFactor?: boolean | undefined
-  readonly stage?: Stage
 }
 
 export async function updateAccount(tx: Tx, id: string, change: AccountChange): Promise<void> {
@@ -77,7 +76,6 @@ export async function updateAccount(tx: Tx, id: string, change: AccountChange): 
       ...(change.keepsBodies === undefined ? {} : { keeps_bodies: change.keepsBodies }),
       ...(change.storesResponses === undefined ? {} : { stores_responses: change.storesResponses }),
       ...(change.requiresFactor === undefined ? {} : { requires_factor: change.requiresFactor }),
-      ...(change.stage === undefined ? {} : { stage: change.stage }),
     })
     .where('id', '=', id)
     .execute()

@@ -1,10 +1,10 @@
-/** Counts what the clients of one network asked for: codes by email, logins of devices, accounts of their own, vouchers. */
+/** Counts what the clients of one network asked for: codes by email, logins of devices, accounts of their own. */
 import { sql } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'
 import { at, type Db, type Tx } from '../platform/database.ts'
 
 /** Each has the columns `network` and `created_at`. */
-export type Counted = 'email_code' | 'device_login' | 'self_opened_account' | 'voucher_try'
+export type Counted = 'email_code' | 'device_login' | 'self_opened_account'
 
 /** Counts the rows of a network since `since`. Locks the network until the end of the transaction, so that requests take turns. */
 export async function lockAndCount(tx: Tx, counted: Counted, network: string, since: Instant): Promise<number> {

@@ -141,7 +141,7 @@ export async function listPurchases(db: Db, accountId: string, limit: number): P
   const { rows } = await sql<Purchase>`
     select line.at, line.amount, line.memo,
            case line.kind when 'purchase' then 'stripe_purchase' when 'refund' then 'refund'
-             else case when line.key = ${welcomeKey(accountId)} or line.key like 'grant:%' then 'signup_promo' else 'operator_credit' end
+             else case when line.key = ${welcomeKey(accountId)} then 'signup_promo' else 'operator_credit' end
            end as source
     from ${lines(accountId)} line
     where ${notInference} and line.kind in ('purchase', 'credit', 'refund') and line.amount > 0

@@ -124,7 +124,7 @@ export interface StatementDayRow {
 export type StatementDayPlace = Pick<StatementDayRow, 'day' | 'kind' | 'service' | 'rental_id' | 'volume_id' | 'model'>
 
 const rankOf = (kind: RawBuilder<unknown>): RawBuilder<unknown> =>
-  sql`case when ${kind} in ('charge', 'credit_repayment', 'payment_refund', 'dispute', 'debt_repayment', 'credit_expiry') then 2 when ${kind} = 'adjustment' then 1 else 0 end`
+  sql`case when ${kind} in ('charge', 'credit_repayment', 'payment_refund', 'dispute', 'debt_repayment') then 2 when ${kind} = 'adjustment' then 1 else 0 end`
 const place = sql`d.day, ${rankOf(sql`d.kind`)}, d.kind, d.service, d.rental_id, d.volume_id, d.model`
 
 function after(line: StatementDayPlace | undefined): RawBuilder<unknown> {

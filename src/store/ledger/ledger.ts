@@ -56,13 +56,6 @@ export async function post(tx: Tx, posting: Posting): Promise<PostAnswer> {
       tx.db,
     )
   }
-  if (outcome === 'posted' && posting.transfers.some(({ from }) => from.kind === 'available')) {
-    // Credit that was given may have been taken: grants of the account are never more than its money.
-    await sql`select settle_credit_grants(g.account_id, ${toDate(tx.clock.now())})
-      from (select account_id from credit_grant where account_id = ${posting.accountId} and ended_at is null limit 1) g`.execute(
-      tx.db,
-    )
-  }
   return outcome
 }
 

@@ -109,16 +109,6 @@ export async function setRunwayWarned(tx: Tx, account: Watched, hours: number | 
   return row !== undefined
 }
 
-/** Whether the account owes money after a dispute: whatever it gets repays that first. */
-export async function isInDebt(db: Db, accountId: string): Promise<boolean> {
-  const row = await db
-    .selectFrom('account_debt')
-    .select('owed_nano')
-    .where('account_id', '=', accountId)
-    .executeTakeFirst()
-  return row !== undefined && row.owed_nano > 0n
-}
-
 /** Sets the credit line of an account. Money drawn earlier stays drawn. */
 export async function saveCreditLine(tx: Tx, accountId: string, line: NanoUsd): Promise<void> {
   await tx.db

@@ -9,7 +9,6 @@ import { partOfDispute, taxOfRefund, type Part } from '../../domain/payment.ts'
 import { lockAvailable, post, type LedgerKind, type LedgerRef, type Posting } from '../ledger/ledger.ts'
 import type { Db, Tx } from '../platform/database.ts'
 import type { Tables } from '../platform/tables.ts'
-import { readUnspentGrants } from './credit-grant.ts'
 
 export type Payment = Selectable<Tables['payment']>
 export type PaymentRefund = Selectable<Tables['payment_refund']>
@@ -90,7 +89,7 @@ export interface NewRefund {
 
 /**
  * Takes the money of a refund from the balance, before the processor is asked. `too_much`: more than the payment has left;
- * `insufficient`: more than the account has unspent of what it paid. Then nothing is written. The caller has locked the payment.
+ * `insufficient`: more than the account has unspent. Then nothing is written. The caller has locked the payment.
  */
 export async function takeRefund(
   tx: Tx,
@@ -102,9 +101,6 @@ export async function takeRefund(
   if (earlier.amount + refund.amount > payment.amount_nano) return 'too_much'
   const paid = { amount: payment.amount_nano, tax: payment.tax_nano ?? zeroUsd }
   const tax = taxOfRefund(paid, earlier, refund.amount)
-  const available = (await lockAvailable(tx, [payment.account_id])).get(payment.account_id) ?? zeroUsd
-  // Credit that was given stays here, also that which is on hold.
-  if (available - (await readUnspentGrants(tx.db, payment.account_id)) < refund.amount) return 'insufficient'
   const answer = await post(tx, {
     key: `stripe-refund:${refund.id}`,
     kind: 'payment_refund',

@@ -1,8 +1,8 @@
 /** Payments, and the account as the processor knows it. What they do to the ledger is in payment-posting.ts. */
 import { sql } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../../base/instant.ts'
-import { zeroUsd, type NanoUsd } from '../../base/money.ts'
-import { at, type Db, type Tx } from '../platform/database.ts'
+import type { NanoUsd } from '../../base/money.ts'
+import type { Db, Tx } from '../platform/database.ts'
 import type { DueWork } from '../platform/due-work.ts'
 import { hasDue, leaseDue, noLease, releaseLease, type Leased, type LeaseOptions } from '../platform/lease.ts'
 import type { Payment } from './payment-posting.ts'
@@ -15,8 +15,6 @@ export interface NewCheckout {
   /** null: Berth asks, in place of an automatic payment. */
   readonly personId: string | null
   readonly confirmsId?: string
-  /** The network of the person who asks. Absent or null: unknown. */
-  readonly network?: string | null
   readonly isLive: boolean
   readonly amount: NanoUsd
   readonly savesCard: boolean
@@ -32,7 +30,6 @@ export async function insertCheckout(tx: Tx, checkout: NewCheckout): Promise<voi
       account_id: checkout.accountId,
       person_id: checkout.personId,
       confirms_id: checkout.confirmsId ?? null,
-      network: checkout.network ?? null,
       is_live: checkout.isLive,
       kind: 'checkout',
       state: 'open',
@@ -81,15 +78,6 @@ export async function countOpenCheckouts(tx: Tx, accountId: string): Promise<num
     where account_id = ${accountId} and kind = 'checkout' and state = 'open'
       and expires_at > ${toDate(tx.clock.now())}`.execute(tx.db)
   return rows[0]?.n ?? 0
-}
-
-/** Adds up the top-ups since then: those that were paid, and those that still can be. */
-export async function sumTopUps(db: Db, accountId: string, since: Instant, now: Instant): Promise<NanoUsd> {
-  const { rows } = await sql<{ total: NanoUsd }>`
-    select coalesce(sum(amount_nano), 0)::bigint as total from payment
-    where account_id = ${accountId} and created_at > ${at(since)}
-      and (state = 'paid' or state = 'open' and expires_at > ${at(now)})`.execute(db)
-  return rows[0]?.total ?? zeroUsd
 }
 
 /** The payment that an object of the processor belongs to, by any of its ids. */

@@ -19,7 +19,6 @@ interface Keys {
   payout: { readonly id: string }
   payout_account: { readonly account_id: string }
   processor_event: { readonly id: string }
-  card_setup: { readonly id: string }
 }
 
 type LeasedTable = keyof Keys
@@ -35,7 +34,6 @@ const keyColumns: { readonly [Table in LeasedTable]: ReadonlyArray<keyof Keys[Ta
   payout: ['id'],
   payout_account: ['account_id'],
   processor_event: ['id'],
-  card_setup: ['id'],
 }
 
 export interface Leased<Row> {

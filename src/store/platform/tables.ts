@@ -49,7 +49,6 @@ export interface Tables {
     requires_factor: Optional<boolean>
     runway_warned_h: OrNull<number>
     sso_provider_id: OrNull<string>
-    stage: Optional<'new' | 'paid' | 'trusted'>
     stores_responses: Optional<boolean>
     suspended_at: AtOrNull
   }
@@ -201,30 +200,6 @@ export interface Tables {
     scope_value: string
     updated_at: AtOrNull
   }
-  card_decline: {
-    account_id: string
-    created_at: At
-    event_id: string
-    network: OrNull<string>
-  }
-  card_setup: {
-    account_id: string
-    attempts: Optional<number>
-    created_at: At
-    customer_id: OrNull<string>
-    due_at: AtOrNull
-    expires_at: At
-    failure: OrNull<string>
-    id: string
-    is_live: boolean
-    lease_token: OrNull<string>
-    lease_until: AtOrNull
-    network: OrNull<string>
-    person_id: string
-    session_id: OrNull<string>
-    session_url: OrNull<string>
-    state: 'open' | 'done' | 'failed' | 'expired'
-  }
   commitment: {
     at_fault: Optional<boolean>
     closed_at: AtOrNull
@@ -250,26 +225,6 @@ export interface Tables {
     provider_id: OrNull<string>
     seen_at: AtOrNull
     token_hash: Buffer
-  }
-  credit_grant: {
-    account_id: string
-    amount_nano: Nano
-    card_fingerprint: OrNull<string>
-    due_at: AtOrNull
-    ended_at: AtOrNull
-    expires_at: AtOrNull
-    granted_at: At
-    id: string
-    kind: 'trial' | 'voucher' | 'operator'
-    person_id: OrNull<string>
-    posting_key: string
-    taken_nano: NanoOptional
-    takes: Optional<number>
-    used_nano: NanoOptional
-  }
-  credit_grant_mark: {
-    account_id: string
-    spent_nano: Nano
   }
   credit_line: {
     account_id: string
@@ -853,7 +808,6 @@ export interface Tables {
     kind: 'checkout' | 'automatic'
     lease_token: OrNull<string>
     lease_until: AtOrNull
-    network: OrNull<string>
     paid_at: AtOrNull
     person_id: OrNull<string>
     saves_card: Optional<boolean>
@@ -867,7 +821,7 @@ export interface Tables {
     at: At
     detail: string
     id: GeneratedAlways<bigint>
-    kind: 'foreign' | 'mismatch' | 'dispute' | 'fraud_warning' | 'difference' | 'payout' | 'declines'
+    kind: 'foreign' | 'mismatch' | 'dispute' | 'fraud_warning' | 'difference' | 'payout'
     subject: string
   }
   payment_comparison: {
@@ -1024,7 +978,7 @@ export interface Tables {
     at: At
     id: GeneratedAlways<bigint>
     key: string
-    kind: 'purchase' | 'credit' | 'adjustment' | 'refund' | 'hold' | 'release' | 'charge' | 'payout' | 'credit_draw' | 'credit_repayment' | 'cost' | 'payment_refund' | 'dispute' | 'dispute_return' | 'debt_repayment' | 'payout_return' | 'fee' | 'credit_expiry'
+    kind: 'purchase' | 'credit' | 'adjustment' | 'refund' | 'hold' | 'release' | 'charge' | 'payout' | 'credit_draw' | 'credit_repayment' | 'cost' | 'payment_refund' | 'dispute' | 'dispute_return' | 'debt_repayment' | 'payout_return' | 'fee'
     memo: string
     model: OrNull<string>
     reason: OrNull<string>
@@ -1513,34 +1467,6 @@ export interface Tables {
     updated_at: AtOrNull
     used_gb: OrNull<number>
     vip: OrNull<string>
-  }
-  voucher: {
-    amount_nano: Nano
-    code_end: string
-    code_hash: Buffer
-    created_at: At
-    created_by: string
-    credit_days: OrNull<number>
-    id: string
-    note: string
-    redeemable_until: AtOrNull
-    revoked_at: AtOrNull
-    used: Optional<number>
-    uses: number
-    uses_per_account: number
-  }
-  voucher_try: {
-    account_id: string
-    created_at: At
-    id: GeneratedAlways<bigint>
-    network: string
-  }
-  voucher_use: {
-    account_id: string
-    grant_id: string
-    n: number
-    used_at: At
-    voucher_id: string
   }
   webhook: {
     account_id: string

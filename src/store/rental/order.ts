@@ -1,11 +1,10 @@
-/** Orders: the facts they are checked against, and their one writer, `place_orders` (schema/0063_place_orders.sql, 0082, 0091). */
+/** Orders: the facts they are checked against, and their one writer, `place_orders` (schema/0063_place_orders.sql, 0082_payment.sql). */
 import { randomInt } from 'node:crypto'
 import { sql } from 'kysely'
 import { randomName } from '../../base/id.ts'
 import { formatInstant, formatInstantOrNull, toDate } from '../../base/instant.ts'
 import { defaultQuota, type Quota } from '../../base/limits.ts'
 import type { NanoUsd } from '../../base/money.ts'
-import { hourlyLimits } from '../../domain/quota.ts'
 import type { RentalSpec } from '../../domain/rental.ts'
 import { holdOf, type Order, type Place } from '../../domain/order.ts'
 import { errorCode, prepareAs, type Tx } from '../platform/database.ts'
@@ -76,10 +75,6 @@ export type OrderRefusal =
   | { readonly outcome: 'quota_exceeded'; readonly detail: { readonly quota: number; readonly used: number } }
   | { readonly outcome: 'key_spending_limit'; readonly detail: { readonly left: string } }
   | { readonly outcome: 'budget_exceeded'; readonly detail: { readonly name: string; readonly amount: string } }
-  | {
-      readonly outcome: 'hourly_spend_exceeded'
-      readonly detail: { readonly limit: string; readonly used: string; readonly cost: string }
-    }
   | { readonly outcome: 'no_ssh_key' | 'limit_below_term' | 'insufficient_balance' | 'account_in_debt' | 'no_capacity' }
 
 export type OrderAnswer<Placed> = OrderRefusal | { readonly outcome: 'placed'; readonly rental: Placed }
@@ -182,7 +177,6 @@ function rowOf({ payer, order, needsSshKey }: NewOrder): object {
     commitment_nano: commitment?.total.toString(),
     commitment_rates: commitment?.rates.map(({ days, perHour }) => ({ days, nanoPerHour: perHour.toString() })),
     default_gpu_quota: defaultQuota.gpus,
-    hourly_limits: hourlyLimits,
     ssh: ssh === 'none' ? ssh : needsSshKey ? 'required' : 'optional',
     ssh_key: ssh === 'none' ? undefined : ssh.extraKey,
     convert_on_expiry: term.convertOnExpiry,

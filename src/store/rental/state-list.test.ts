@@ -22,7 +22,6 @@ const expected: Readonly<Record<string, ReadonlyArray<readonly RentalState[]>>> 
   'constraint ending_was_asked': [['Terminating', 'Terminated']],
   'function gpus_in_use': [statesWhere(({ countsAgainstQuota }) => countsAgainstQuota)],
   'function key_allowance': [living],
-  'function hourly_spend': [living],
   'index rental_living': [living],
   'index rental_ending': [living],
   'index rental_stop_at': [['Running']],
