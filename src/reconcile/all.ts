@@ -5,6 +5,7 @@ import { watchBudgets } from './budgets.ts'
 import type { DeliverWebhooks } from './deliver-webhooks.ts'
 import { sweepExpired, expireStates, expireTerms } from './expire.ts'
 import { removeFiles } from './files.ts'
+import { writeDocuments } from './documents.ts'
 import { cleanUpGateways } from './gateways.ts'
 import { advanceGroups } from './groups.ts'
 import { watchIdle } from './idle.ts'
@@ -36,6 +37,7 @@ import { watchRunway } from './runway.ts'
 import { sendMail } from './send-mail.ts'
 import { summarizeMetrics } from './summarize-metrics.ts'
 import { terminate } from './terminate.ts'
+import { checkVatIds } from './vat-ids.ts'
 import { reconcileVolumes } from './volumes.ts'
 import { hasDueDelivery } from '../store/notice/webhook-delivery.ts'
 import { warnTerms } from './warn-terms.ts'
@@ -93,6 +95,7 @@ export function allReconcilers(
     watchUptime(app),
     draftPayoutRuns(app),
     ...paymentLoops(app),
+    ...(app.writeDocument === undefined ? [] : [writeDocuments(app)]),
     {
       name: 'deliver-webhooks',
       due: hasDueDelivery,
@@ -112,5 +115,6 @@ function paymentLoops(app: App): Reconciler[] {
     catchUpOnEvents(app, processor),
     topUpAutomatically(app, processor),
     comparePaymentsDaily(app),
+    checkVatIds(app, processor),
   ]
 }

@@ -22,6 +22,7 @@ import { AddFunds } from './add-funds.tsx'
 import { AutoTopUpCard } from './auto-top-up.tsx'
 import { Budgets } from './budgets.tsx'
 import { DailyStatement } from './daily-statement.tsx'
+import { Documents } from './documents.tsx'
 import { Invoices } from './invoices.tsx'
 import { PaymentNotice } from './payment-notice.tsx'
 import { Payments } from './payments.tsx'
@@ -41,7 +42,7 @@ const tabs = {
   purchases: 'Purchases',
 } as const
 
-const tabsWithCards = { ...tabs, payments: 'Card payments' } as const
+const tabsWithCards = { ...tabs, payments: 'Card payments', documents: 'Documents' } as const
 type Tab = keyof typeof tabsWithCards
 
 export function BillingPage() {
@@ -83,6 +84,7 @@ export function BillingPage() {
         {tab === 'budgets' && <Budgets />}
         {tab === 'invoices' && <Invoices />}
         {tab === 'payments' && <Payments />}
+        {tab === 'documents' && <Documents />}
         {tab === 'purchases' && <Purchases />}
       </Tabs>
     </Page>

@@ -10,13 +10,13 @@ export const invoiceHandlers = {
       invoices: invoices.map(({ charges, ...invoice }) => ({ ...invoice, chargesUsd: charges })),
     })),
 
-  getInvoice: async (app, { actor, params }) => mapOk(await readInvoice(app, actor, params), invoiceRecordOf),
+  getInvoice: async (app, { actor, params }) => mapOk(await readInvoice(app, actor, params), invoiceOnWire),
 
   getInvoicePage: async (app, { actor, params }) =>
-    mapOk(await readInvoice(app, actor, params), (invoice) => renderInvoice(invoiceRecordOf(invoice))),
+    mapOk(await readInvoice(app, actor, params), (invoice) => renderInvoice(invoiceOnWire(invoice))),
 } satisfies Partial<Handlers>
 
-function invoiceRecordOf(invoice: Invoice): InvoiceRecord {
+export function invoiceOnWire(invoice: Invoice): InvoiceRecord {
   return {
     number: invoice.number,
     month: invoice.month,
