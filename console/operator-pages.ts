@@ -61,14 +61,6 @@ export const operatorPages = [
     load: async () => (await import('./pages/sso/page.tsx')).SsoPage,
   }),
   page({
-    path: '/operator/seller',
-    title: 'Seller',
-    icon: 'card',
-    in: 'Operator',
-    scopes: ['operator'],
-    load: async () => (await import('./pages/seller/page.tsx')).SellerPage,
-  }),
-  page({
     path: '/operator/terms',
     title: 'Terms',
     icon: 'docs',

@@ -10,7 +10,6 @@ export const modules: Readonly<Record<string, readonly string[]>> = {
   'base/money.ts': ['NanoUsd'],
   'contract/agent.ts': ['HostFault', 'HostMetrics', 'HostOffer', 'Workload'],
   'contract/batch-state.ts': ['BatchFault', 'BatchPath'],
-  'contract/document.ts': ['DocumentData'],
   'contract/endpoint.ts': ['Scope'],
   'contract/event-type.ts': ['EventType'],
   'contract/file-purpose.ts': ['FilePurpose'],
@@ -27,7 +26,6 @@ export const modules: Readonly<Record<string, readonly string[]>> = {
   'domain/rental.ts': ['RentalSpec'],
   'domain/scaling.ts': ['ScalingReason', 'ScalingState'],
   'domain/serving.ts': ['ReplicaEndpoint', 'ReplicaLoads', 'Told'],
-  'domain/tax.ts': ['TaxBasis'],
 }
 
 /** Shapes of JSON columns. Each JSON column has one. */
@@ -38,7 +36,6 @@ export const json: Readonly<Record<string, string>> = {
   'batch.metadata': 'Record<string, string>',
   'commitment.rates': 'Array<{ days: number; nanoPerHour: string }>',
   'deployment_version.spec': 'DeploymentSpec',
-  'document.data': 'DocumentData',
   'event.data': 'Record<string, unknown>',
   'gateway_load.replicas': 'ReplicaLoads',
   'host.address': 'HostAddress',
@@ -60,7 +57,6 @@ export const json: Readonly<Record<string, string>> = {
   'rental.idle': 'IdleRule',
   'rental.provider_data': 'ProviderData',
   'rental.spec': 'RentalSpec',
-  'payment.tax_basis': 'TaxBasis',
   'rental_group.spec': 'GroupSpec',
   'rental.user_metadata': 'Readonly<Record<string, unknown>>',
   'replica.endpoint': 'ReplicaEndpoint',
@@ -92,8 +88,6 @@ export const text: Readonly<Record<string, string>> = {
 
 /** Columns that only triggers, functions and defaults write. */
 export const readOnly: readonly string[] = [
-  'document.number',
-  'document.sequence',
   'ledger_day.*',
   'machine.disk_claimed_gb',
   'machine.gpus_free',

@@ -73,14 +73,6 @@ const rows = {
     ],
   },
   sshd: { project: 'process', what: 'an SSH server', programs: ssh },
-  pdf: {
-    project: 'process',
-    what: 'programs that read PDF',
-    programs: [
-      { command: 'qpdf', package: 'qpdf' },
-      { command: 'pdftotext', package: 'poppler-utils' },
-    ],
-  },
   helm: { project: 'process', what: 'Helm', programs: [{ command: 'unzip', package: 'unzip' }] },
   install: {
     project: 'machines',

@@ -1,7 +1,6 @@
 /** Every request that Berth sends to Stripe is one that Stripe's own description allows. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { usd } from '../src/base/money.ts'
-import { exampleBodies } from '../src/contract/openapi/example-body.ts'
 import { payTopUp, rowOf, startPaying, topUp, type Paying } from './harness/paying.ts'
 import { startStripeMock, whyNoStripeMock, type StripeMock } from './lab/stripe-mock.ts'
 import { needs } from './needs.ts'
@@ -36,23 +35,6 @@ describe.skipIf(why !== undefined)(
       const call = { method: 'POST', path: '/v1/refunds', params: {}, key: null, version: '2026-08-26.dahlia' }
       expect(await mock.refuse({ ...call, text: 'amount=many' })).toContain('400')
       expect(await mock.refuse({ ...call, text: 'amount=100&payment_intent=pi_1' })).toBeUndefined()
-    })
-
-    test('VAT IDs and own tax', async () => {
-      const { call } = await paying.account({ sshKey: false })
-      await call('PUT', '/v2/billing/profile', exampleBodies.setBillingProfile)
-      await paying.checkVatIds()
-      paying.stripe.verifyTaxId('FR40303265045', 'verified')
-      await paying.deliver()
-      await paying.settle()
-      await paying.checkVatIds()
-      await payTopUp(paying, call)
-      await paying.operator('PUT', '/v2/operator/seller', exampleBodies.setSeller)
-      await paying.operator('PUT', '/v2/operator/tax-rates', exampleBodies.setTaxRate)
-      const { call: taxed } = await paying.account({ sshKey: false })
-      await payTopUp(paying, taxed)
-      await paying.operator('PUT', '/v2/operator/seller', { ...exampleBodies.setSeller, taxBy: 'processor' })
-      expect(refusals).toEqual([])
     })
 
     test('top-ups, refunds, disputes, warnings and the list of events', async () => {

@@ -12,7 +12,6 @@ import type { DeploymentHealth, LocalModelState } from '../contract/model.ts'
 import type { ProviderCheck, ProviderOffer } from '../contract/provider.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { Result } from '../contract/result.ts'
-import type { DocumentWriter } from '../domain/document.ts'
 import type { Mailer } from '../domain/mail.ts'
 import type { PayoutSettings } from '../domain/payout.ts'
 import type { Processor } from '../domain/processor.ts'
@@ -49,8 +48,6 @@ export interface App {
   readonly processor?: Processor
   /** Absent: suppliers are paid by the usual rules. */
   readonly payouts?: PayoutSettings
-  /** Writes files of documents. Absent: another server does. */
-  readonly writeDocument?: DocumentWriter
   /** Absent: no mail server is configured. */
   readonly mailer?: Mailer
   /** Logs a problem that does not fail the request. */

@@ -55,7 +55,7 @@ export function randomId(prefix: IdPrefix): string {
   return `${prefix}_${base62(randomBytes(15))}`
 }
 
-export function sha256(text: string | Buffer): Buffer {
+export function sha256(text: string): Buffer {
   return createHash('sha256').update(text).digest()
 }
 

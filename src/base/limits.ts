@@ -122,8 +122,6 @@ export const limits = {
   /** Payouts that a supplier sees. */
   listedPayouts: 200,
   listedPayoutRuns: 100,
-  listedDocuments: 500,
-  listedVatIds: 500,
   /** Pages to pay on that one account has open. */
   openCheckouts: 10,
   /** Cards that are listed, the newest first. */

@@ -6,10 +6,8 @@ import { batchEndpoints } from './batch.ts'
 import { billingEndpoints } from './billing.ts'
 import { budgetEndpoints } from './budget.ts'
 import { autoTopUpEndpoints } from './auto-top-up.ts'
-import { documentEndpoints } from './document.ts'
 import { paymentEndpoints } from './payment.ts'
 import { payoutEndpoints } from './payout.ts'
-import { sellerEndpoints } from './seller.ts'
 import { clusterEndpoints } from './cluster.ts'
 import { costEndpoints } from './cost.ts'
 import { deviceLoginEndpoints } from './device-login.ts'
@@ -84,9 +82,7 @@ export const api = {
   ...billingEndpoints,
   ...costEndpoints,
   ...budgetEndpoints,
-  ...documentEndpoints,
   ...paymentEndpoints,
-  ...sellerEndpoints,
   ...autoTopUpEndpoints,
   ...payoutEndpoints,
   ...requestLogEndpoints,

@@ -194,18 +194,6 @@ export const billingEndpoints = {
     response: z.string(),
     answers: 'html',
   }),
-  getInvoicePdf: endpoint({
-    ...billing,
-    method: 'GET',
-    path: '/v2/invoices/{month}/pdf',
-    access: ['billing:read'],
-    summary: 'Get the statement of a month as PDF',
-    description: 'What was charged and paid in the month. It is no invoice: each payment by card has its own.',
-    errors: [400, 401, 403, 404, 500],
-    params: z.object({ month }),
-    response: z.string(),
-    answers: 'file',
-  }),
   getCurrentBalance: endpoint({
     method: 'GET',
     path: '/billing/get_current_balance',

@@ -14,7 +14,7 @@ export const paymentRecord = z
     kind: z.enum(['checkout', 'automatic']).describe('`automatic`: an automatic top-up'),
     state: paymentState,
     amountUsd: usdAmount.describe('The credit'),
-    taxUsd: usdAmount.nullable().describe('Tax on top of it; null: not decided yet'),
+    taxUsd: usdAmount.nullable().describe('Tax on top of it; null until it is paid'),
     url: z.string().nullable().describe('The page to pay on; null: not ready yet, or no longer open'),
     failure: z.string().nullable().describe('Why it failed'),
     refundedUsd: usdAmount.describe('Credit that went back to the card, or is on its way'),

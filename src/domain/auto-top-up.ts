@@ -4,7 +4,6 @@ import { formatUsd, nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { centsOf } from './payment.ts'
 import { compare } from './difference.ts'
 import type { Intent } from './processor.ts'
-import type { TaxBasis } from './tax.ts'
 
 /** One attempt per hour, good or bad. */
 export const ATTEMPT_EVERY_MS = HOUR_MS
@@ -20,7 +19,6 @@ export interface AutomaticPayment {
   readonly isLive: boolean
   readonly amount: NanoUsd
   readonly tax: NanoUsd
-  readonly basis: TaxBasis | null
   readonly customerId: string | null
   readonly createdAt: Instant
 }
@@ -30,7 +28,7 @@ export type ChargeVerdict =
   /** `isOver`: nothing can come of it any more. Otherwise it must be canceled first. */
   | { readonly kind: 'failed'; readonly failure: string; readonly isOver: boolean }
   | { readonly kind: 'mismatch'; readonly detail: string }
-  | { readonly kind: 'paid'; readonly intent: Intent; readonly tax: NanoUsd; readonly basis: TaxBasis | null }
+  | { readonly kind: 'paid'; readonly intent: Intent; readonly tax: NanoUsd }
 
 /** Decides what a charge means for its payment. Only one that matches in everything is paid. */
 export function judgeCharge(payment: AutomaticPayment, intent: Intent, now: Instant): ChargeVerdict {
@@ -52,7 +50,7 @@ export function judgeCharge(payment: AutomaticPayment, intent: Intent, now: Inst
     compare('total', intent.receivedCents, centsOf(gross)),
   ].filter((text) => text !== undefined)
   return differences.length === 0
-    ? { kind: 'paid', intent, tax: payment.tax, basis: payment.basis }
+    ? { kind: 'paid', intent, tax: payment.tax }
     : { kind: 'mismatch', detail: `${formatUsd(gross)} USD was asked for; ${differences.join('; ')}` }
 }
 

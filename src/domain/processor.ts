@@ -3,31 +3,16 @@
  * that arrives in a message is believed.
  */
 import { addMs, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
-import { formatUsd, nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
+import { formatUsd, type NanoUsd } from '../base/money.ts'
 import { centsOf, usdOfCents } from './payment.ts'
 import { compare } from './difference.ts'
 import type { PayeeCalls } from './transfer.ts'
-import type { PostalAddress } from './document.ts'
-import type { TaxBasis } from './tax.ts'
 
 export interface Processor extends PayeeCalls {
   /** false: test mode, in which no money moves. Whatever belongs to the other mode is ignored. */
   readonly isLive: boolean
   /** The same key gives the same customer. */
   createCustomer(input: { readonly key: string; readonly accountId: string; readonly name: string }): Promise<string>
-  /** Gives the customer a name, an address and a VAT ID; others that it has are removed. */
-  saveCustomer(customerId: string, details: CustomerDetails): Promise<void>
-  /**
-   * Begins to check a VAT ID, for a customer that has no other purpose: one that pays would not be taxed meanwhile. undefined:
-   * the processor cannot check it. The same key gives the same check.
-   */
-  startVatCheck(input: {
-    readonly key: string
-    readonly accountId: string
-    readonly vatId: string
-  }): Promise<{ readonly customerId: string; readonly checkId: string } | undefined>
-  /** undefined: it no longer knows. */
-  readVatCheck(customerId: string, checkId: string): Promise<VatCheckState | undefined>
   createCheckout(input: CheckoutOrder): Promise<{ readonly sessionId: string; readonly url: string | null }>
   /** undefined: there is no such session. */
   readCheckout(sessionId: string): Promise<Checkout | undefined>
@@ -67,16 +52,6 @@ export interface Processor extends PayeeCalls {
   close(): Promise<void>
 }
 
-/** `unavailable`: the tax office gives no answer. */
-export type VatCheckState = 'pending' | 'verified' | 'unverified' | 'unavailable'
-
-export interface CustomerDetails {
-  readonly name: string
-  readonly address: PostalAddress
-  /** Only one that is verified. null: none. */
-  readonly vatId: string | null
-}
-
 export interface CheckoutOrder {
   /** The payment's id: the idempotency key, and the reference in everything that is created. */
   readonly id: string
@@ -84,14 +59,11 @@ export interface CheckoutOrder {
   readonly cents: number
   readonly savesCard: boolean
   readonly expiresAt: Instant
-  /** Tax by the operator's own rates, as a line of its own. null: the processor decides. */
-  readonly ownTax: { readonly label: string; readonly cents: number } | null
 }
 
 export interface TaxCalculation {
   readonly calculationId: string
   readonly taxCents: number
-  readonly basis: TaxBasis
 }
 
 export interface CardCharge {
@@ -101,8 +73,7 @@ export interface CardCharge {
   readonly cardId: string
   /** Tax included. */
   readonly cents: number
-  /** null: the tax is by the operator's own rates. */
-  readonly calculationId: string | null
+  readonly calculationId: string
 }
 
 export interface Checkout {
@@ -115,8 +86,6 @@ export interface Checkout {
   readonly currency: string | null
   readonly subtotalCents: number | null
   readonly taxCents: number
-  /** What the processor says about the tax that it decided. */
-  readonly taxBasis: TaxBasis
   readonly totalCents: number | null
   readonly customerId: string | null
   readonly reference: string | null
@@ -217,8 +186,6 @@ export interface AwaitedPayment {
   readonly id: string
   readonly isLive: boolean
   readonly amount: NanoUsd
-  /** Tax by the operator's own rates. null: the processor decides. */
-  readonly own: { readonly tax: NanoUsd; readonly basis: TaxBasis } | null
   readonly customerId: string | null
   readonly createdAt: Instant
 }
@@ -228,7 +195,7 @@ export type CheckoutVerdict =
   | { readonly kind: 'expired' }
   | { readonly kind: 'failed'; readonly failure: string }
   | { readonly kind: 'mismatch'; readonly detail: string }
-  | { readonly kind: 'paid'; readonly intent: Intent; readonly tax: NanoUsd; readonly basis: TaxBasis | null }
+  | { readonly kind: 'paid'; readonly intent: Intent; readonly tax: NanoUsd }
 
 /** Decides what a checkout means for its payment. Only one that matches in everything is paid. */
 export function judgeCheckout(payment: AwaitedPayment, checkout: Checkout, now: Instant): CheckoutVerdict {
@@ -239,22 +206,18 @@ export function judgeCheckout(payment: AwaitedPayment, checkout: Checkout, now: 
     return now - payment.createdAt > WATCHED_MS ? { kind: 'expired' } : { kind: 'wait' }
   }
   const { intent } = checkout
-  const { own } = payment
   const differences = [
     compare('mode', checkout.mode, 'payment'),
     compare('live', checkout.isLive, payment.isLive),
     compare('currency', checkout.currency, 'usd'),
     compare('customer', checkout.customerId, payment.customerId),
     compare('reference', checkout.reference, payment.id),
-    compare('amount', checkout.subtotalCents, centsOf(nanoUsdOf(payment.amount + (own?.tax ?? zeroUsd)))),
-    own === null ? undefined : compare('tax of the processor', checkout.taxCents, 0),
+    compare('amount', checkout.subtotalCents, centsOf(payment.amount)),
     compare('total', checkout.totalCents, (checkout.subtotalCents ?? 0) + checkout.taxCents),
   ].filter((text) => text !== undefined)
   if (intent === null || differences.length > 0) {
     const detail = intent === null ? 'no payment intent' : differences.join('; ')
     return { kind: 'mismatch', detail: `${formatUsd(payment.amount)} USD was asked for; ${detail}` }
   }
-  return own === null
-    ? { kind: 'paid', intent, tax: usdOfCents(checkout.taxCents), basis: checkout.taxBasis }
-    : { kind: 'paid', intent, tax: own.tax, basis: own.basis }
+  return { kind: 'paid', intent, tax: usdOfCents(checkout.taxCents) }
 }

@@ -5,7 +5,6 @@ import { watchBudgets } from './budgets.ts'
 import type { DeliverWebhooks } from './deliver-webhooks.ts'
 import { sweepExpired, expireStates, expireTerms } from './expire.ts'
 import { removeFiles } from './files.ts'
-import { writeDocuments } from './documents.ts'
 import { cleanUpGateways } from './gateways.ts'
 import { advanceGroups } from './groups.ts'
 import { watchIdle } from './idle.ts'
@@ -37,7 +36,6 @@ import { watchRunway } from './runway.ts'
 import { sendMail } from './send-mail.ts'
 import { summarizeMetrics } from './summarize-metrics.ts'
 import { terminate } from './terminate.ts'
-import { checkVatIds } from './vat-ids.ts'
 import { reconcileVolumes } from './volumes.ts'
 import { hasDueDelivery } from '../store/notice/webhook-delivery.ts'
 import { warnTerms } from './warn-terms.ts'
@@ -95,7 +93,6 @@ export function allReconcilers(
     watchUptime(app),
     draftPayoutRuns(app),
     ...paymentLoops(app),
-    ...(app.writeDocument === undefined ? [] : [writeDocuments(app)]),
     {
       name: 'deliver-webhooks',
       due: hasDueDelivery,
@@ -115,6 +112,5 @@ function paymentLoops(app: App): Reconciler[] {
     catchUpOnEvents(app, processor),
     topUpAutomatically(app, processor),
     comparePaymentsDaily(app),
-    checkVatIds(app, processor),
   ]
 }

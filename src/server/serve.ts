@@ -17,7 +17,6 @@ import { openLog } from './log.ts'
 import { countStarts, reportFaults } from './metrics/gauges.ts'
 import { openBatches } from './parts/batches.ts'
 import { openCallers } from './parts/callers.ts'
-import { documentsOfServer } from './parts/documents.ts'
 import { openFront } from './parts/front.ts'
 import { openGateway } from './parts/gateway.ts'
 import { openHostConnections } from './parts/host-connections.ts'
@@ -91,15 +90,7 @@ export function serve(settings: Settings, options: ServeOptions = {}): Promise<R
     const people = await parts.add(openPeople(context, store.app))
     const payments = await parts.add(openPayments(context))
     const catalog = await parts.add(openModelCatalog(context))
-    const opened = {
-      ...store.app,
-      ...drivers.app,
-      ...mail.app,
-      ...people.app,
-      ...payments.app,
-      ...catalog.app,
-      ...documentsOfServer,
-    }
+    const opened = { ...store.app, ...drivers.app, ...mail.app, ...people.app, ...payments.app, ...catalog.app }
     const core = { ...opened, ...appSettings(context) }
     const newAccounts = await setUp(context, core, { newOperatorKey })
     const welcome = welcomeOptions(context, options.isTrial)

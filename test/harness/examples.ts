@@ -5,7 +5,6 @@
  */
 import { passForReal } from './simulated-machine.ts'
 import type { OperationId } from '../../src/contract/api.ts'
-import { issueDocument } from '../../src/app/document/issue-document.ts'
 import { usd } from '../../src/base/money.ts'
 import { silentWav } from '../../src/base/sound/wav.ts'
 import { exampleBodies, inferenceExamples } from '../../src/contract/openapi/example-body.ts'
@@ -17,7 +16,6 @@ import { pay, saveCard } from './payment-ledger.ts'
 import { makePayoutRuns } from './payout-ledger.ts'
 import { testSshKey, type Call } from './server.ts'
 import { writeRequest } from './ended-request.ts'
-import { transact } from '../../src/store/platform/database.ts'
 import { noUnits } from '../../src/domain/inference.ts'
 
 export interface Example {
@@ -81,8 +79,6 @@ export interface Owned {
   readonly payment: string
   readonly payoutRun: string
   readonly payoutDraft: string
-  readonly document: string
-  readonly vatAccount: string
   readonly card: string
   readonly budgetToDelete: string
   readonly request: string
@@ -203,7 +199,6 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listInvoices: none,
   getInvoice: inMonth,
   getInvoicePage: inMonth,
-  getInvoicePdf: inMonth,
   getCurrentBalance: none,
   getPurchaseHistory: none,
   getCosts: () => ({ query: { from: `${MONTH}-01`, to: `${MONTH}-31`, groupBy: 'resource', limit: '5' } }),
@@ -211,11 +206,6 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   exportStatement: () => ({ query: { from: `${MONTH}-01`, to: `${MONTH}-31` } }),
   createTopUp: withBody(exampleBodies.createTopUp),
   listTopUps: none,
-  listDocuments: none,
-  getDocument: (its) => owned({ number: its.document }),
-  getDocumentPdf: (its) => owned({ number: its.document }),
-  getBillingProfile: none,
-  setBillingProfile: withBody(exampleBodies.setBillingProfile),
   getAutoTopUp: none,
   setAutoTopUp: withBody(exampleBodies.setAutoTopUp),
   turnOffAutoTopUp: none,
@@ -392,12 +382,6 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   adjustAccount: (its) => owned({ id: its.account }, exampleBodies.adjustAccount),
   refundCharge: (its) =>
     owned({ id: its.account }, { ...exampleBodies.refundCharge, amountUsd: '0.01', rentalId: its.virtualMachine }),
-  getSeller: none,
-  setSeller: withBody(exampleBodies.setSeller),
-  setTaxRate: withBody(exampleBodies.setTaxRate),
-  deleteTaxRate: () => ({ params: { country: 'FR' } }),
-  listVatIds: none,
-  checkVatId: (its) => owned({ id: its.vatAccount }, exampleBodies.checkVatId),
   listPayments: none,
   comparePayments: none,
   refundPayment: (its) => owned({ id: its.payment }, exampleBodies.refundPayment),
@@ -546,8 +530,6 @@ export const absent: Owned = {
   payment: 'pay_0000000000000000000000',
   payoutRun: 'prun_000000000000000000000',
   payoutDraft: 'prun_000000000000000000001',
-  document: 'INV-2026-999999',
-  vatAccount: 'acc_absent',
   card: 'pm_000000000000000000000000',
   budgetToDelete: 'bud_0000000000000000000000',
   request: 'req_00000000000000000000000000000000',
@@ -572,34 +554,6 @@ export const absent: Owned = {
 async function paidPayment({ app, clock }: Journey, accountId: string): Promise<string> {
   await pay({ database: app.database, clock }, accountId, 'example', { amount: usd('10'), tax: usd('1.90') })
   return 'pay_example'
-}
-
-/** The invoice of that payment, and a VAT ID to check. */
-async function ownDocument({ app, operator }: Journey, accountId: string): Promise<string> {
-  await succeed(operator, 'PUT', '/v2/operator/tax-rates', { ...exampleBodies.setTaxRate, country: 'FR' })
-  return transact(app.database, async (tx) => {
-    const party = { name: 'Example', lines: [], taxId: null, email: null }
-    const { number } = await issueDocument(tx, {
-      kind: 'invoice',
-      accountId,
-      subject: 'pay_example',
-      content: {
-        seller: party,
-        buyer: party,
-        facts: [],
-        lines: [['Prepaid credit', usd('10')]],
-        tax: { label: 'VAT 19%', amount: usd('1.90') },
-        notes: [],
-        footer: null,
-      },
-    })
-    return number
-  })
-}
-
-async function vatAccount(call: Call, accountId: string): Promise<string> {
-  await succeed(call, 'PUT', '/v2/billing/profile', exampleBodies.setBillingProfile)
-  return accountId
 }
 
 async function savedCard({ app, clock }: Journey, accountId: string): Promise<string> {
@@ -708,8 +662,6 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     budget: await budget('kept'),
     payment: await paidPayment(journey, owner.id),
     ...(await makePayoutRuns(journey, owner.id)),
-    document: await ownDocument(journey, owner.id),
-    vatAccount: await vatAccount(owner.call, owner.id),
     card: await savedCard(journey, owner.id),
     budgetToDelete: await budget('to delete'),
     request: await logRequest(journey, owner.id),

@@ -3,9 +3,7 @@ import type { App } from '../../src/app/app.ts'
 import { MINUTE_MS } from '../../src/base/instant.ts'
 import { usd, type NanoUsd } from '../../src/base/money.ts'
 import { topUpAutomatically } from '../../src/reconcile/auto-top-up.ts'
-import { writeDocuments } from '../../src/reconcile/documents.ts'
 import { catchUpOnEvents, settlePayments } from '../../src/reconcile/payments.ts'
-import { checkVatIds } from '../../src/reconcile/vat-ids.ts'
 import { verifyLedger } from '../../src/app/money/ledger-verify.ts'
 import { readBalances } from '../../src/store/ledger/ledger.ts'
 import { readHouse } from '../../src/store/ledger/ledger-verify.ts'
@@ -19,9 +17,6 @@ export interface Paying extends TestServer {
   readonly stripe: StripeSimulator
   /** Runs the loop until nothing is due. */
   settle(): Promise<void>
-  /** Has VAT IDs checked, and writes the files of documents. */
-  checkVatIds(): Promise<void>
-  writeFiles(): Promise<void>
   /** Starts automatic top-ups that are due, and carries them out. */
   topUpNow(): Promise<void>
   /** Reads the messages that were not delivered, and handles them. */
@@ -58,8 +53,6 @@ export function payingOn(server: TestServer, clock: ManualClock, stripe: StripeS
     clock,
     stripe,
     settle,
-    checkVatIds: async () => void (await checkVatIds(app, processorOf(app)).run(signal)),
-    writeFiles: async () => void (await writeDocuments(app).run(signal)),
     topUpNow: async () => {
       await topUpAutomatically(app, processorOf(app)).run(signal)
       await settle()

@@ -1,12 +1,5 @@
 /** A ledger with payments, refunds and disputes of every outcome, written by the functions that production uses. */
 import { sql } from 'kysely'
-import {
-  issueDisputeNote,
-  issueDisputeReturn,
-  issueInvoice,
-  issueRefundNote,
-  issueRefundReturn,
-} from '../../src/app/document/payment-document.ts'
 import { DAY_MS, addMs, toDate } from '../../src/base/instant.ts'
 import { usd, zeroUsd, type NanoUsd } from '../../src/base/money.ts'
 import {
@@ -19,7 +12,6 @@ import {
   type Payment,
 } from '../../src/store/payment/payment-posting.ts'
 import { saveTransactions } from '../../src/store/payment/payment-comparison.ts'
-import { saveSeller } from '../../src/store/document/seller.ts'
 import { transact, type Tx } from '../../src/store/platform/database.ts'
 import { openAccount, type TestLedger } from './ledger.ts'
 
@@ -48,13 +40,7 @@ export async function pay(
         expires_at: toDate(addMs(now, DAY_MS)),
       })
       .execute()
-    const facts = {
-      intentId: `pi_${name}`,
-      chargeId: `ch_${name}`,
-      customerId: `cus_${accountId}`,
-      tax: paid.tax,
-      basis: null,
-    }
+    const facts = { intentId: `pi_${name}`, chargeId: `ch_${name}`, customerId: `cus_${accountId}`, tax: paid.tax }
     await creditPayment(tx, await lockedPayment(tx, name), facts)
   })
 }
@@ -176,28 +162,6 @@ export async function recordPayments(ledger: TestLedger): Promise<void> {
       { ...line, id: 'txn_fee', kind: 'fee', sourceId: null, cents: -200, feeCents: 0 },
     ]),
   )
-  await transact(ledger.database, recordDocuments)
-}
-
-/** Those that would have been issued with the payments. */
-async function recordDocuments(tx: Tx): Promise<void> {
-  const address = { line1: 'Hafenstr. 1', line2: null, postalCode: null, city: 'Hamburg', state: null, country: 'DE' }
-  await saveSeller(tx, { name: 'Seller', address, taxId: null, email: null, footer: null, taxBy: 'processor' })
-  const payments = await tx.db.selectFrom('payment').selectAll().where('state', '=', 'paid').orderBy('id').execute()
-  const refunds = await tx.db.selectFrom('payment_refund').selectAll().orderBy('id').execute()
-  const disputes = await tx.db.selectFrom('payment_dispute').selectAll().orderBy('id').execute()
-  for (const payment of payments) {
-    await issueInvoice(tx, payment, payment.tax_nano ?? zeroUsd, null)
-    for (const refund of refunds.filter((one) => one.payment_id === payment.id)) {
-      await issueRefundNote(tx, payment, refund)
-      const taken = { amount: refund.amount_nano, tax: refund.tax_nano }
-      if (refund.state === 'failed') await issueRefundReturn(tx, refund.id, taken)
-    }
-    for (const one of disputes.filter((dispute) => dispute.payment_id === payment.id)) {
-      await issueDisputeNote(tx, payment, { ...one, takes: 0 }, { amount: one.taken_nano, tax: one.tax_nano })
-      if (one.is_returned) await issueDisputeReturn(tx, one)
-    }
-  }
 }
 
 /** Check | fault | subject it must name | SQL that plants it; see ledger-verify.test.ts. */
@@ -226,11 +190,4 @@ export const paymentPlants = `
     processor_fees_are_its_transactions | never booked  | transaction txn_charge   | delete from posting where key = 'stripe-fee:txn_charge'
     processor_fees_are_its_transactions | another fee   | transaction txn_fee      | update processor_transaction set cents = -201 where id = 'txn_fee'
     processor_fees_are_its_transactions | of nothing    | stripe-fee:txn_back      | delete from processor_transaction where id = 'txn_back'
-    documents_are_what_was_paid | another amount        | invoice of pay_first     | update document set amount_nano = amount_nano + 1 where subject = 'pay_first'
-    documents_are_what_was_paid | of nothing            | invoice of pay_other     | update document set subject = 'pay_other' where subject = 'pay_untaxed'
-    payments_have_documents    | no credit note          | payment pay_first        | delete from document where subject = 'rfd_part'
-    payments_have_documents    | no invoice              | payment pay_untaxed      | with gone as (delete from document where subject = 'pay_untaxed') update payment set paid_at = paid_at + interval '1 s' where id = 'pay_untaxed'
-    document_numbers_have_no_gap | one is gone           | INV-2026                 | delete from document where subject = 'pay_first'
-    document_numbers_have_no_gap | the counter is ahead  | CN-2026                  | update document_number set last = last + 1 where series = 'CN'
-    corrections_take_no_more_than_their_document | more than it | document INV-2026-000001 | update document set tax_nano = 20000000000 where subject = 'rfd_part'
     automatic_payments_stay_within_caps | more than it  | payment pay_second       | update payment set cap_nano = 118990000000 where id = 'pay_second'`

@@ -22,7 +22,6 @@ import {
   type StripeCall,
   type StripeFault,
 } from './stripe-object.ts'
-import { answerTaxId, taxPercentFor } from './stripe-tax-id.ts'
 
 const FEE_PERCENT = 3
 
@@ -105,7 +104,7 @@ export class StripeSimulator {
     const session = this.get(sessionId)
     if (session['status'] !== 'open') throw new Error(`the page of ${sessionId} is closed`)
     const subtotal = session['amount_subtotal'] as number
-    const tax = session['taxed'] === false ? 0 : this.#taxOf(session['customer'], subtotal)
+    const tax = Math.round((subtotal * this.taxPercent) / 100)
     const intent = this.#charge(session, subtotal + tax, card)
     if (intent['status'] !== 'succeeded') return intent
     Object.assign(session, {
@@ -268,12 +267,7 @@ export class StripeSimulator {
   }
 
   #route({ method, path, params }: StripeCall): [number, Json] {
-    const [, , kind = '', id = '', third = '', fourth = ''] = path.split('/')
-    if (third === 'tax_ids') {
-      const save = (fields: Json) => this.#save('tax_id', 'txi', fields)
-      return answerTaxId(this.objects, save, { method, customerId: id, taxId: fourth, params })
-    }
-    if (method === 'POST' && kind === 'customers' && id !== '') Object.assign(this.get(id), params)
+    const [, , kind = '', id = '', third = ''] = path.split('/')
     const isNested = ['checkout', 'radar', 'tax', 'billing_portal'].includes(kind)
     const objectId = isNested ? third : id
     const noun = kind === 'billing_portal' ? kind : isNested ? id : kind
@@ -311,11 +305,7 @@ export class StripeSimulator {
       status: 'open',
       payment_status: 'unpaid',
       currency: price['currency'],
-      amount_subtotal: (listOf(params['line_items']) as Json[]).reduce(
-        (sum, one) => sum + numberOf((one['price_data'] as Json)['unit_amount']) * numberOf(one['quantity']),
-        0,
-      ),
-      taxed: (params['automatic_tax'] as Json | undefined)?.['enabled'] === 'true',
+      amount_subtotal: numberOf(price['unit_amount']) * numberOf(item?.['quantity']),
       amount_total: null,
       total_details: { amount_tax: 0 },
       customer: params['customer'],
@@ -334,7 +324,7 @@ export class StripeSimulator {
       return [400, failure('invalid_request_error', 'resource_missing', 'No such customer')]
     const [item] = listOf(params['line_items']) as Json[]
     const amount = numberOf(item?.['amount'])
-    const tax = this.#taxOf(params['customer'], amount)
+    const tax = Math.round((amount * this.taxPercent) / 100)
     return [
       200,
       this.#save('tax.calculation', 'taxcalc', {
@@ -348,13 +338,12 @@ export class StripeSimulator {
   /** A charge without the customer, as Stripe answers it: a refusal of the bank is an error with the intent. */
   #chargeSaved(params: Json): [number, Json] {
     const hooks = params['hooks'] as { inputs?: { tax?: { calculation?: string } } } | undefined
-    const calculationId = hooks?.inputs?.tax?.calculation
-    const calculation = this.objects.get(calculationId ?? '')
+    const calculation = this.objects.get(hooks?.inputs?.tax?.calculation ?? '')
     const method = this.objects.get(String(params['payment_method']))
     const amount = numberOf(params['amount'])
     if (method === undefined || method['customer'] !== params['customer'])
       return [400, failure('invalid_request_error', 'payment_method_unattached', 'It is not attached')]
-    if (calculationId !== undefined && calculation?.['amount_total'] !== amount)
+    if (calculation?.['amount_total'] !== amount)
       return [400, failure('invalid_request_error', 'amount_mismatch', 'The calculation has another amount')]
     const source = { customer: params['customer'], intentMetadata: params['metadata'] ?? {} }
     const intent = this.#chargeMethod(source, amount, method)
@@ -365,19 +354,6 @@ export class StripeSimulator {
       402,
       { error: { type: 'card_error', code, decline_code: declineCode, message: 'Declined', payment_intent: intent } },
     ]
-  }
-
-  #taxOf(customer: unknown, cents: number): number {
-    const taxIds = this.all('tax_id').filter((one) => one['customer'] === customer)
-    return Math.round((cents * taxPercentFor(taxIds, this.taxPercent)) / 100)
-  }
-
-  /** The tax office answers about a VAT ID, at every customer that has it. */
-  verifyTaxId(value: string, status: 'verified' | 'unverified'): void {
-    for (const one of this.all('tax_id').filter((taxId) => taxId['value'] === value)) {
-      one['verification'] = { status }
-      this.#emit('customer.tax_id.updated', one)
-    }
   }
 
   #act(verb: string, id: string): [number, Json] {

@@ -15,8 +15,6 @@ import { deploymentProtocol, engineName, modelKind } from '../../src/contract/mo
 import { volumeState } from '../../src/contract/operator-volume.ts'
 import { operatorEndpoints } from '../../src/contract/operator.ts'
 import { term } from '../../src/contract/on-demand-rental.ts'
-import { documentKinds } from '../../src/contract/document.ts'
-import { taxDeciders, vatStates } from '../../src/contract/seller.ts'
 import { offReason } from '../../src/contract/auto-top-up.ts'
 import { alertKinds, objectKinds, paymentRecord, paymentState, refundRecord } from '../../src/contract/payment.ts'
 import { payoutRecord, runRecord } from '../../src/contract/payout.ts'
@@ -55,9 +53,6 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'payout.state': [payoutRecord.shape.state.options],
   'payout_run.state': [runRecord.shape.state.options],
   'auto_top_up.off_reason': [offReason.options],
-  'billing_details.vat_state': [vatStates],
-  'document.kind': [documentKinds],
-  'seller.tax_by': [taxDeciders],
   'machine.offering': [suppliedMachine.shape.offering.options],
   'machine.gpu_type': [gpuType.options],
   'machine.gpu_form_factor': [gpuFormFactor.options],

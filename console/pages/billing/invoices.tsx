@@ -10,7 +10,6 @@ import { Answer } from '../../ui/answer.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Code, Facts } from '../../ui/card.tsx'
 import { Dialog, DialogButtons, useDialog } from '../../ui/dialog.tsx'
-import { DownloadLink } from '../../ui/download-link.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table } from '../../ui/table.tsx'
@@ -60,9 +59,6 @@ function InvoiceDialog({ month, onClose }: { month: string; onClose: () => void 
         >
           Open printable page
         </a>
-        <DownloadLink href={routes.getInvoicePdf.path.replace('{month}', month)} file={`statement-${month}.pdf`}>
-          PDF
-        </DownloadLink>
         <Button onClick={onClose}>Close</Button>
       </DialogButtons>
     </Dialog>

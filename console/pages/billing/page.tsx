@@ -22,7 +22,6 @@ import { AddFunds } from './add-funds.tsx'
 import { AutoTopUpCard } from './auto-top-up.tsx'
 import { Budgets } from './budgets.tsx'
 import { DailyStatement } from './daily-statement.tsx'
-import { Documents } from './documents.tsx'
 import { Invoices } from './invoices.tsx'
 import { PaymentNotice } from './payment-notice.tsx'
 import { Payments } from './payments.tsx'
@@ -42,7 +41,7 @@ const tabs = {
   purchases: 'Purchases',
 } as const
 
-const tabsWithCards = { ...tabs, payments: 'Card payments', documents: 'Documents' } as const
+const tabsWithCards = { ...tabs, payments: 'Card payments' } as const
 type Tab = keyof typeof tabsWithCards
 
 export function BillingPage() {
@@ -84,7 +83,6 @@ export function BillingPage() {
         {tab === 'budgets' && <Budgets />}
         {tab === 'invoices' && <Invoices />}
         {tab === 'payments' && <Payments />}
-        {tab === 'documents' && <Documents />}
         {tab === 'purchases' && <Purchases />}
       </Tabs>
     </Page>

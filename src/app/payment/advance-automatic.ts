@@ -23,7 +23,6 @@ import { findCard } from '../../store/payment/saved-card.ts'
 import { transact, type Tx } from '../../store/platform/database.ts'
 import type { App } from '../app.ts'
 import { settle } from './advance-payment.ts'
-import { syncCustomer } from './vat-check.ts'
 import { announceOff, pause } from './auto-top-up.ts'
 import { insertConfirmation } from './confirmation.ts'
 
@@ -53,12 +52,10 @@ async function findIntent(processor: Processor, payment: Payment): Promise<Inten
 /** The payment with its tax, if it may still be charged. undefined: it may not, and has ended. */
 async function prepare(app: App, processor: Processor, payment: Payment): Promise<Payment | undefined> {
   const cents = centsOf(payment.amount_nano) ?? 0
-  const customerId = payment.customer_id ?? ''
-  const isDecided = payment.calculation_id !== null || payment.tax_basis?.by === 'rates'
-  if (!isDecided) await syncCustomer(app, processor, payment.account_id, customerId)
-  const calculation: TaxCalculation | undefined = isDecided
-    ? undefined
-    : await processor.calculateTax({ key: `${payment.id}:tax`, customerId, cents })
+  const calculation: TaxCalculation =
+    payment.calculation_id === null
+      ? await processor.calculateTax({ key: `${payment.id}:tax`, customerId: payment.customer_id ?? '', cents })
+      : { calculationId: payment.calculation_id, taxCents: centsOf(payment.tax_nano ?? zeroUsd) ?? 0 }
   return transact(app.database, async (tx) => {
     const locked = await lockPayment(tx, payment.id)
     const wish = await lockAutoTopUp(tx, payment.account_id)
@@ -68,7 +65,7 @@ async function prepare(app: App, processor: Processor, payment: Payment): Promis
       await endPayment(tx, locked.id, 'expired', null)
       return undefined
     }
-    const tax = calculation === undefined ? (locked.tax_nano ?? zeroUsd) : usdOfCents(calculation.taxCents)
+    const tax = usdOfCents(calculation.taxCents)
     const others = await sumOfMonth(tx.db, locked.account_id, locked.created_at, locked.id)
     // A cap that was lowered meanwhile counts; one that was raised counts for the next charge.
     if (others + locked.amount_nano + tax > minUsd(wish.cap_nano, locked.cap_nano ?? zeroUsd)) {
@@ -76,7 +73,7 @@ async function prepare(app: App, processor: Processor, payment: Payment): Promis
       await pause(tx, wish, locked.created_at)
       return undefined
     }
-    if (calculation !== undefined) await saveCalculation(tx, locked.id, { ...calculation, tax })
+    await saveCalculation(tx, locked.id, { calculationId: calculation.calculationId, tax })
     return lockPayment(tx, locked.id)
   })
 }
@@ -88,7 +85,7 @@ async function charge(processor: Processor, payment: Payment): Promise<Intent> {
     customerId: payment.customer_id ?? '',
     cardId: payment.card_id ?? '',
     cents: (centsOf(amount) ?? 0) + (centsOf(tax ?? zeroUsd) ?? 0),
-    calculationId,
+    calculationId: calculationId ?? '',
   })
 }
 
@@ -113,7 +110,6 @@ function judge(app: App, payment: Payment, intent: Intent): ChargeVerdict {
       isLive: payment.is_live,
       amount: payment.amount_nano,
       tax: payment.tax_nano ?? zeroUsd,
-      basis: payment.tax_basis,
       customerId: payment.customer_id,
       createdAt: payment.created_at,
     },

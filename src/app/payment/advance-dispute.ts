@@ -8,7 +8,6 @@ import { lockPayment, returnDispute, takeDispute, type PaymentDispute } from '..
 import { raiseAlert } from '../../store/payment/processor-event.ts'
 import { transact } from '../../store/platform/database.ts'
 import type { App } from '../app.ts'
-import { issueDisputeNote, issueDisputeReturn } from '../document/payment-document.ts'
 import { announceMoney } from './advance-payment.ts'
 import { turnOff } from './auto-top-up.ts'
 import { findPaymentOfCharge } from './find-payment.ts'
@@ -54,10 +53,8 @@ export async function advanceDispute(app: App, processor: Processor, disputeId: 
       // A card whose owner objects is not charged again by itself.
       await turnOff(tx, payment.account_id, 'dispute')
       if (part.amount > 0n) await announceMoney(tx, payment.account_id, `-${formatUsd(part.amount)}`, 'dispute')
-      await issueDisputeNote(tx, payment, dispute, part)
     } else if (await returnDispute(tx, payment, dispute)) {
       await announceMoney(tx, payment.account_id, formatUsd(dispute.taken_nano), 'dispute_return')
-      await issueDisputeReturn(tx, dispute)
     }
   })
 }

@@ -3,7 +3,7 @@
  * leaves the next for the loop: keys of calls are our ids, and the credit is one transaction.
  */
 import type { Instant } from '../../base/instant.ts'
-import { formatUsd, zeroUsd } from '../../base/money.ts'
+import { formatUsd } from '../../base/money.ts'
 import { centsOf } from '../../domain/payment.ts'
 import {
   CREATE_WITHIN_MS,
@@ -13,7 +13,6 @@ import {
   type CheckoutVerdict,
   type Processor,
 } from '../../domain/processor.ts'
-import { taxLabel, type OwnTax } from '../../domain/tax.ts'
 import { resumeBatches } from '../../store/batch/batch.ts'
 import { findAccount } from '../../store/account/account.ts'
 import { readBalances } from '../../store/ledger/ledger.ts'
@@ -25,9 +24,7 @@ import { raiseAlert } from '../../store/payment/processor-event.ts'
 import { saveCard } from '../../store/payment/saved-card.ts'
 import { transact, type Tx } from '../../store/platform/database.ts'
 import type { App } from '../app.ts'
-import { issueInvoice } from '../document/payment-document.ts'
 import { announceConfirmation, keepSession } from './confirmation.ts'
-import { syncCustomer } from './vat-check.ts'
 
 type Final = Exclude<CheckoutVerdict, { kind: 'wait' }>
 
@@ -48,7 +45,6 @@ export async function advancePayment(app: App, processor: Processor, payment: Pa
       id: payment.id,
       isLive: payment.is_live,
       amount: payment.amount_nano,
-      own: ownOf(payment),
       customerId: customerId ?? null,
       createdAt: payment.created_at,
     },
@@ -64,15 +60,12 @@ async function sessionOf(app: App, processor: Processor, payment: Payment): Prom
   if (app.clock.now() - payment.created_at > CREATE_WITHIN_MS) return undefined
   try {
     const customerId = await customerOf(app, processor, payment.account_id)
-    const own = ownOf(payment)
-    await syncCustomer(app, processor, payment.account_id, customerId)
     const session = await processor.createCheckout({
       id: payment.id,
       customerId,
       cents: centsOf(payment.amount_nano) ?? 0,
       savesCard: payment.saves_card,
       expiresAt: payment.expires_at,
-      ownTax: own === null ? null : { label: taxLabel(own.basis), cents: centsOf(own.tax) ?? 0 },
     })
     await keepSession(app, payment, { ...session, customerId })
     return session.sessionId
@@ -80,11 +73,6 @@ async function sessionOf(app: App, processor: Processor, payment: Payment): Prom
     if (error instanceof ProcessorError && error.isFinal) return { kind: 'failed', failure: error.message }
     throw error
   }
-}
-
-/** What was decided when the payment began. null: the processor decides about its tax. */
-function ownOf({ tax_basis: basis, tax_nano: tax }: Payment): OwnTax | null {
-  return basis?.by === 'rates' ? { basis, tax: tax ?? zeroUsd } : null
 }
 
 export async function customerOf(app: App, processor: Processor, accountId: string): Promise<string> {
@@ -117,26 +105,15 @@ export async function settle(app: App, id: string, verdict: Final): Promise<null
   return null
 }
 
-async function credit(
-  tx: Tx,
-  payment: Payment,
-  { intent, tax, basis }: Extract<Final, { kind: 'paid' }>,
-): Promise<void> {
+async function credit(tx: Tx, payment: Payment, { intent, tax }: Extract<Final, { kind: 'paid' }>): Promise<void> {
   const { account_id: accountId, is_live: isLive } = payment
   const customerId = intent.customerId ?? payment.customer_id
   if (customerId === null) throw new Error(`payment ${payment.id} has no customer`)
-  const isNew = await creditPayment(tx, payment, {
-    intentId: intent.id,
-    chargeId: intent.chargeId,
-    customerId,
-    tax,
-    basis,
-  })
+  const isNew = await creditPayment(tx, payment, { intentId: intent.id, chargeId: intent.chargeId, customerId, tax })
   if (!isNew) return
   if (payment.kind === 'automatic') await forgetFailures(tx, accountId)
   if (payment.saves_card && intent.card !== null) await saveCard(tx, accountId, isLive, intent.card)
   await announceMoney(tx, accountId, formatUsd(payment.amount_nano), 'purchase')
-  await issueInvoice(tx, payment, tax, basis)
 }
 
 /** Tells the customer, and wakes the loops that may wait for money. */

@@ -15,7 +15,6 @@ import { findCard, holdCard, listCards, type SavedCard } from '../../store/payme
 import { writeAudit } from '../../store/platform/audit.ts'
 import { transact, type Tx } from '../../store/platform/database.ts'
 import type { Actor, App } from '../app.ts'
-import { ownTaxOf } from './own-tax.ts'
 
 export interface AutoTopUpView {
   readonly wish: store.AutoTopUp | undefined
@@ -113,8 +112,7 @@ export async function startAttempt(app: App, processor: Processor, accountId: st
     if (wish === undefined) return
     const now = tx.clock.now()
     const charged = await store.sumOfMonth(tx.db, accountId, now)
-    const own = await ownTaxOf(tx.db, accountId, wish.amount_nano)
-    if (charged + wish.amount_nano + (own?.tax ?? zeroUsd) > wish.cap_nano) return pause(tx, wish, now)
+    if (charged + wish.amount_nano > wish.cap_nano) return pause(tx, wish, now)
     const customerId = await findCustomer(tx.db, accountId, processor.isLive)
     // A card is saved with its customer.
     if (customerId === undefined) throw new Error(`the account ${accountId} has a card and no customer`)
@@ -123,7 +121,6 @@ export async function startAttempt(app: App, processor: Processor, accountId: st
       isLive: processor.isLive,
       customerId,
       expiresAt: addMs(now, CHARGE_WITHIN_MS),
-      own,
     })
   })
 }

@@ -11,7 +11,6 @@ import { insertCheckout, saveSession } from '../../store/payment/payment.ts'
 import type { Payment } from '../../store/payment/payment-posting.ts'
 import { transact, type Tx } from '../../store/platform/database.ts'
 import type { App } from '../app.ts'
-import { ownTaxOf } from './own-tax.ts'
 
 /** The card that is entered there is saved: its owner has then agreed to the charges that follow. */
 export async function insertConfirmation(tx: Tx, payment: Payment): Promise<void> {
@@ -24,7 +23,6 @@ export async function insertConfirmation(tx: Tx, payment: Payment): Promise<void
     isLive: payment.is_live,
     amount: payment.amount_nano,
     savesCard: true,
-    own: await ownTaxOf(tx.db, payment.account_id, payment.amount_nano),
     dueAt: now,
     expiresAt: addMs(now, CONFIRMATION_MS),
   })

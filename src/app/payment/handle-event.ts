@@ -4,7 +4,6 @@
  */
 import { formatUsd } from '../../base/money.ts'
 import type { Processor } from '../../domain/processor.ts'
-import { wakeVatCheck } from '../../store/document/billing-details.ts'
 import { findPaymentOf, noteFraud, wakePayment } from '../../store/payment/payment.ts'
 import type { Payment } from '../../store/payment/payment-posting.ts'
 import { raiseAlert, type ProcessorEvent } from '../../store/payment/processor-event.ts'
@@ -25,7 +24,6 @@ export async function handleEvent(app: App, processor: Processor, event: Process
   if (type.startsWith('payment_intent.')) return wakeByIntent(app, processor, id)
   if (type.startsWith('charge.dispute.')) return advanceDispute(app, processor, id)
   if (type.startsWith('refund.') || type === 'charge.refund.updated') return advanceRefundOf(app, processor, id)
-  if (type === 'customer.tax_id.updated') return transact(app.database, (tx) => wakeVatCheck(tx, id))
   if (type === 'payment_method.detached') return transact(app.database, (tx) => forgetCard(tx, id))
   if (type === 'account.updated') return wakePayee(app, id)
   if (type.startsWith('transfer.')) return advanceTransfer(app, processor, id)

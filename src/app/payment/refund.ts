@@ -3,7 +3,7 @@ import { randomId } from '../../base/id.ts'
 import type { Instant } from '../../base/instant.ts'
 import { formatUsd, type NanoUsd } from '../../base/money.ts'
 import { fail, failField, ok, type Result } from '../../contract/result.ts'
-import { centsOf, type Part } from '../../domain/payment.ts'
+import { centsOf } from '../../domain/payment.ts'
 import { nextLook, ProcessorError, type Processor, type RefundFacts } from '../../domain/processor.ts'
 import { listOpenDisputes } from '../../store/payment/payment-dispute.ts'
 import { findPayment } from '../../store/payment/payment.ts'
@@ -14,13 +14,11 @@ import {
   returnRefund,
   takeDispute,
   takeRefund,
-  type PaymentDispute,
   type PaymentRefund,
 } from '../../store/payment/payment-posting.ts'
 import { writeAudit } from '../../store/platform/audit.ts'
 import { transact, type Tx } from '../../store/platform/database.ts'
 import type { Actor, App } from '../app.ts'
-import { issueDisputeNote, issueRefundNote, issueRefundReturn } from '../document/payment-document.ts'
 import { announceMoney } from './advance-payment.ts'
 
 export interface RefundOrder {
@@ -60,7 +58,6 @@ export async function refundPayment(
     detail: { amountUsd: formatUsd(order.amount), taxUsd: formatUsd(refund.tax_nano), refund: refund.id },
   })
   tx.wake.add('payments')
-  await issueRefundNote(tx, payment, refund)
   return ok(refund)
 }
 
@@ -80,11 +77,7 @@ export async function advanceRefund(app: App, processor: Processor, refund: Paym
     if (!(await returnRefund(tx, locked, refund.id, facts.failure ?? 'failed'))) return
     await announceMoney(tx, locked.account_id, formatUsd(refund.amount_nano), 'payment_refund')
     // A dispute did not take this part while it was on its way to the card.
-    const parts: Array<[PaymentDispute, Part]> = []
-    for (const dispute of await listOpenDisputes(tx.db, locked.id))
-      parts.push([dispute, await takeDispute(tx, locked, dispute)])
-    await issueRefundReturn(tx, refund.id, { amount: refund.amount_nano, tax: refund.tax_nano })
-    for (const [dispute, part] of parts) await issueDisputeNote(tx, locked, dispute, part)
+    for (const dispute of await listOpenDisputes(tx.db, locked.id)) await takeDispute(tx, locked, dispute)
   })
   return null
 }

@@ -11,7 +11,6 @@ import { countOpenCheckouts, findPayment, insertCheckout } from '../../store/pay
 import type { Payment } from '../../store/payment/payment-posting.ts'
 import type { Actor, App } from '../app.ts'
 import { advancePayment } from './advance-payment.ts'
-import { ownTaxOf } from './own-tax.ts'
 
 export interface TopUp {
   readonly amount: NanoUsd
@@ -33,7 +32,6 @@ export async function createTopUp(app: App, tx: Tx, actor: Actor, order: TopUp):
     isLive: app.processor.isLive,
     amount: order.amount,
     savesCard: order.savesCard,
-    own: await ownTaxOf(tx.db, actor.accountId, order.amount),
     dueAt: nextLook(now, 1),
     expiresAt: addMs(now, CHECKOUT_MS),
   })

@@ -1,5 +1,4 @@
 /** `berth balance`, `statement`, `billing`, `purchases` and `invoices`. An invoice is named by its month or its number. */
-import { buffer } from 'node:stream/consumers'
 import { InvalidArgumentError } from 'commander'
 import { formatUsdForPeople, nanoUsdOf, parseUsd, zeroUsd, type NanoUsd } from '../../base/money.ts'
 import type { Client, Reply } from '../../client/client.ts'
@@ -13,9 +12,7 @@ import { custom, list, show } from '../kit/row.ts'
 import { bold, toned, type Cell, type Content } from '../kit/screen.ts'
 import { CliError, exitCodes } from '../kit/shell.ts'
 import type { Row } from '../kit/row-type.ts'
-import { openDownload } from '../rental/download.ts'
 import { autoTopUpRows } from './auto-top-up.ts'
-import { documentRows } from './document.ts'
 import { paymentRows } from './payment.ts'
 import { costsRow } from './usage.ts'
 
@@ -60,7 +57,6 @@ export const rows: readonly Row[] = [
   costsRow,
   ...paymentRows,
   ...autoTopUpRows,
-  ...documentRows,
   list('billing statement', 'getDailyStatement', 'list changes to the balance by day and resource, oldest first', {
     rowsShown: 50,
     flags: {
@@ -130,18 +126,6 @@ export const rows: readonly Row[] = [
         `Saved ${number} to ${options.output}.`,
         'Open it in a browser to print it or save it as PDF.',
       ])
-    },
-  }),
-  custom<OutputOptions>('invoices pdf', 'save the statement of a month as PDF', {
-    operation: 'getInvoicePdf',
-    args: MONTH,
-    options: outputOptions('PDF'),
-    examples: ['berth invoices pdf 2026-11 -o statement.pdf'],
-    run: async ({ session, client, screen, options, args }) => {
-      checkOutput(options)
-      const { month, number } = await readInvoice(client, String(args[0]))
-      writeOutput(options, await buffer(await openDownload(session, `/v2/invoices/${month}/pdf`)))
-      screen.show({ file: options.output, month, number }, () => [`Saved ${number} to ${options.output}.`])
     },
   }),
 ]

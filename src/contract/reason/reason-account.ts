@@ -110,12 +110,6 @@ export const accountReasons = {
   ),
   payments_off: conflict('This server takes no payments by card.', 'Ask the operator to add money to the account.'),
   payment_not_found: notFound('There is no such payment in this account.'),
-  document_not_found: notFound('There is no such document in this account.'),
-  tax_rate_not_found: notFound('There is no tax rate for this country.'),
-  percent_range: invalid('Must be above 0 and at most 100, with at most three decimals.'),
-  vat_id_invalid: invalid('Not a valid VAT ID.', 'Enter it with its country, such as DE136695976.'),
-  vat_id_country: invalid('The VAT ID is of another country than the address.'),
-  vat_id_missing: notFound('This account has no such VAT ID.'),
   comparison_running: conflict('A comparison with the payment processor is running.', 'Try again in a few minutes.'),
   payment_not_paid: conflict('Only a paid payment can be refunded.'),
   too_many_open_payments: conflict(

@@ -12,10 +12,8 @@ import { batchHandlers } from './batch.ts'
 import { billingHandlers } from './billing.ts'
 import { budgetHandlers } from './budget.ts'
 import { autoTopUpHandlers } from './auto-top-up.ts'
-import { documentHandlers } from './document.ts'
 import { paymentHandlers } from './payment.ts'
 import { payoutHandlers } from './payout.ts'
-import { sellerHandlers } from './seller.ts'
 import { catalogHandlers } from './catalog.ts'
 import { clusterHandlers } from './cluster.ts'
 import { costHandlers } from './cost.ts'
@@ -85,9 +83,7 @@ const moneyHandlers = {
   ...invoiceHandlers,
   ...costHandlers,
   ...budgetHandlers,
-  ...documentHandlers,
   ...paymentHandlers,
-  ...sellerHandlers,
   ...autoTopUpHandlers,
   ...payoutHandlers,
 }

@@ -10,13 +10,13 @@ export const invoiceHandlers = {
       invoices: invoices.map(({ charges, ...invoice }) => ({ ...invoice, chargesUsd: charges })),
     })),
 
-  getInvoice: async (app, { actor, params }) => mapOk(await readInvoice(app, actor, params), invoiceOnWire),
+  getInvoice: async (app, { actor, params }) => mapOk(await readInvoice(app, actor, params), invoiceRecordOf),
 
   getInvoicePage: async (app, { actor, params }) =>
-    mapOk(await readInvoice(app, actor, params), (invoice) => renderInvoice(invoiceOnWire(invoice))),
+    mapOk(await readInvoice(app, actor, params), (invoice) => renderInvoice(invoiceRecordOf(invoice))),
 } satisfies Partial<Handlers>
 
-export function invoiceOnWire(invoice: Invoice): InvoiceRecord {
+function invoiceRecordOf(invoice: Invoice): InvoiceRecord {
   return {
     number: invoice.number,
     month: invoice.month,

@@ -20,8 +20,6 @@ import { failurePage, requestIdOf, writePage } from './error-page.ts'
 import { resumeAfter, type EventStreamOptions, type EventStreams } from '../events/event-stream.ts'
 import type { Download, FormRequest, Handlers } from './handler.ts'
 import { isCompressible, sendJson, WrittenEvents, WrittenJson } from './json-answer.ts'
-import { openDocumentPdf } from '../handlers/document.ts'
-import { openStatementPdf } from '../handlers/statement-pdf.ts'
 import { openDownload } from '../handlers/file.ts'
 import { openMessageBatchResults } from '../handlers/message-batch-results.ts'
 import { openJobOutput } from '../handlers/job-output.ts'
@@ -140,10 +138,6 @@ const textStreams: { readonly [Op in OperationsAnswering<'text'>]: OpenTextStrea
 const downloads: {
   readonly [Op in OperationsAnswering<'file'>]: (app: App, call: Call) => Promise<Result<Download>>
 } = {
-  getDocumentPdf: (app, { caller, input }) =>
-    openDocumentPdf(app, caller.accountId, (input.params as ParamsOf<Api['getDocumentPdf']>).number),
-  getInvoicePdf: (app, { caller, input }) =>
-    openStatementPdf(app, caller, (input.params as ParamsOf<Api['getInvoicePdf']>).month),
   downloadFile: (app, { caller, input }) =>
     openDownload(app, caller.accountId, (input.params as ParamsOf<Api['downloadFile']>).id),
   getMessageBatchResults: (app, { caller, input }) =>

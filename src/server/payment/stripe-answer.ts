@@ -4,7 +4,6 @@
  */
 import { Stripe } from 'stripe'
 import { ProcessorError, type Card, type Intent } from '../../domain/processor.ts'
-import type { TaxBasis } from '../../domain/tax.ts'
 
 /** The field of our payment in everything that is created for it. */
 export const PAYMENT_KEY = 'berth_payment'
@@ -61,30 +60,4 @@ export function processorError(error: unknown): unknown {
   const isRefusal = error.type === 'StripeInvalidRequestError' || error.type === 'StripeCardError'
   // 409: the same call is still in progress.
   return new ProcessorError(code, isRefusal && error.statusCode !== 409)
-}
-
-interface StripeTax {
-  readonly name: string | null
-  readonly percent: number | null
-  readonly country: string | null
-  readonly reason: string | null
-}
-
-/** Several rates, as of a state and its counties, are printed without a percentage. */
-export function taxBasisOf(taxes: readonly StripeTax[]): TaxBasis {
-  const [first] = taxes
-  const country = first?.country ?? null
-  const none = { by: 'processor', rule: 'none', country, name: null, percentMilli: 0, vatId: null } as const
-  if (first === undefined) return { ...none, rule: 'rate', percentMilli: null }
-  if (taxes.some(({ reason }) => reason === 'reverse_charge')) return { ...none, rule: 'reverse_charge' }
-  const taxed = taxes.filter(({ percent }) => percent !== null && percent > 0)
-  if (taxed.length === 0) return none
-  const [one] = taxed
-  const percentMilli = taxed.length === 1 ? Math.round((one?.percent ?? 0) * 1_000) : null
-  return { ...none, rule: 'rate', name: taxed.length === 1 ? taxName(one?.name) : 'Tax', percentMilli }
-}
-
-function taxName(name: string | null | undefined): string {
-  if (name === null || name === undefined || name === '') return 'Tax'
-  return name === name.toLowerCase() ? (name.length <= 4 ? name.toUpperCase() : name.replaceAll('_', ' ')) : name
 }

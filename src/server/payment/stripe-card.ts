@@ -2,7 +2,7 @@
 import { Stripe } from 'stripe'
 import { MINUTE_MS } from '../../base/instant.ts'
 import { ProcessorError, type Intent, type Processor } from '../../domain/processor.ts'
-import { answer, answerOrNone, intentOf, PAYMENT_KEY, processorError, TAX_CODE, taxBasisOf } from './stripe-answer.ts'
+import { answer, answerOrNone, intentOf, PAYMENT_KEY, processorError, TAX_CODE } from './stripe-answer.ts'
 
 const EXPAND = ['latest_charge', 'payment_method']
 const PAGE = 100
@@ -36,15 +36,7 @@ export function chargeCalls(stripe: Stripe): ChargeCalls {
         ),
       )
       if (calculation.id === null) throw new ProcessorError('calculation_without_id', false)
-      const basis = taxBasisOf(
-        (calculation.tax_breakdown ?? []).map(({ tax_rate_details: rate, taxability_reason: reason }) => ({
-          name: rate.tax_type,
-          percent: rate.percentage_decimal === '' ? null : Number(rate.percentage_decimal),
-          country: rate.country,
-          reason,
-        })),
-      )
-      return { calculationId: calculation.id, taxCents: calculation.tax_amount_exclusive, basis }
+      return { calculationId: calculation.id, taxCents: calculation.tax_amount_exclusive }
     },
 
     findCharge: async ({ id, customerId, since }) => {
@@ -69,7 +61,7 @@ export function chargeCalls(stripe: Stripe): ChargeCalls {
         amount: cents,
         customer: customerId,
         payment_method: cardId,
-        ...(calculationId === null ? {} : { hooks: { inputs: { tax: { calculation: calculationId } } } }),
+        hooks: { inputs: { tax: { calculation: calculationId } } },
         metadata: { [PAYMENT_KEY]: id },
       }
       try {

@@ -8,8 +8,7 @@ import { outboundAgent } from '../../base/net/outbound.ts'
 import { instantOf, type Clock, type Instant } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
 import type { Checkout, DisputeFacts, Processor, ProcessorMessage, RefundFacts } from '../../domain/processor.ts'
-import { answer, answerOrNone, idOf, intentOf, PAYMENT_KEY, TAX_CODE, taxBasisOf } from './stripe-answer.ts'
-import { customerCalls } from './stripe-customer.ts'
+import { answer, answerOrNone, idOf, intentOf, PAYMENT_KEY, TAX_CODE } from './stripe-answer.ts'
 import { cardCalls, chargeCalls } from './stripe-card.ts'
 import { payeeCalls } from './stripe-payee.ts'
 import type { StripeSettings } from './stripe-setting.ts'
@@ -36,7 +35,6 @@ const eventTypes = [
   'payment_method.detached',
   'account.updated',
   'transfer.reversed',
-  'customer.tax_id.updated',
 ] as const
 
 export interface StripeOptions {
@@ -64,7 +62,6 @@ export function openStripe({ settings, publicUrl, clock, allowPrivate }: StripeO
   return {
     isLive,
     ...checkoutCalls(stripe, publicUrl),
-    ...customerCalls(stripe),
     ...chargeCalls(stripe),
     ...cardCalls(stripe, publicUrl),
     ...moneyBackCalls(stripe, isLive),
@@ -86,7 +83,7 @@ function checkoutCalls(stripe: Stripe, publicUrl: string): CheckoutCalls {
       return (await answer(stripe.customers.create(params, { idempotencyKey: key }))).id
     },
 
-    createCheckout: async ({ id, customerId, cents, savesCard, expiresAt, ownTax }) => {
+    createCheckout: async ({ id, customerId, cents, savesCard, expiresAt }) => {
       const session = await answer(
         stripe.checkout.sessions.create(
           {
@@ -103,12 +100,10 @@ function checkoutCalls(stripe: Stripe, publicUrl: string): CheckoutCalls {
                   product_data: { name: 'Berth credit', tax_code: TAX_CODE },
                 },
               },
-              ...(ownTax === null || ownTax.cents === 0 ? [] : [taxLine(ownTax)]),
             ],
-            ...(ownTax === null
-              ? // VAT IDs are entered in Berth, which gives Stripe those that are verified: Stripe would believe others at once.
-                { automatic_tax: { enabled: true }, customer_update: { address: 'auto', name: 'auto' } }
-              : {}),
+            automatic_tax: { enabled: true },
+            customer_update: { address: 'auto', name: 'auto' },
+            tax_id_collection: { enabled: true },
             payment_intent_data: {
               metadata: { [PAYMENT_KEY]: id },
               ...(savesCard ? { setup_future_usage: 'off_session' } : {}),
@@ -124,7 +119,7 @@ function checkoutCalls(stripe: Stripe, publicUrl: string): CheckoutCalls {
     },
 
     readCheckout: async (sessionId) => {
-      const expand = ['payment_intent.latest_charge', 'payment_intent.payment_method', 'total_details.breakdown']
+      const expand = ['payment_intent.latest_charge', 'payment_intent.payment_method']
       const session = await answerOrNone(stripe.checkout.sessions.retrieve(sessionId, { expand }))
       return session && checkoutOf(session)
     },
@@ -135,10 +130,6 @@ function checkoutCalls(stripe: Stripe, publicUrl: string): CheckoutCalls {
       return intent && intentOf(intent)
     },
   }
-}
-
-function taxLine({ label, cents }: { readonly label: string; readonly cents: number }) {
-  return { quantity: 1, price_data: { currency: 'usd', unit_amount: cents, product_data: { name: label } } }
 }
 
 type MoneyBackCalls = Pick<Processor, 'createRefund' | 'readRefund' | 'readDispute' | 'readWarning'>
@@ -229,14 +220,6 @@ function checkoutOf(session: Stripe.Checkout.Session): Checkout {
     currency: session.currency,
     subtotalCents: session.amount_subtotal,
     taxCents: session.total_details?.amount_tax ?? 0,
-    taxBasis: taxBasisOf(
-      (session.total_details?.breakdown?.taxes ?? []).map(({ rate, taxability_reason: reason }) => ({
-        name: rate.display_name,
-        percent: rate.percentage,
-        country: rate.country,
-        reason,
-      })),
-    ),
     totalCents: session.amount_total,
     customerId: idOf(session.customer),
     reference: session.client_reference_id,

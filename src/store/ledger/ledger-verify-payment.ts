@@ -1,8 +1,7 @@
-/** Ledger checks of payments, refunds, disputes, tax, debts and their documents; see ledger-verify.ts. */
+/** Ledger checks of payments, refunds, disputes, tax and debts; see ledger-verify.ts. */
 import { sql, type RawBuilder } from 'kysely'
 import type { LedgerCheck } from './ledger-check.ts'
 import { payoutChecks } from './ledger-verify-payout.ts'
-import { documentChecks } from './ledger-verify-document.ts'
 
 /** Sums by posting of what moved between the account's money, debts, the processor and tax. */
 const moved = (pattern: string): RawBuilder<unknown> => sql`(
@@ -135,5 +134,4 @@ export const paymentChecks: readonly LedgerCheck[] = [
             from payment where kind = 'automatic' and state in ('open', 'paid')) y
       where total > cap_nano`,
   },
-  ...documentChecks,
 ]

@@ -7,7 +7,6 @@ import { addMs, startOfMonth, toDate, type Instant } from '../../base/instant.ts
 import type { NanoUsd } from '../../base/money.ts'
 import { ATTEMPT_EVERY_MS } from '../../domain/auto-top-up.ts'
 import { MAX_FAILURES } from '../../domain/auto-top-up-terms.ts'
-import type { OwnTax, TaxBasis } from '../../domain/tax.ts'
 import { at, type Db, type Tx } from '../platform/database.ts'
 import type { Tables } from '../platform/tables.ts'
 
@@ -134,13 +133,7 @@ export async function lockDue(tx: Tx, accountId: string, isLive: boolean): Promi
 export async function insertAttempt(
   tx: Tx,
   wish: AutoTopUp,
-  payment: {
-    readonly id: string
-    readonly isLive: boolean
-    readonly customerId: string
-    readonly expiresAt: Instant
-    readonly own: OwnTax | null
-  },
+  payment: { readonly id: string; readonly isLive: boolean; readonly customerId: string; readonly expiresAt: Instant },
 ): Promise<void> {
   const now = toDate(tx.clock.now())
   await tx.db.updateTable('auto_top_up').set({ attempted_at: now }).where('account_id', '=', wish.account_id).execute()
@@ -156,8 +149,6 @@ export async function insertAttempt(
       customer_id: payment.customerId,
       card_id: wish.card_id,
       cap_nano: wish.cap_nano,
-      tax_nano: payment.own?.tax ?? null,
-      tax_basis: payment.own === null ? null : JSON.stringify(payment.own.basis),
       due_at: now,
       created_at: now,
       expires_at: toDate(payment.expiresAt),
@@ -178,15 +169,11 @@ export async function sumOfMonth(db: Db, accountId: string, now: Instant, except
 export async function saveCalculation(
   tx: Tx,
   paymentId: string,
-  calculation: { readonly calculationId: string; readonly tax: NanoUsd; readonly basis: TaxBasis },
+  calculation: { readonly calculationId: string; readonly tax: NanoUsd },
 ): Promise<void> {
   await tx.db
     .updateTable('payment')
-    .set({
-      calculation_id: calculation.calculationId,
-      tax_nano: calculation.tax,
-      tax_basis: JSON.stringify(calculation.basis),
-    })
+    .set({ calculation_id: calculation.calculationId, tax_nano: calculation.tax })
     .where('id', '=', paymentId)
     .where('calculation_id', 'is', null)
     .execute()

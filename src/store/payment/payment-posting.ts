@@ -6,7 +6,6 @@ import { sql, type Selectable } from 'kysely'
 import { toDate } from '../../base/instant.ts'
 import { minUsd, nanoUsdOf, zeroUsd, type NanoUsd } from '../../base/money.ts'
 import { partOfDispute, taxOfRefund, type Part } from '../../domain/payment.ts'
-import type { TaxBasis } from '../../domain/tax.ts'
 import { lockAvailable, post, type LedgerKind, type LedgerRef, type Posting } from '../ledger/ledger.ts'
 import type { Db, Tx } from '../platform/database.ts'
 import type { Tables } from '../platform/tables.ts'
@@ -25,7 +24,6 @@ export interface PaidFacts {
   readonly chargeId: string | null
   readonly customerId: string
   readonly tax: NanoUsd
-  readonly basis: TaxBasis | null
 }
 
 /** Credits a payment once. False: it was credited before. The caller has locked it. */
@@ -40,7 +38,6 @@ export async function creditPayment(tx: Tx, payment: Payment, facts: PaidFacts):
       charge_id: facts.chargeId,
       customer_id: facts.customerId,
       tax_nano: facts.tax,
-      tax_basis: facts.basis === null ? null : JSON.stringify(facts.basis),
       paid_at: toDate(tx.clock.now()),
       failure: null,
     })

@@ -2,7 +2,6 @@
 import { sql } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../../base/instant.ts'
 import type { NanoUsd } from '../../base/money.ts'
-import type { OwnTax } from '../../domain/tax.ts'
 import type { Db, Tx } from '../platform/database.ts'
 import type { DueWork } from '../platform/due-work.ts'
 import { hasDue, leaseDue, noLease, releaseLease, type Leased, type LeaseOptions } from '../platform/lease.ts'
@@ -19,8 +18,6 @@ export interface NewCheckout {
   readonly isLive: boolean
   readonly amount: NanoUsd
   readonly savesCard: boolean
-  /** null: the processor decides about the tax. */
-  readonly own: OwnTax | null
   readonly dueAt: Instant
   readonly expiresAt: Instant
 }
@@ -38,8 +35,6 @@ export async function insertCheckout(tx: Tx, checkout: NewCheckout): Promise<voi
       state: 'open',
       amount_nano: checkout.amount,
       saves_card: checkout.savesCard,
-      tax_nano: checkout.own?.tax ?? null,
-      tax_basis: checkout.own === null ? null : JSON.stringify(checkout.own.basis),
       due_at: toDate(checkout.dueAt),
       created_at: toDate(tx.clock.now()),
       expires_at: toDate(checkout.expiresAt),

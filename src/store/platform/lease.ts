@@ -19,8 +19,6 @@ interface Keys {
   payout: { readonly id: string }
   payout_account: { readonly account_id: string }
   processor_event: { readonly id: string }
-  document_writing: { readonly id: string }
-  billing_details: { readonly account_id: string }
 }
 
 type LeasedTable = keyof Keys
@@ -36,8 +34,6 @@ const keyColumns: { readonly [Table in LeasedTable]: ReadonlyArray<keyof Keys[Ta
   payout: ['id'],
   payout_account: ['account_id'],
   processor_event: ['id'],
-  document_writing: ['id'],
-  billing_details: ['account_id'],
 }
 
 export interface Leased<Row> {

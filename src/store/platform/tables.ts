@@ -8,7 +8,6 @@ import type { Quota } from '../../base/limits.ts'
 import type { NanoUsd } from '../../base/money.ts'
 import type { HostFault, HostMetrics, HostOffer, Workload } from '../../contract/agent.ts'
 import type { BatchFault, BatchPath } from '../../contract/batch-state.ts'
-import type { DocumentData } from '../../contract/document.ts'
 import type { Scope } from '../../contract/endpoint.ts'
 import type { EventType } from '../../contract/event-type.ts'
 import type { FilePurpose } from '../../contract/file-purpose.ts'
@@ -25,7 +24,6 @@ import type { MachineHardware } from '../../domain/machine.ts'
 import type { RentalSpec } from '../../domain/rental.ts'
 import type { ScalingReason, ScalingState } from '../../domain/scaling.ts'
 import type { ReplicaEndpoint, ReplicaLoads, Told } from '../../domain/serving.ts'
-import type { TaxBasis } from '../../domain/tax.ts'
 
 type Optional<T> = ColumnType<T, T | undefined, T>
 type OrNull<T> = ColumnType<T | null, T | null | undefined, T | null>
@@ -181,34 +179,10 @@ export interface Tables {
     result: OrNull<Buffer>
     size_bytes: number
   }
-  billing_details: {
-    account_id: string
-    attempts: Optional<number>
-    check_customer_id: OrNull<string>
-    check_id: OrNull<string>
-    city: string
-    country: string
-    due_at: AtOrNull
-    lease_token: OrNull<string>
-    lease_until: AtOrNull
-    line1: string
-    line2: OrNull<string>
-    name: string
-    po_number: OrNull<string>
-    postal_code: OrNull<string>
-    state: OrNull<string>
-    updated_at: At
-    vat_checked_at: AtOrNull
-    vat_checked_by: OrNull<string>
-    vat_id: OrNull<string>
-    vat_state: OrNull<'pending' | 'verified' | 'unverified'>
-    version: Optional<number>
-  }
   billing_profile: {
     account_id: string
     created_at: At
     customer_id: string
-    details_version: OrNull<number>
     is_live: boolean
   }
   budget: {
@@ -296,38 +270,6 @@ export interface Tables {
     network: OrNull<string>
     polled_at: AtOrNull
     user_code_hash: Buffer
-  }
-  document: {
-    account_id: string
-    amount_nano: Nano
-    corrects: OrNull<string>
-    data: Json<DocumentData>
-    issued_at: At
-    kind: 'invoice' | 'credit_note' | 'self_billing'
-    number: GeneratedAlways<string>
-    sequence: GeneratedAlways<number>
-    series: string
-    subject: string
-    tax_nano: Nano
-    year: number
-  }
-  document_number: {
-    last: number
-    series: string
-    year: number
-  }
-  document_pdf: {
-    number: string
-    pdf: Buffer
-    sha256: Buffer
-    written_at: At
-  }
-  document_writing: {
-    attempts: Optional<number>
-    due_at: At
-    id: string
-    lease_token: OrNull<string>
-    lease_until: AtOrNull
   }
   email_code: {
     address: string
@@ -872,7 +814,6 @@ export interface Tables {
     session_id: OrNull<string>
     session_url: OrNull<string>
     state: 'open' | 'paid' | 'failed' | 'expired' | 'mismatch'
-    tax_basis: JsonOrNull<TaxBasis>
     tax_nano: NanoOrNull
   }
   payment_alert: {
@@ -1418,21 +1359,6 @@ export interface Tables {
     created_at: At
     network: string
   }
-  seller: {
-    city: string
-    country: string
-    email: OrNull<string>
-    footer: OrNull<string>
-    id: Optional<boolean>
-    line1: string
-    line2: OrNull<string>
-    name: string
-    postal_code: OrNull<string>
-    state: OrNull<string>
-    tax_by: 'processor' | 'rates'
-    tax_id: OrNull<string>
-    updated_at: At
-  }
   server: {
     address: string
     id: string
@@ -1461,12 +1387,6 @@ export interface Tables {
     enabled: boolean
     nano_per_gb_hour: Nano
     region: string
-    updated_at: At
-  }
-  tax_rate: {
-    country: string
-    name: string
-    percent_milli: number
     updated_at: At
   }
   template: {
